@@ -98,6 +98,20 @@ struct CUDA_MEMCPY2D {
   std::size_t width_bytes, height;
 };
 
+struct CUDA_MEMCPY3D {
+  struct Side {
+    std::size_t x_bytes, y, z, level;
+    unsigned kind;
+    const void* host;
+    CUdeviceptr device;
+    void* array;
+    void* reserved;
+    std::size_t pitch, height;
+  };
+  Side source, target;
+  std::size_t width_bytes, height, depth;
+};
+
 struct LaunchAttribute {
   int id;
   char pad[4];
@@ -152,7 +166,29 @@ struct CUmemPoolProps {
   unsigned char reserved[54];
 };
 
-// --- the runtime's own ---
+struct CUDA_KERNEL_NODE_PARAMS_v1 {
+  Kernel* function;
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  void** arguments;
+  void** extra;
+};
+struct CUDA_KERNEL_NODE_PARAMS_v2 {
+  CUDA_KERNEL_NODE_PARAMS_v1 launch;
+  Kernel* kernel;  // where there is no function
+  Context* context;
+};
+struct CUgraphEdgeData {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+struct CUDA_GRAPH_INSTANTIATE_PARAMS {
+  unsigned long long flags;
+  Stream* upload_stream;
+  GraphNode* failed;
+  int result;  // 0: done; 1: something else; 2: the structure is none; 3: what a node does is not possible
+};
+
+// --- the runtime's own, or both interfaces' ---
 struct dim3 {
   unsigned x, y, z;
 };
@@ -248,7 +284,7 @@ struct cudaHostNodeParams {
   void* data;
 };
 struct cudaGraphExecUpdateResultInfo {
-  int result;  // 0: done; 1: something else; 2: the shape differs; 3: a node's kind differs
+  int result;  // 0: done; 1: something else; 2: the shape differs; 3: a node's kind differs; 5: what it is given does
   GraphNode* node;
   GraphNode* from;
 };

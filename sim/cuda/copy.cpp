@@ -91,6 +91,8 @@ bool describe_copy(const Driver& driver, const Wanted& wanted, Copy& copy) {
           .depth = wanted.depth,
           .target_slice = wanted.target_slice,
           .source_slice = wanted.source_slice,
+          .target_address = wanted.target,
+          .source_address = wanted.source,
           .target_memory = target.memory,
           .source_memory = source.memory};
   if (target.device != source.device) {
@@ -258,6 +260,27 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr target, std::size_t pitch, unsigned value,
   return fill(target, value, {.element_bytes = 4, .width = width, .height = height, .pitch = pitch}, nullptr);
 }
 
+CUresult box_of(const CUDA_MEMCPY3D& copy, Box& box) {
+  constexpr unsigned kArray = 3;
+  for (const CUDA_MEMCPY3D::Side* side : {&copy.source, &copy.target}) {
+    if (side->kind == kArray) return refuse("cuMemcpy3D of CUDA arrays");
+    const bool known = side->kind == kMemoryHost || side->kind == kMemoryDevice || side->kind == kMemoryUnified;
+    if (!known || side->level != 0) return kInvalidValue;
+  }
+  const auto place = [&copy](const CUDA_MEMCPY3D::Side& side, std::size_t& pitch, std::size_t& height) {
+    pitch = side.pitch != 0 ? side.pitch : copy.width_bytes;
+    height = side.height != 0 ? side.height : copy.height;
+    const std::uint64_t base = side.kind == kMemoryHost ? address_of(side.host) : side.device;
+    return base + side.x_bytes + (side.z * height + side.y) * pitch;
+  };
+  box = {.width = copy.width_bytes, .height = copy.height, .depth = copy.depth};
+  box.target = place(copy.target, box.target_pitch, box.target_height);
+  box.source = place(copy.source, box.source_pitch, box.source_height);
+  const bool fits = plus(copy.target.x_bytes, copy.width_bytes) <= box.target_pitch &&
+                    plus(copy.source.x_bytes, copy.width_bytes) <= box.source_pitch;
+  return fits ? kSuccess : kInvalidValue;
+}
+
 CUresult copy_box(const Box& box, Stream* handle, bool waits) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
@@ -284,6 +307,7 @@ CUresult make_fill(const Caller& caller, CUdeviceptr target, std::uint32_t value
           .count = width,
           .rows = height,
           .pitch = pitch,
+          .address = target,
           .memory = side.memory};
   return kSuccess;
 }

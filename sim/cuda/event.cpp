@@ -7,6 +7,10 @@
 namespace meshbed::sim::cuda {
 namespace {
 
+/// cuda.h's CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL: a node of the graph that the stream records, and
+/// nothing outside of a recording.
+constexpr unsigned kExternal = 1;
+
 CUresult with_event(Event* handle, Caller& caller) {
   caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
@@ -40,8 +44,8 @@ CUresult cuEventRecordWithFlags(Event* event, Stream* handle, unsigned flags) {
   if (const CUresult error = with_event(event, caller)) return error;
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr || stream->context != event->context) return kInvalidHandle;
-  if (flags > 1) return kInvalidValue;
-  if (flags == 1) return refuse("cuEventRecordWithFlags of an external event");
+  if (flags > kExternal || (flags == kExternal && stream->capture == nullptr)) return kInvalidValue;
+  if (flags == kExternal) return record_node(*stream, {.task = Marker{}, .recorded = event});
   if (stream->capture != nullptr) {
     if (stream->capture->invalid) return kStreamCaptureInvalidated;
     event->capture = stream->capture;
@@ -59,8 +63,10 @@ CUresult cuStreamWaitEvent(Stream* handle, Event* event, unsigned flags) {
   if (const CUresult error = with_event(event, caller)) return error;
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr) return kInvalidHandle;
-  if (flags > 1) return kInvalidValue;
+  if (flags > kExternal || (flags == kExternal && stream->capture == nullptr)) return kInvalidValue;
+  if (flags == kExternal) return record_node(*stream, {.task = Marker{}, .awaited = event});
   if (event->capture != nullptr) {
+    if (event->capture->graph == nullptr) return kCapturedEvent;  // the recording has ended
     // The stream joins the recording.
     if (stream->capture != nullptr && stream->capture != event->capture) return 902;  // STREAM_CAPTURE_MERGE
     stream->capture = event->capture;

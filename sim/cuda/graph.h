@@ -9,17 +9,33 @@
 
 namespace meshbed::sim::cuda {
 
+struct Graph;
+
 struct GraphNode {
   Task task;
-  std::vector<std::size_t> before{};  // indices of nodes that must end first
-  int memory = 0;                     // 1: here its memory begins, 2: here it ends; the task is a marker then
+  std::vector<std::size_t> before{};    // indices of nodes that must end first
+  int memory = 0;                       // 1: here its memory begins, 2: here it ends; the task is a marker then
+  CUdeviceptr address = 0;              // of that memory
+  Event* recorded = nullptr;            // the node records it; the task is a marker then
+  Event* awaited = nullptr;             // and likewise here it is waited for
+  std::shared_ptr<Graph> child{};       // a whole graph stands here; the task is a marker then
+  const GraphNode* original = nullptr;  // in a clone: the node that it was made of
+  bool of_stream = false;               // a stream recorded it
+  bool enabled = true;                  // in an executable; else it does nothing
+  std::vector<void*> arguments{};       // what cuGraphKernelNodeGetParams shows
 };
 struct Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes;
 };
+
+/// A graph made ready. What graphs stand in it stands in line, each between two markers.
 struct GraphExec {
   std::vector<GraphNode> nodes;
-  std::vector<const GraphNode*> origins;  // the graph's nodes that they were made of
+  std::vector<const GraphNode*> origins;  // the graph's nodes that they were made of; nullptr: the end of a child
+  std::vector<std::size_t> inside;        // of a child's first marker: how many nodes follow before the second one
+  std::vector<std::size_t> events;        // nodes that record or wait, each behind those that come before it
+  unsigned long long flags = 0;
+  WorkRef last;  // the end of the last launch, which the next one comes after
 };
 
 /// One recording: what its streams were given, from cuStreamBeginCapture to cuStreamEndCapture.

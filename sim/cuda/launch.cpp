@@ -122,6 +122,7 @@ CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* gr
     return kLaunchOutOfResources;
   }
   made.name = kernel->name;
+  made.kernel = kernel;
   made.code = find_interpreter(*caller.driver, kernel->name);
   std::copy_n(grid, 3, made.grid);
   std::copy_n(block, 3, made.block);

@@ -30,10 +30,8 @@ CUresult with_pools(CUdevice ordinal, Caller& caller) {
 }
 
 /// A node of the recording where memory begins (1) or ends (2).
-CUresult record_memory(Stream& stream, int memory) {
-  const CUresult error = submit(stream, Marker{});
-  if (error == kSuccess) stream.capture->graph->nodes.back()->memory = memory;
-  return error;
+CUresult record_memory(Stream& stream, int memory, CUdeviceptr address) {
+  return record_node(stream, {.task = Marker{}, .memory = memory, .address = address});
 }
 
 CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, Pool* pool, Stream* handle) {
@@ -42,7 +40,7 @@ CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, 
   if (address == nullptr) return kInvalidValue;
   if (stream->capture != nullptr) {
     if (const CUresult error = allocate_for_graph(caller, size, *address)) return error;
-    return record_memory(*stream, 1);
+    return record_memory(*stream, 1, *address);
   }
   const CUresult error = allocate_device(caller, size, pool, *address);
   return error == kSuccess ? submit(*stream, Marker{}) : error;
@@ -110,7 +108,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, Stream* handle) {
   if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kDevice) return kInvalidValue;
   if (stream->capture != nullptr) {
     if (!found->second.of_graph) return refuse("cuMemFreeAsync, in a captured stream, of memory that no graph gave,");
-    return record_memory(*stream, 2);
+    return record_memory(*stream, 2, address);
   }
   if (found->second.of_graph) return submit(*stream, Marker{});
   return submit(*stream, Action([driver = caller.driver, address] { free_allocation(*driver, address); }));

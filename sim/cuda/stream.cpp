@@ -98,14 +98,6 @@ bool forbidden_by_capture(const Stream& stream) {
   return forbidden;
 }
 
-CUresult record_task(Stream& stream, Task task) {
-  if (stream.capture->invalid) return kStreamCaptureInvalidated;
-  auto& nodes = stream.capture->graph->nodes;
-  nodes.push_back(std::make_unique<GraphNode>(GraphNode{.task = std::move(task), .before = stream.capture_tails}));
-  stream.capture_tails = {nodes.size() - 1};
-  return kSuccess;
-}
-
 /// What `of` says of the stream.
 template <typename Value, typename Of>
 CUresult answer_of(Stream* handle, Value* value, const Of& of) {
@@ -154,9 +146,19 @@ std::size_t queues_of(const Driver& driver) {
   return is_number ? std::clamp<std::size_t>(wanted, 1, kQueuesMost) : kQueues;
 }
 
+CUresult record_node(Stream& stream, GraphNode node) {
+  if (stream.capture->invalid) return kStreamCaptureInvalidated;
+  node.before = stream.capture_tails;
+  node.of_stream = true;
+  auto& nodes = stream.capture->graph->nodes;
+  nodes.push_back(std::make_unique<GraphNode>(std::move(node)));
+  stream.capture_tails = {nodes.size() - 1};
+  return kSuccess;
+}
+
 CUresult submit(Stream& stream, Task task, Picoseconds delay_ps, WorkRef* work) {
   if (forbidden_by_capture(stream)) return kStreamCaptureImplicit;
-  if (stream.capture != nullptr) return record_task(stream, std::move(task));
+  if (stream.capture != nullptr) return record_node(stream, {.task = std::move(task)});
   Context& context = *stream.context;
   Queue* const queue = queue_of(stream, task);
   const WorkRef added = make_work(context, std::move(task), host().now() + delay_ps);

@@ -294,6 +294,8 @@ Stream* find_stream(const Caller& caller, Stream* handle);
 CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream);
 /// Puts a task into a stream, or into what the stream records. `delay_ps`: until it can start.
 CUresult submit(Stream& stream, Task task, Picoseconds delay_ps = 0, WorkRef* work = nullptr);
+/// Puts a node behind what the stream has recorded.
+CUresult record_node(Stream& stream, GraphNode node);
 /// All that the context has been given; the calling thread blocks.
 void wait_for_all(Context& context, const char* what);
 /// A call that waits must not come while a stream records; the recording is lost then.
@@ -324,6 +326,7 @@ struct Box {
 };
 /// Addresses, pointers or CUDA arrays (sim/cuda/texture).
 CUresult box_of(const cudaMemcpy3DParms& copy, Box& box);
+CUresult box_of(const CUDA_MEMCPY3D& copy, Box& box);
 CUresult copy_box(const Box& box, Stream* stream, bool waits);
 /// For a graph's node.
 CUresult make_copy(const Caller& caller, const Box& box, Copy& copy);

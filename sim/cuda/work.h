@@ -38,6 +38,7 @@ struct KernelLaunch {
   std::shared_ptr<const Interpreter> code{};  // a host function in the kernel's place; nullptr: its PTX
   std::shared_ptr<const ptx::Module> module{};
   const ptx::KernelInfo* info = nullptr;
+  Kernel* kernel = nullptr;                // as the program names it
   std::vector<std::uint64_t> variables{};  // addresses, by index of module->variables()
   bool cooperative = false;                // all blocks are resident at once
   unsigned grid[3] = {}, block[3] = {};
@@ -53,7 +54,8 @@ struct Copy {
   models::CopyKind kind = models::CopyKind::kInside;
   std::size_t depth = 1, target_slice = 0, source_slice = 0;
   bool between_hosts = false;
-  std::shared_ptr<std::vector<char>> staged{};  // the source as it was when the call came
+  CUdeviceptr target_address = 0, source_address = 0;  // as the program names them
+  std::shared_ptr<std::vector<char>> staged{};         // the source as it was when the call came
   std::shared_ptr<Buffer> target_memory{}, source_memory{};
 };
 struct Fill {
@@ -61,6 +63,7 @@ struct Fill {
   std::uint32_t value = 0;
   std::size_t element_bytes = 1, count = 0;  // elements of a row
   std::size_t rows = 1, pitch = 0;
+  CUdeviceptr address = 0;  // as the program names it
   std::shared_ptr<Buffer> memory{};
 };
 struct HostCall {

@@ -1,5 +1,7 @@
 // libcuda.so.1 as the simulator has it: every call goes through the table.
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "sim/cuda/dropin/export.h"
@@ -58,8 +60,34 @@ MESHBED_EXPORT int cuGetProcAddress(const char* name, void** function, int versi
 
 namespace {
 
+/// Since which CUDA a name means that version of it, where the one before is implemented, too, or takes other
+/// parameters: cudaTypedefs.h's PFN_*_vVERSION.
+struct Since {
+  const char* name;
+  int version;
+};
+constexpr Since kSince[] = {
+    {"cuCtxCreate_v4", 12050},
+    {"cuGraphInstantiate_v2", 11000},
+    {"cuGraphAddKernelNode_v2", 12000},
+    {"cuGraphKernelNodeGetParams_v2", 12000},
+    {"cuGraphKernelNodeSetParams_v2", 12000},
+    {"cuGraphExecKernelNodeSetParams_v2", 12000},
+    {"cuGraphExecUpdate_v2", 12000},
+    {"cuGraphGetEdges_v2", 12030},
+    {"cuGraphNodeGetDependencies_v2", 12030},
+    {"cuGraphNodeGetDependentNodes_v2", 12030},
+    {"cuGraphAddDependencies_v2", 12030},
+    {"cuGraphRemoveDependencies_v2", 12030},
+    {"cuStreamGetCaptureInfo_v3", 12030},
+};
+
+bool is_younger(const std::string& name, int version) {
+  return std::any_of(std::begin(kSince), std::end(kSince),
+                     [&](const Since& one) { return name == one.name && version < one.version; });
+}
+
 void* function_of(const char* name, int version) {
-  constexpr int kContextParameters = 12050;  // since when cuCtxCreate means cuCtxCreate_v4
 #define MESHBED_CUDA_CALL(type, name, parameters, arguments) {#name, reinterpret_cast<void*>(&name)},
   static const Entry kEntries[] = {
 #include "sim/cuda/driver_calls.def"
@@ -69,7 +97,7 @@ void* function_of(const char* name, int version) {
 #undef MESHBED_CUDA_CALL
   for (int suffix = 4; suffix >= 1; --suffix) {
     const std::string wanted = suffix == 1 ? std::string(name) : std::string(name) + "_v" + std::to_string(suffix);
-    if (wanted == "cuCtxCreate_v4" && version < kContextParameters) continue;
+    if (is_younger(wanted, version)) continue;
     for (const Entry& entry : kEntries) {
       if (wanted == entry.name) return entry.function;
     }
