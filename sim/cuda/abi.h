@@ -48,6 +48,7 @@ enum : CUresult {
   kInvalidHandle = 400,
   kInvalidSymbol = 13,  // of the runtime alone
   kNoKernelImage = 209,
+  kPeerAccessUnsupported = 217,
   kUnsupportedPtx = 222,
   kNotFound = 500,
   kNotReady = 600,
@@ -80,6 +81,11 @@ inline constexpr int kPriorityLowest = 0, kPriorityHighest = -5;
 
 struct CUuuid {
   char bytes[16];
+};
+
+/// What one process gives out and another one opens: cuda.h's CUipcMemHandle and CUipcEventHandle.
+struct CUipcHandle {
+  char bytes[64];
 };
 
 struct CUDA_MEMCPY2D {

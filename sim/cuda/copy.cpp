@@ -29,7 +29,7 @@ Side side_at(const Driver& driver, std::uint64_t address, std::uint64_t span, un
     side.bytes = reinterpret_cast<char*>(address);
     return side;
   }
-  side.device = found->kind == MemoryKind::kDevice || found->kind == MemoryKind::kMapped;
+  side.device = is_on_device(found->kind);
   side.pinned = !side.device;
   if (wanted == kMemoryHost && side.device) return side;
   side.memory = found->buffer;

@@ -112,6 +112,8 @@ int attribute_of(const Device& device, int attribute) {
     case 122:
     case 123:
       return 1;  // registered, cooperative, VMM, pools, memory operations of streams
+    case 125:
+      return host().has_neighbours() ? 1 : 0;  // events between processes
     case 97:
       return static_cast<int>(model.shared_bytes_per_block);
     case 106:

@@ -24,8 +24,13 @@ CUresult cuEventCreate(Event** event, unsigned flags) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
   if (event == nullptr || (flags & ~kKnown) != 0) return kInvalidValue;
-  if ((flags & kEventInterprocess) != 0) return refuse("cuEventCreate of an event that processes share");
   auto made = std::make_unique<Event>();
+  if ((flags & kEventInterprocess) != 0) {
+    if ((flags & kEventDisableTiming) == 0) return kInvalidValue;
+    if (!host().has_neighbours()) return refuse("cuEventCreate of an event that processes share");
+    made->shared = std::make_shared<WorkRef>();
+    made->id = system().next_id++;
+  }
   made->context = caller.context;
   made->flags = flags;
   *event = caller.driver->events.add(std::move(made));
@@ -53,7 +58,7 @@ CUresult cuEventRecordWithFlags(Event* event, Stream* handle, unsigned flags) {
     return kSuccess;
   }
   event->capture = nullptr;
-  return submit(*stream, Marker{}, 0, &event->work);
+  return submit(*stream, Marker{}, 0, &event->last());
 }
 
 CUresult cuEventRecord(Event* event, Stream* stream) { return cuEventRecordWithFlags(event, stream, 0); }
@@ -81,10 +86,11 @@ CUresult cuStreamWaitEvent(Stream* handle, Event* event, unsigned flags) {
     stream->capture->invalid = true;
     return 905;  // STREAM_CAPTURE_ISOLATION: an event from outside of the recording
   }
-  if (event->work == nullptr || event->work->ended()) return kSuccess;
+  const WorkRef recorded = event->last();
+  if (recorded == nullptr || recorded->ended()) return kSuccess;
   const WorkRef wait = make_work(*stream->context, Marker{}, 0);
   put_before(stream->tail, wait);
-  put_before(event->work, wait);
+  put_before(recorded, wait);
   stream->tail = wait;
   release(wait);
   return kSuccess;
@@ -94,7 +100,7 @@ CUresult cuEventQuery(Event* event) {
   Caller caller;
   if (const CUresult error = with_event(event, caller)) return error;
   if (event->capture != nullptr) return kCapturedEvent;
-  return poll(WorkRef(event->work), "cuEventQuery") ? event->context->failure : kNotReady;
+  return poll(WorkRef(event->last()), "cuEventQuery") ? event->context->failure : kNotReady;
 }
 
 CUresult cuEventSynchronize(Event* event) {
@@ -103,7 +109,13 @@ CUresult cuEventSynchronize(Event* event) {
   if (event->capture != nullptr) return kCapturedEvent;
   ++caller.driver->counters.stream_syncs;
   Context& context = *event->context;
-  wait_for(WorkRef(event->work), "cuEventSynchronize");
+  const WorkRef recorded = event->last();
+  if (event->shared != nullptr && recorded != nullptr && recorded->ended()) {
+    // Its context may be another process's, and gone.
+    host().sleep(context.device->model->wake_ps);
+    return context.failure;
+  }
+  wait_for(recorded, "cuEventSynchronize");
   return context.failure;
 }
 

@@ -72,6 +72,10 @@ class Host {
   virtual void release(const Buffer& buffer) = 0;
   /// Some process's device memory is there.
   virtual bool is_device_memory(std::uint64_t address) const = 0;
+
+  /// Other processes of a node have the same GPUs and are in the same simulation, so that what one of them exports
+  /// another one can open.
+  virtual bool has_neighbours() const = 0;
 };
 
 /// Of this process; set before any call.

@@ -44,6 +44,7 @@ void free_allocation(Driver& driver, std::uint64_t address) {
   const auto found = driver.allocations.find(address);
   if (found == driver.allocations.end()) return;
   const Allocation& allocation = found->second;
+  if (allocation.exported) name_importer(allocation);
   if (allocation.kind == MemoryKind::kDevice) {
     allocation.device->used_bytes -= allocation.size_bytes;
     driver.counters.allocated_bytes -= allocation.size_bytes;

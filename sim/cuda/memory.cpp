@@ -13,7 +13,7 @@ constexpr std::size_t kPitchAlignment = 512;
 
 /// What cuda.h's CUpointer_attribute asks; false: the simulator does not know it.
 bool write_attribute(const Allocation& allocation, int attribute, std::uint64_t address, void* value) {
-  const bool on_device = allocation.kind == MemoryKind::kDevice || allocation.kind == MemoryKind::kMapped;
+  const bool on_device = is_on_device(allocation.kind);
   const auto write = [value](const auto& what) { std::memcpy(value, &what, sizeof(what)); };
   switch (attribute) {
     case 1:
@@ -41,7 +41,7 @@ bool write_attribute(const Allocation& allocation, int attribute, std::uint64_t 
       write(allocation.ordinal);
       return true;
     case 10:
-      write(0);
+      write(can_be_exported(allocation) && host().has_neighbours() ? 1 : 0);
       return true;
     case 11:
       write(allocation.address);
@@ -68,6 +68,10 @@ CUresult free_and_wait(const Caller& caller, std::uint64_t address, const char* 
 }
 
 }  // namespace
+
+bool can_be_exported(const Allocation& allocation) {
+  return allocation.kind == MemoryKind::kDevice && allocation.pool == nullptr && !allocation.of_graph;
+}
 
 const Allocation* find_allocation(const Driver& driver, std::uint64_t address, std::uint64_t size_bytes) {
   auto next = driver.allocations.upper_bound(address);

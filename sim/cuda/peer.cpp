@@ -7,7 +7,7 @@
 namespace meshbed::sim::cuda {
 namespace {
 
-constexpr CUresult kPeerAccessUnsupported = 217, kPeerAccessNotEnabled = 705;
+constexpr CUresult kPeerAccessNotEnabled = 705;
 
 CUresult with_two(CUdevice device, CUdevice peer) {
   Caller caller;

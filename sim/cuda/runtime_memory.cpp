@@ -17,7 +17,7 @@ enum Kind { kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice, kDefault
 bool is_device(const void* pointer) {
   const Driver* driver = current_driver();
   const Allocation* found = driver != nullptr ? find_allocation(*driver, number_of(pointer), 1) : nullptr;
-  return found != nullptr && (found->kind == MemoryKind::kDevice || found->kind == MemoryKind::kMapped);
+  return found != nullptr && is_on_device(found->kind);
 }
 
 /// What the caller says of the two must not be wrong where the simulator knows better.
@@ -124,7 +124,7 @@ CUresult cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*
     if (found == nullptr) return kSuccess;
     attributes->device = found->ordinal;
     attributes->device_pointer = const_cast<void*>(address);
-    if (found->kind == MemoryKind::kDevice || found->kind == MemoryKind::kMapped) {
+    if (is_on_device(found->kind)) {
       attributes->type = kDevice;
       attributes->host_pointer = nullptr;
     } else {

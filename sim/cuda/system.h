@@ -50,9 +50,12 @@ struct Stream {
 struct Event {
   Context* context = nullptr;
   unsigned flags = 0;
-  WorkRef work;  // nullptr: never recorded
+  WorkRef work;                       // nullptr: never recorded
+  std::shared_ptr<WorkRef> shared{};  // the same, where several processes have the event
+  std::uint64_t id = 0;               // in the handle that another process opens; 0: there is none
   std::shared_ptr<Capture> capture;
   std::vector<std::size_t> capture_tails;
+  WorkRef& last() { return shared != nullptr ? *shared : work; }
 };
 
 struct Driver;
@@ -73,7 +76,10 @@ struct Context {
   std::map<int, std::size_t> limits{};        // that were set
 };
 
-enum class MemoryKind { kDevice, kPinned, kRegistered, kManaged, kMapped };
+enum class MemoryKind { kDevice, kPinned, kRegistered, kManaged, kMapped, kImported };
+constexpr bool is_on_device(MemoryKind kind) {
+  return kind == MemoryKind::kDevice || kind == MemoryKind::kMapped || kind == MemoryKind::kImported;
+}
 struct Allocation {
   MemoryKind kind = MemoryKind::kDevice;
   std::uint64_t address = 0, size_bytes = 0;
@@ -86,6 +92,8 @@ struct Allocation {
   std::shared_ptr<Buffer> buffer{};  // of device memory
   Pool* pool = nullptr;
   bool of_graph = false;  // a graph's node gave it: there for every launch, whoever frees it between them
+  bool exported = false;  // a handle was given out, by which another process may have it open
+  int opened = 0;         // of imported memory: how often
 };
 
 struct Pool {
@@ -312,6 +320,10 @@ CUresult allocate_device(const Caller& caller, std::uint64_t size_bytes, Pool* p
 /// Of the host's, that the device reaches: pinned or managed. 0 bytes are an error.
 CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t size, unsigned flags, void*& address);
 void free_allocation(Driver& driver, std::uint64_t address);
+/// By cuIpcGetMemHandle: what cuMemAlloc gave.
+bool can_be_exported(const Allocation& allocation);
+/// One WARN where another process still has it open.
+void name_importer(const Allocation& exported);
 /// Memory whose life is between two nodes of a graph: it has one place for all launches, as CUDA promises, and here it
 /// stays there between them.
 CUresult allocate_for_graph(const Caller& caller, std::uint64_t size_bytes, CUdeviceptr& address);

@@ -71,6 +71,9 @@ SAME_PLACE(CUDA_MEMSET_NODE_PARAMS_v1, elementSize, cudaMemsetParams, element_by
 SAME_SIZE(CUDA_HOST_NODE_PARAMS_v1, cudaHostNodeParams);
 SAME_SIZE(CUDA_MEM_ALLOC_NODE_PARAMS_v1, cudaMemAllocNodeParams);
 SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS_v1, dptr, cudaMemAllocNodeParams, address);
+SAME_SIZE(CUipcMemHandle, CUipcHandle);
+SAME_SIZE(CUipcEventHandle, CUipcHandle);
+SAME_SIZE(cudaIpcMemHandle_t, CUipcHandle);
 SAME_SIZE(CUgraphEdgeData, CUgraphEdgeData);
 SAME_SIZE(CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_GRAPH_INSTANTIATE_PARAMS);
 SAME_PLACE(CUDA_GRAPH_INSTANTIATE_PARAMS, result_out, CUDA_GRAPH_INSTANTIATE_PARAMS, result);

@@ -80,6 +80,7 @@ constexpr Since kSince[] = {
     {"cuGraphAddDependencies_v2", 12030},
     {"cuGraphRemoveDependencies_v2", 12030},
     {"cuStreamGetCaptureInfo_v3", 12030},
+    {"cuIpcOpenMemHandle_v2", 11000},
 };
 
 bool is_younger(const std::string& name, int version) {

@@ -231,10 +231,10 @@ CUresult cuGraphLaunch(GraphExec* executable, Stream* handle) {
   }
   for (const std::size_t index : found->events) {
     const GraphNode& node = found->nodes[index];
-    if (node.awaited != nullptr) put_before(node.awaited->work, works[index]);
+    if (node.awaited != nullptr) put_before(node.awaited->last(), works[index]);
     if (node.recorded == nullptr) continue;
     node.recorded->capture = nullptr;
-    node.recorded->work = works[index];
+    node.recorded->last() = works[index];
   }
   stream->tail = found->last = tail;
   if (!follows_itself) release(gate);

@@ -61,6 +61,7 @@ class ProcessHost final : public Host {
   std::shared_ptr<Buffer> map(const std::shared_ptr<Buffer>& memory, std::uint64_t address) override;
   void release(const Buffer& buffer) override;
   bool is_device_memory(std::uint64_t address) const override;
+  bool has_neighbours() const override { return false; }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -118,6 +118,7 @@ class WorldCuda::WorldHost final : public cuda::Host {
     if (const auto& memory = static_cast<const WorldBuffer&>(buffer).memory) free_device_memory(*memory);
   }
   bool is_device_memory(std::uint64_t address) const override { return find_device_memory(address, 1) != nullptr; }
+  bool has_neighbours() const override { return true; }
 
  private:
   World& world_;

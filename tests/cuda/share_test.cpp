@@ -1,0 +1,166 @@
+// What processes of a simulated node give one another: memory and events by handles.
+#include <string>
+
+#include "tests/cuda/ranks.h"
+
+namespace share_test {
+
+using meshbed::kPicosecondsPerMillisecond;
+using meshbed::Picoseconds;
+using namespace meshbed::test;
+namespace cuda = meshbed::sim::cuda;
+
+namespace {
+
+constexpr Picoseconds kMs = kPicosecondsPerMillisecond;
+constexpr unsigned kLazyPeerAccess = 1;
+
+CUresult copied_out(CUdeviceptr address) {
+  int number = 0;
+  return cuMemcpyDtoH_v2(&number, address, sizeof(number));
+}
+
+}  // namespace
+
+TEST_CASE("memory of another process on the node: the same bytes, counted, and never its own or another node's") {
+  cuda::CUipcHandle handle{}, freed{};
+  const auto get = [](cuda::CUipcHandle* place, CUdeviceptr address) {
+    return DRIVER_CALL(cuIpcGetMemHandle, "cuIpcGetMemHandle")(place, address);
+  };
+  const auto open = [](CUdeviceptr* place, const cuda::CUipcHandle& from, unsigned flags) {
+    return DRIVER_CALL(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle")(place, from, flags);
+  };
+  const auto exports = [&] {
+    const CUdeviceptr memory = allocate(4096), gone = allocate(4096);
+    CHECK(cuMemsetD32_v2(memory, 7, 1024) == 0);
+    CHECK(get(&handle, memory + 4) == 1);
+    CHECK(get(&handle, memory) == 0);
+    CHECK(get(&freed, gone) == 0);
+    CHECK(cuMemFree_v2(gone) == 0);
+    CUdeviceptr own = 0;
+    CHECK(open(&own, handle, kLazyPeerAccess) == 201);
+    CUdeviceptr of_pool = 0;
+    CHECK(cuMemAllocAsync(&of_pool, 64, nullptr) == 0);
+    cuda::CUipcHandle none{};
+    CHECK(get(&none, of_pool) == 1);
+    int can = -1;
+    CHECK(cuPointerGetAttribute(&can, 10, memory) == 0);
+    CHECK(can == 1);
+    wait_until(20 * kMs);
+    CHECK(number_at(memory) == 9);
+    CHECK(cuMemFree_v2(memory) == 0);
+  };
+  const auto imports = [&] {
+    wait_until(5 * kMs);
+    CUdeviceptr there = 0, again = 0;
+    CHECK(open(&there, handle, 0) == 1);
+    CHECK(open(&there, freed, kLazyPeerAccess) == 400);
+    CHECK(open(&there, cuda::CUipcHandle{}, kLazyPeerAccess) == 400);
+    CHECK(open(&there, handle, kLazyPeerAccess) == 0);
+    CHECK(number_at(there) == 7);
+    CHECK(number_at(there + 4092) == 7);
+    CHECK(cuMemsetD32_v2(there, 9, 1) == 0);
+    CHECK(open(&again, handle, kLazyPeerAccess) == 0);
+    CHECK(again == there);
+    CHECK(cuMemFree_v2(there) == 1);  // what was opened is closed
+    const auto close = DRIVER_CALL(cuIpcCloseMemHandle, "cuIpcCloseMemHandle");
+    CHECK(close(there + 4) == 1);
+    CHECK(close(there) == 0);
+    CHECK(number_at(there) == 9);
+    CHECK(close(there) == 0);
+    CHECK(close(there) == 1);
+    CHECK(copied_out(there) == 1);
+  };
+  const auto elsewhere = [&] {
+    wait_until(5 * kMs);
+    CUdeviceptr there = 0;
+    CHECK(open(&there, handle, kLazyPeerAccess) == 400);
+  };
+  const std::string said =
+      run_gpu_ranks({{.node = 0, .body = exports}, {.node = 0, .body = imports}, {.node = 1, .body = elsewhere}});
+  CHECK(said.find("of a handle of node 0: it reaches no further than its node") != std::string::npos);
+  CHECK(said.find("is freed while") == std::string::npos);
+}
+
+TEST_CASE("memory that is freed while another process has it open is named") {
+  cuda::CUipcHandle handle{};
+  const std::string said = run_gpu_ranks(
+      {{.node = 0,
+        .body =
+            [&] {
+              const CUdeviceptr memory = allocate(64);
+              CHECK(DRIVER_CALL(cuIpcGetMemHandle, "cuIpcGetMemHandle")(&handle, memory) == 0);
+              wait_until(10 * kMs);
+              CHECK(cuMemFree_v2(memory) == 0);
+            }},
+       {.node = 0, .body = [&] {
+          wait_until(5 * kMs);
+          CUdeviceptr there = 0;
+          CHECK(DRIVER_CALL(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle")(&there, handle, kLazyPeerAccess) == 0);
+          wait_until(15 * kMs);
+          CHECK(DRIVER_CALL(cuIpcCloseMemHandle, "cuIpcCloseMemHandle")(there) == 0);
+        }}});
+  CHECK(said.find("memory of 64 bytes is freed while another process has it open") != std::string::npos);
+}
+
+TEST_CASE("an event of another process is waited for by its streams and by the host") {
+  constexpr unsigned kDisableTiming = 2, kInterprocess = 4;
+  cuda::CUipcHandle memory{}, event{};
+  const auto exports = [&] {
+    register_add_one();
+    const CUdeviceptr place = allocate(4);
+    CUevent made = nullptr;
+    CHECK(cuEventCreate(&made, kInterprocess) == 1);  // without timing, or not at all
+    const CUevent plain = make_event();
+    const auto get = DRIVER_CALL(cuIpcGetEventHandle, "cuIpcGetEventHandle");
+    CHECK(get(&event, handle_of(plain)) == 400);
+    CHECK(cuEventCreate(&made, kDisableTiming | kInterprocess) == 0);
+    CHECK(get(&event, handle_of(made)) == 0);
+    CHECK(DRIVER_CALL(cuIpcGetMemHandle, "cuIpcGetMemHandle")(&memory, place) == 0);
+    cuda::Event* own = nullptr;
+    CHECK(DRIVER_CALL(cuIpcOpenEventHandle, "cuIpcOpenEventHandle")(&own, event) == 201);
+    const CUstream stream = make_stream();
+    const CUfunction function = find_function(kImage, "add_one");
+    wait_until(10 * kMs);
+    CHECK(add_one(function, place, 5000, stream) == 0);
+    CHECK(cuEventRecord(made, stream) == 0);
+    CHECK(cuStreamSynchronize(stream) == 0);
+    wait_until(30 * kMs);
+    CHECK(number_at(place) == 5);  // not overwritten by the kernel
+  };
+  const auto imports = [&] {
+    wait_until(5 * kMs);
+    cuda::Event* opened = nullptr;
+    CUdeviceptr place = 0;
+    CHECK(DRIVER_CALL(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle")(&place, memory, kLazyPeerAccess) == 0);
+    CHECK(DRIVER_CALL(cuIpcOpenEventHandle, "cuIpcOpenEventHandle")(&opened, memory) == 400);
+    CHECK(DRIVER_CALL(cuIpcOpenEventHandle, "cuIpcOpenEventHandle")(&opened, event) == 0);
+    const auto theirs = reinterpret_cast<CUevent>(opened);
+    CHECK(cuEventQuery(theirs) == 0);  // never recorded
+    const CUstream stream = make_stream();
+    wait_until(11 * kMs);
+    CHECK(cuEventQuery(theirs) == 600);
+    CHECK(cuStreamWaitEvent(stream, theirs, 0) == 0);
+    CHECK(cuMemsetD32Async(place, 5, 1, stream) == 0);
+    CHECK(cuEventSynchronize(theirs) == 0);
+    CHECK(meshbed::sim::World::get().now() >= 15 * kMs);
+    CHECK(cuStreamSynchronize(stream) == 0);
+    CHECK(cuEventSynchronize(theirs) == 0);
+    CHECK(cuEventDestroy_v2(theirs) == 0);
+    CHECK(DRIVER_CALL(cuIpcCloseMemHandle, "cuIpcCloseMemHandle")(place) == 0);
+  };
+  run_gpu_ranks({{.node = 0, .body = exports}, {.node = 0, .body = imports}});
+}
+
+TEST_CASE("a program that is alone has nobody to give handles to") {
+  const std::string log = run_gpus({}, [] {
+    const Gpu gpu;
+    cuda::CUipcHandle handle{};
+    CUevent event = nullptr;
+    CHECK(DRIVER_CALL(cuIpcGetMemHandle, "cuIpcGetMemHandle")(&handle, allocate(4)) == 801);
+    CHECK(cuEventCreate(&event, 6) == 801);
+  });
+  CHECK(log.find("cuIpcGetMemHandle is not implemented") != std::string::npos);
+}
+
+}  // namespace share_test
