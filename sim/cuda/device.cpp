@@ -112,8 +112,9 @@ int attribute_of(const Device& device, int attribute) {
     case 122:
     case 123:
       return 1;  // registered, cooperative, VMM, pools, memory operations of streams
+    case 124:
     case 125:
-      return host().has_neighbours() ? 1 : 0;  // events between processes
+      return host().has_neighbours() ? 1 : 0;  // dma-bufs, which adapters take; events between processes
     case 97:
       return static_cast<int>(model.shared_bytes_per_block);
     case 106:

@@ -76,6 +76,10 @@ class Host {
   /// Other processes of a node have the same GPUs and are in the same simulation, so that what one of them exports
   /// another one can open.
   virtual bool has_neighbours() const = 0;
+  /// A new descriptor of the process's: a dma-buf of `size_bytes` of its memory from `offset_bytes` on, for adapters.
+  /// -1: there are none, or another process has the memory.
+  virtual int export_dma_buf(ProcessKey process, const Buffer& memory, std::uint64_t offset_bytes,
+                             std::uint64_t size_bytes) = 0;
 };
 
 /// Of this process; set before any call.

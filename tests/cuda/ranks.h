@@ -8,6 +8,7 @@
 
 #include "sim/cuda/world/world_cuda.h"
 #include "sim/host/host.h"
+#include "sim/verbs/verbs_host.h"
 #include "tests/cuda/entry.h"
 #include "tests/support/run_world.h"
 
@@ -18,12 +19,16 @@ struct RankProgram {
   std::function<void()> body;  // with the primary context of the node's first GPU current
 };
 
-/// Two nodes with one H100 each; what was said on standard error.
+/// Two nodes with one H100 each, whose adapters know dma-bufs; what was said on standard error.
 inline std::string run_gpu_ranks(const std::vector<RankProgram>& programs) {
   models::Cluster cluster = ring_cluster(2);
-  for (models::Node& node : cluster.nodes) node.gpus = {{"H100"}};
+  for (models::Node& node : cluster.nodes) {
+    node.gpus = {{"H100"}};
+    for (models::Nic& nic : node.nics) nic.dma_buf = true;
+  }
   const auto result = run_world({.cluster = cluster}, [&programs](sim::World& world) {
     sim::install_host(world, {});
+    sim::install_verbs(world, MESHBED_BINARY_DIR "/sim-lib/libibverbs.so.1", nullptr);
     static std::unique_ptr<sim::WorldCuda> gpus;  // in a process of its own, until its end
     gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(MESHBED_BINARY_DIR "/cuda-lib"));
     for (std::size_t rank = 0; rank < programs.size(); ++rank) {

@@ -62,6 +62,7 @@ class ProcessHost final : public Host {
   void release(const Buffer& buffer) override;
   bool is_device_memory(std::uint64_t address) const override;
   bool has_neighbours() const override { return false; }
+  int export_dma_buf(ProcessKey, const Buffer&, std::uint64_t, std::uint64_t) override { return -1; }
 
  private:
   using Clock = std::chrono::steady_clock;

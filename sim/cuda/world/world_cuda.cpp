@@ -119,6 +119,13 @@ class WorldCuda::WorldHost final : public cuda::Host {
   }
   bool is_device_memory(std::uint64_t address) const override { return find_device_memory(address, 1) != nullptr; }
   bool has_neighbours() const override { return true; }
+  int export_dma_buf(cuda::ProcessKey process, const cuda::Buffer& memory, std::uint64_t offset_bytes,
+                     std::uint64_t size_bytes) override {
+    const auto* buffer = static_cast<const WorldBuffer*>(&memory);
+    while (buffer->other != nullptr) buffer = static_cast<const WorldBuffer*>(buffer->other.get());
+    if (&buffer->memory->owner != process) return -1;
+    return sim::export_dma_buf({.memory = buffer->memory, .offset_bytes = offset_bytes, .size_bytes = size_bytes});
+  }
 
  private:
   World& world_;
