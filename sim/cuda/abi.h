@@ -46,6 +46,7 @@ enum : CUresult {
   kInvalidContext = 201,
   kFileNotFound = 301,
   kInvalidHandle = 400,
+  kIllegalState = 401,
   kInvalidSymbol = 13,  // of the runtime alone
   kNoKernelImage = 209,
   kPeerAccessUnsupported = 217,
@@ -183,6 +184,15 @@ struct CUDA_KERNEL_NODE_PARAMS_v2 {
   CUDA_KERNEL_NODE_PARAMS_v1 launch;
   Kernel* kernel;  // where there is no function
   Context* context;
+};
+struct CUstreamBatchMemOpParams {
+  int operation;
+  unsigned barrier_flags;  // of a barrier or a flush alone
+  CUdeviceptr address;
+  unsigned long long value;  // the lower half, of 32 bits
+  unsigned flags;
+  CUdeviceptr alias;
+  unsigned long long reserved;
 };
 struct CUgraphEdgeData {
   unsigned char from_port, to_port, type, reserved[5];

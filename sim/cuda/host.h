@@ -80,6 +80,10 @@ class Host {
   /// -1: there are none, or another process has the memory.
   virtual int export_dma_buf(ProcessKey process, const Buffer& memory, std::uint64_t offset_bytes,
                              std::uint64_t size_bytes) = 0;
+  /// A new descriptor of the process's that keeps `object`; -1: nobody could open it.
+  virtual int export_object(ProcessKey process, const std::shared_ptr<void>& object) = 0;
+  /// What export_object() made the descriptor of; nullptr: something else.
+  virtual std::shared_ptr<void> find_object(ProcessKey process, int descriptor) const = 0;
 };
 
 /// Of this process; set before any call.

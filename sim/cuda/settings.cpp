@@ -77,35 +77,6 @@ CUresult cuFuncSetCacheConfig(Kernel* function, int config) {
   return config < 0 || config > 3 ? kInvalidValue : kSuccess;
 }
 
-// Managed memory is one memory for both sides: advice changes nothing, and nothing has to be fetched.
-CUresult cuMemAdvise_v2(CUdeviceptr address, std::size_t size, int advice, CUmemLocation) {
-  const Caller caller = enter_context();
-  if (caller.error != kSuccess) return caller.error;
-  const Allocation* found = find_allocation(*caller.driver, address, size);
-  if (found == nullptr || found->kind != MemoryKind::kManaged || advice < 1 || advice > 6) return kInvalidValue;
-  return kSuccess;
-}
-
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, std::size_t size, CUmemLocation, unsigned flags, Stream* handle) {
-  const Caller caller = enter_context();
-  if (caller.error != kSuccess) return caller.error;
-  Stream* stream = find_stream(caller, handle);
-  if (stream == nullptr) return kInvalidHandle;
-  const Allocation* found = find_allocation(*caller.driver, address, size);
-  if (found == nullptr || found->kind != MemoryKind::kManaged || flags != 0) return kInvalidValue;
-  return submit(*stream, Marker{});
-}
-
-CUresult cuStreamAttachMemAsync(Stream* handle, CUdeviceptr address, std::size_t, unsigned flags) {
-  const Caller caller = enter_context();
-  if (caller.error != kSuccess) return caller.error;
-  Stream* stream = find_stream(caller, handle);
-  if (stream == nullptr) return kInvalidHandle;
-  const Allocation* found = find_allocation(*caller.driver, address, 1);
-  if (found == nullptr || found->kind != MemoryKind::kManaged || flags > 4) return kInvalidValue;
-  return submit(*stream, Marker{});
-}
-
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, Kernel* function, int blocks, int threads) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;

@@ -45,6 +45,45 @@ CUresult write_value(Stream* handle, CUdeviceptr address, std::uint64_t value, s
   return submit(*place.stream, Action{[at = place.at, bytes, value] { std::memcpy(at, &value, bytes); }});
 }
 
+/// cuda.h's CUstreamBatchMemOpType.
+enum Operation : int { kWait32 = 1, kWrite32, kFlush, kWait64, kWrite64, kBarrier };
+
+std::size_t bytes_of(int operation) { return operation == kWait32 || operation == kWrite32 ? 4 : 8; }
+
+/// Before any of a batch is in the stream all of it is known to be possible.
+CUresult check(Stream* handle, const CUstreamBatchMemOpParams& wanted) {
+  Place place;
+  switch (wanted.operation) {
+    case kWait32:
+    case kWait64:
+      if ((wanted.flags & ~(kWaitConditions | kWaitFlush)) != 0) return kInvalidValue;
+      return find_place(handle, wanted.address, bytes_of(wanted.operation), place);
+    case kWrite32:
+    case kWrite64:
+      if ((wanted.flags & ~kWriteNoMemoryBarrier) != 0) return kInvalidValue;
+      return find_place(handle, wanted.address, bytes_of(wanted.operation), place);
+    case kFlush:  // as CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES says
+      return refuse("cuStreamBatchMemOp with a flush of remote writes");
+    case kBarrier:
+      return wanted.barrier_flags <= 1 ? kSuccess : kInvalidValue;
+    default:
+      return kInvalidValue;
+  }
+}
+
+CUresult add(Stream* handle, const CUstreamBatchMemOpParams& wanted) {
+  const std::size_t bytes = bytes_of(wanted.operation);
+  const std::uint64_t value = bytes == 4 ? static_cast<std::uint32_t>(wanted.value) : wanted.value;
+  if (wanted.operation == kWait32 || wanted.operation == kWait64)
+    return wait_value(handle, wanted.address, value, bytes, wanted.flags);
+  if (wanted.operation != kBarrier) return write_value(handle, wanted.address, value, bytes, wanted.flags);
+  Caller caller;
+  Stream* stream = nullptr;
+  // What stands in a stream sees what stands before it: the barrier is a place in it and no more.
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  return submit(*stream, Marker{});
+}
+
 }  // namespace
 
 bool is_met(const WaitValue& wait) {
@@ -76,6 +115,22 @@ CUresult cuStreamWriteValue32_v2(Stream* stream, CUdeviceptr address, std::uint3
 }
 CUresult cuStreamWriteValue64_v2(Stream* stream, CUdeviceptr address, std::uint64_t value, unsigned flags) {
   return write_value(stream, address, value, sizeof value, flags);
+}
+
+CUresult cuStreamBatchMemOp_v2(Stream* handle, unsigned number, const CUstreamBatchMemOpParams* wanted,
+                               unsigned flags) {
+  constexpr unsigned kMost = 255;
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (number > kMost || (number > 0 && wanted == nullptr) || flags != 0) return kInvalidValue;
+  for (unsigned index = 0; index < number; ++index) {
+    if (const CUresult error = check(handle, wanted[index])) return error;
+  }
+  for (unsigned index = 0; index < number; ++index) {
+    if (const CUresult error = add(handle, wanted[index])) return error;
+  }
+  return kSuccess;
 }
 
 }  // namespace meshbed::sim::cuda

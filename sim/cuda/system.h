@@ -80,6 +80,13 @@ enum class MemoryKind { kDevice, kPinned, kRegistered, kManaged, kMapped, kImpor
 constexpr bool is_on_device(MemoryKind kind) {
   return kind == MemoryKind::kDevice || kind == MemoryKind::kMapped || kind == MemoryKind::kImported;
 }
+/// What a program has said of managed memory from one address on (managed.cpp).
+struct Hints {
+  static constexpr CUmemLocation kNowhere{.type = 0, .id = -2};
+  bool read_mostly = false;
+  CUmemLocation preferred = kNowhere, prefetched = kNowhere;
+  std::set<CUdevice> accessed_by{};
+};
 struct Allocation {
   MemoryKind kind = MemoryKind::kDevice;
   std::uint64_t address = 0, size_bytes = 0;
@@ -94,6 +101,7 @@ struct Allocation {
   bool of_graph = false;  // a graph's node gave it: there for every launch, whoever frees it between them
   bool exported = false;  // a handle was given out, by which another process may have it open
   int opened = 0;         // of imported memory: how often
+  std::map<std::uint64_t, Hints> hints{};  // of managed memory, by where they begin
 };
 
 struct Pool {
@@ -139,12 +147,23 @@ struct Reservation {
   std::uint64_t size_bytes = 0;
   char* hardware = nullptr;
 };
+/// A device's memory without an address, of one process or of several; the device has it back with the last of them.
+struct PhysicalMemory {
+  PhysicalMemory(Device& of, std::shared_ptr<Buffer> bytes, const CUmemAllocationProp& wanted);
+  ~PhysicalMemory();
+  PhysicalMemory(const PhysicalMemory&) = delete;
+  PhysicalMemory& operator=(const PhysicalMemory&) = delete;
+  Device& device;
+  std::shared_ptr<Buffer> buffer;
+  CUmemAllocationProp properties;
+  std::weak_ptr<int> system_lives;  // a descriptor may outlive the devices
+};
+/// What a handle means in a process.
 struct Physical {
-  std::shared_ptr<Buffer> memory{};
-  Device* device = nullptr;
+  std::shared_ptr<PhysicalMemory> memory{};
   CUdevice ordinal = 0;
   int maps = 0;
-  bool released = false;
+  int references = 1;  // of the handle: cuMemRelease
 };
 
 /// Handles that a process was given; anything else it passes is an error.
@@ -259,6 +278,7 @@ struct System {
   std::set<std::string> refused{};
   Record record{};
   std::uint64_t next_id = 1;
+  std::shared_ptr<int> lives = std::make_shared<int>();
 };
 
 /// Of this process. Its host is set before (host.h).

@@ -12,6 +12,7 @@ namespace meshbed::sim::cuda {
 namespace {
 
 constexpr std::size_t kGranularity = std::size_t{2} << 20U;
+constexpr int kPosixDescriptor = 1;  // cuda.h's CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 bool is_whole(std::uint64_t size_bytes) { return size_bytes > 0 && size_bytes % kGranularity == 0; }
 
@@ -42,10 +43,22 @@ const Reservation* find_reservation(const Driver& driver, std::uint64_t address,
 
 void forget_if_unused(Driver& driver, CUmemGenericAllocationHandle handle) {
   const auto found = driver.physical.find(handle);
-  if (!found->second.released || found->second.maps > 0) return;
-  found->second.device->used_bytes -= found->second.memory->size_bytes;
-  driver.counters.allocated_bytes -= found->second.memory->size_bytes;
+  if (found->second.references > 0 || found->second.maps > 0) return;
+  driver.counters.allocated_bytes -= found->second.memory->buffer->size_bytes;
   driver.physical.erase(found);
+}
+
+/// A handle of the process's that it has not released.
+Physical* find_physical(Driver& driver, CUmemGenericAllocationHandle handle) {
+  const auto found = driver.physical.find(handle);
+  return found != driver.physical.end() && found->second.references > 0 ? &found->second : nullptr;
+}
+
+CUmemGenericAllocationHandle add_physical(Driver& driver, std::shared_ptr<PhysicalMemory> memory, CUdevice ordinal) {
+  const CUmemGenericAllocationHandle handle = system().next_id++;
+  driver.counters.allocated_bytes += memory->buffer->size_bytes;
+  driver.physical[handle] = {.memory = std::move(memory), .ordinal = ordinal};
+  return handle;
 }
 
 bool is_mapped(const Driver& driver, std::uint64_t address, std::uint64_t size_bytes) {
@@ -55,6 +68,16 @@ bool is_mapped(const Driver& driver, std::uint64_t address, std::uint64_t size_b
 }
 
 }  // namespace
+
+PhysicalMemory::PhysicalMemory(Device& of, std::shared_ptr<Buffer> bytes, const CUmemAllocationProp& wanted)
+    : device(of), buffer(std::move(bytes)), properties(wanted), system_lives(system().lives) {
+  device.used_bytes += buffer->size_bytes;
+}
+PhysicalMemory::~PhysicalMemory() {
+  if (system_lives.expired()) return;
+  device.used_bytes -= buffer->size_bytes;
+  host().release(*buffer);
+}
 
 CUresult cuMemGetAllocationGranularity(std::size_t* size, const CUmemAllocationProp* properties, int) {
   const Caller caller = enter();
@@ -99,7 +122,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, con
   if (caller.error != kSuccess) return caller.error;
   if (handle == nullptr || properties == nullptr || !is_whole(size) || flags != 0) return kInvalidValue;
   if (properties->type != kPinned) return kInvalidValue;
-  if (properties->location.type != kOnDevice || properties->handle_types != 0) {
+  const bool is_shareable = properties->handle_types == kPosixDescriptor && host().has_neighbours();
+  if (properties->location.type != kOnDevice || (properties->handle_types != 0 && !is_shareable)) {
     return refuse("cuMemCreate of memory that is not a device's own, or is to be shared");
   }
   const int ordinal = properties->location.id;
@@ -107,25 +131,23 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, con
   if (found == nullptr) return kInvalidDevice;
   Device& device = *found;
   if (size > device.model->memory_bytes - device.used_bytes) return kOutOfMemory;
-  Physical physical{.device = &device, .ordinal = ordinal};
+  std::shared_ptr<Buffer> bytes;
   try {
-    physical.memory = host().allocate(caller.driver->process, size);
+    bytes = host().allocate(caller.driver->process, size);
   } catch (const std::bad_alloc&) {
     return kOutOfMemory;
   }
-  device.used_bytes += size;
-  caller.driver->counters.allocated_bytes += size;
-  *handle = system().next_id++;
-  caller.driver->physical[*handle] = std::move(physical);
+  *handle =
+      add_physical(*caller.driver, std::make_shared<PhysicalMemory>(device, std::move(bytes), *properties), ordinal);
   return kSuccess;
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  const auto found = caller.driver->physical.find(handle);
-  if (found == caller.driver->physical.end() || found->second.released) return kInvalidValue;
-  found->second.released = true;
+  Physical* found = find_physical(*caller.driver, handle);
+  if (found == nullptr) return kInvalidValue;
+  --found->references;
   forget_if_unused(*caller.driver, handle);
   return kSuccess;
 }
@@ -135,27 +157,26 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset, CUm
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
   Driver& driver = *caller.driver;
-  const auto physical = driver.physical.find(handle);
-  if (physical == driver.physical.end() || physical->second.released) return kInvalidValue;
-  if (flags != 0 || offset != 0 || size != physical->second.memory->size_bytes) return kInvalidValue;
+  Physical* physical = find_physical(driver, handle);
+  if (physical == nullptr) return kInvalidValue;
+  const std::shared_ptr<Buffer>& memory = physical->memory->buffer;
+  if (flags != 0 || offset != 0 || size != memory->size_bytes) return kInvalidValue;
   std::uint64_t base = 0;
   const Reservation* reservation = find_reservation(driver, address, size, base);
   if (reservation == nullptr || address % kGranularity != 0 || is_mapped(driver, address, size)) return kInvalidValue;
   // mremap(2) of 0 bytes: the same shared memory, a second time.
   char* hardware = reservation->hardware + (address - base);
-  if (::mremap(physical->second.memory->bytes, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, hardware) == MAP_FAILED) {
-    return kOutOfMemory;
-  }
-  ++physical->second.maps;
+  if (::mremap(memory->bytes, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, hardware) == MAP_FAILED) return kOutOfMemory;
+  ++physical->maps;
   driver.allocations[address] = {.kind = MemoryKind::kMapped,
                                  .address = address,
                                  .size_bytes = size,
                                  .bytes = hardware,
-                                 .device = physical->second.device,
-                                 .ordinal = physical->second.ordinal,
+                                 .device = &physical->memory->device,
+                                 .ordinal = physical->ordinal,
                                  .flags = 0,  // no access until cuMemSetAccess
                                  .id = handle,
-                                 .buffer = host().map(physical->second.memory, address)};
+                                 .buffer = host().map(memory, address)};
   return kSuccess;
 }
 
@@ -204,6 +225,69 @@ CUresult cuMemSetAccess(CUdeviceptr address, std::size_t size, const CUmemAccess
   for (auto& [begin, allocation] : caller.driver->allocations) {
     if (is_meant(allocation)) allocation.flags = kReadWrite;
   }
+  return kSuccess;
+}
+
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
+  constexpr int kOnDevice = 1;
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  const Allocation* found = find_allocation(*caller.driver, address, 1);
+  if (flags == nullptr || location == nullptr || found == nullptr) return kInvalidValue;
+  if (found->kind != MemoryKind::kMapped) return kInvalidValue;
+  if (location->type != kOnDevice) return refuse("cuMemGetAccess of something that is no device");
+  if (find_device(*caller.driver, location->id) == nullptr) return kInvalidDevice;
+  *flags = location->id == found->ordinal ? found->flags : 0;
+  return kSuccess;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  const Allocation* found = find_allocation(*caller.driver, reinterpret_cast<std::uint64_t>(address), 1);
+  if (handle == nullptr || found == nullptr || found->kind != MemoryKind::kMapped) return kInvalidValue;
+  ++caller.driver->physical.at(found->id).references;  // one that was released is a handle again
+  *handle = found->id;
+  return kSuccess;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  const Physical* found = find_physical(*caller.driver, handle);
+  if (properties == nullptr || found == nullptr) return kInvalidValue;
+  *properties = found->memory->properties;
+  properties->location.id = found->ordinal;  // as this process counts
+  properties->flags[0] = 0;                  // nothing is compressed, whatever was wished
+  return kSuccess;
+}
+
+CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle, int type,
+                                      unsigned long long flags) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (!host().has_neighbours()) return refuse("cuMemExportToShareableHandle");
+  const Physical* found = find_physical(*caller.driver, handle);
+  if (shareable == nullptr || found == nullptr || flags != 0) return kInvalidValue;
+  if (type != kPosixDescriptor) return refuse("cuMemExportToShareableHandle of other than a descriptor");
+  if (found->memory->properties.handle_types != kPosixDescriptor) return kInvalidValue;  // as it was made
+  *static_cast<int*>(shareable) = host().export_object(caller.driver->process, found->memory);
+  return kSuccess;
+}
+
+// The descriptor is passed as the pointer itself, as documented for this type.
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable, int type) {
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (!host().has_neighbours()) return refuse("cuMemImportFromShareableHandle");
+  if (handle == nullptr) return kInvalidValue;
+  if (type != kPosixDescriptor) return refuse("cuMemImportFromShareableHandle of other than a descriptor");
+  const auto descriptor = static_cast<int>(reinterpret_cast<std::intptr_t>(shareable));
+  const auto memory = std::static_pointer_cast<PhysicalMemory>(host().find_object(caller.driver->process, descriptor));
+  if (memory == nullptr) return kInvalidValue;
+  const CUdevice ordinal = ordinal_of(*caller.driver, memory->device);
+  if (find_device(*caller.driver, ordinal) != &memory->device) return kInvalidDevice;
+  *handle = add_physical(*caller.driver, memory, ordinal);
   return kSuccess;
 }
 

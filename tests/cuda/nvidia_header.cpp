@@ -71,6 +71,11 @@ SAME_PLACE(CUDA_MEMSET_NODE_PARAMS_v1, elementSize, cudaMemsetParams, element_by
 SAME_SIZE(CUDA_HOST_NODE_PARAMS_v1, cudaHostNodeParams);
 SAME_SIZE(CUDA_MEM_ALLOC_NODE_PARAMS_v1, cudaMemAllocNodeParams);
 SAME_PLACE(CUDA_MEM_ALLOC_NODE_PARAMS_v1, dptr, cudaMemAllocNodeParams, address);
+SAME_SIZE(CUstreamBatchMemOpParams, CUstreamBatchMemOpParams);
+SAME_PLACE(CUstreamBatchMemOpParams, waitValue.address, CUstreamBatchMemOpParams, address);
+SAME_PLACE(CUstreamBatchMemOpParams, writeValue.value64, CUstreamBatchMemOpParams, value);
+SAME_PLACE(CUstreamBatchMemOpParams, writeValue.flags, CUstreamBatchMemOpParams, flags);
+SAME_PLACE(CUstreamBatchMemOpParams, memoryBarrier.flags, CUstreamBatchMemOpParams, barrier_flags);
 SAME_SIZE(CUipcMemHandle, CUipcHandle);
 SAME_SIZE(CUipcEventHandle, CUipcHandle);
 SAME_SIZE(cudaIpcMemHandle_t, CUipcHandle);

@@ -1,6 +1,7 @@
 // What processes of a simulated node give one another: memory and events by handles.
 #include <string>
 
+#include "sim/host/file/descriptors.h"
 #include "tests/cuda/ranks.h"
 
 namespace share_test {
@@ -150,6 +151,66 @@ TEST_CASE("an event of another process is waited for by its streams and by the h
     CHECK(DRIVER_CALL(cuIpcCloseMemHandle, "cuIpcCloseMemHandle")(place) == 0);
   };
   run_gpu_ranks({{.node = 0, .body = exports}, {.node = 0, .body = imports}});
+}
+
+TEST_CASE("memory without an address: its handle is kept, described, exported to a descriptor and imported again") {
+  run_gpu_ranks({{.node = 0, .body = [] {
+                    constexpr std::size_t kGranularity = std::size_t{2} << 20U;
+                    cuda::CUmemAllocationProp properties{
+                        .type = 1, .handle_types = 1, .location = {1, 0}, .windows = nullptr, .flags = {}};
+                    const cuda::CUmemAccessDesc access{.location = {1, 0}, .flags = 3};
+                    CUdeviceptr place = 0, again = 0;
+                    unsigned long long handle = 0, kept = 0, other = 0, plain = 0;
+                    CHECK(cuMemAddressReserve(&place, kGranularity, 0, 0, 0) == 0);
+                    CHECK(cuMemAddressReserve(&again, kGranularity, 0, 0, 0) == 0);
+                    CHECK(cuMemCreate(&handle, kGranularity, &properties, 0) == 0);
+                    CHECK(cuMemMap(place, kGranularity, 0, handle, 0) == 0);
+                    unsigned long long flags = 7;
+                    const auto get_access = DRIVER_CALL(cuMemGetAccess, "cuMemGetAccess");
+                    CHECK(get_access(&flags, &access.location, place) == 0);
+                    CHECK(flags == 0);
+                    CHECK(cuMemSetAccess(place, kGranularity, &access, 1) == 0);
+                    CHECK(get_access(&flags, &access.location, place + 64) == 0);
+                    CHECK(flags == 3);
+                    CHECK(get_access(&flags, &access.location, again) == 1);
+                    CHECK(cuMemRelease(handle) == 0);
+                    CHECK(DRIVER_CALL(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle")(
+                              &kept, reinterpret_cast<void*>(place + 4096)) == 0);
+                    CHECK(kept == handle);
+                    cuda::CUmemAllocationProp told{};
+                    CHECK(DRIVER_CALL(cuMemGetAllocationPropertiesFromHandle, "cuMemGetAllocationPropertiesFromHandle")(
+                              &told, kept) == 0);
+                    CHECK(told.handle_types == 1);
+                    CHECK(told.location.id == 0);
+
+                    int descriptor = -1;
+                    const auto give = DRIVER_CALL(cuMemExportToShareableHandle, "cuMemExportToShareableHandle");
+                    const auto take = DRIVER_CALL(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle");
+                    CHECK(give(&descriptor, kept, 8, 0) == 801);
+                    CHECK(give(&descriptor, kept, 1, 0) == 0);
+                    properties.handle_types = 0;
+                    CHECK(cuMemCreate(&plain, kGranularity, &properties, 0) == 0);
+                    CHECK(give(&descriptor, plain, 1, 0) == 1);  // it was not made for that
+                    CHECK(take(&other, reinterpret_cast<void*>(std::intptr_t{descriptor} + 1000), 1) == 1);
+                    CHECK(take(&other, reinterpret_cast<void*>(std::intptr_t{descriptor}), 1) == 0);
+                    CHECK(other != kept);
+                    CHECK(cuMemMap(again, kGranularity, 0, other, 0) == 0);
+                    CHECK(cuMemSetAccess(again, kGranularity, &access, 1) == 0);
+                    CHECK(cuMemsetD32_v2(place, 7, 1) == 0);
+                    CHECK(number_at(again) == 7);
+                    // It is there until its last mapping, handle and descriptor are gone.
+                    std::size_t before = 0, after = 0, total = 0;
+                    CHECK(cuMemGetInfo_v2(&before, &total) == 0);
+                    CHECK(cuMemUnmap(place, kGranularity) == 0);
+                    CHECK(cuMemRelease(kept) == 0);
+                    CHECK(cuMemRelease(kept) == 1);
+                    CHECK(number_at(again) == 7);
+                    CHECK(cuMemUnmap(again, kGranularity) == 0);
+                    CHECK(cuMemRelease(other) == 0);
+                    meshbed::sim::close_descriptor(*meshbed::sim::World::current_process(), descriptor);
+                    CHECK(cuMemGetInfo_v2(&after, &total) == 0);
+                    CHECK(after == before + kGranularity);
+                  }}});
 }
 
 TEST_CASE("a program that is alone has nobody to give handles to") {

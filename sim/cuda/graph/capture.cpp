@@ -1,6 +1,7 @@
 // Recording a stream: what it is given becomes nodes of a graph (cuStreamBeginCapture and its like).
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/cuda/graph/nodes.h"
 
@@ -35,6 +36,17 @@ void leave(Driver& driver, const std::shared_ptr<Capture>& capture) {
   }
 }
 
+/// Nodes from which the stream goes away on purpose need not come back to it, nor what comes before them.
+void excuse(Graph& graph, const std::vector<std::size_t>& left) {
+  std::vector<std::size_t> open = left;
+  while (!open.empty()) {
+    GraphNode& node = *graph.nodes[open.back()];
+    open.pop_back();
+    if (!std::exchange(node.of_stream, false)) continue;
+    open.insert(open.end(), node.before.begin(), node.before.end());
+  }
+}
+
 }  // namespace
 
 CUresult cuStreamBeginCapture_v2(Stream* handle, int mode) {
@@ -44,7 +56,7 @@ CUresult cuStreamBeginCapture_v2(Stream* handle, int mode) {
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
   if (mode < 0 || mode > kLastMode) return kInvalidValue;
   if (stream == stream->context->legacy.get()) return kStreamCaptureUnsupported;
-  if (stream->capture != nullptr) return 401;  // ILLEGAL_STATE
+  if (stream->capture != nullptr) return kIllegalState;
   stream->capture = std::make_shared<Capture>();
   stream->capture->origin = stream;
   stream->capture->id = system().next_id++;
@@ -68,7 +80,7 @@ CUresult cuStreamEndCapture(Stream* handle, Graph** graph) {
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
   if (graph == nullptr) return kInvalidValue;
   const std::shared_ptr<Capture> capture = stream->capture;
-  if (capture == nullptr) return 401;  // ILLEGAL_STATE
+  if (capture == nullptr) return kIllegalState;
   if (capture->origin != stream) return kStreamCaptureUnmatched;
   const bool joined = is_joined(*capture->graph, stream->capture_tails);
   leave(*caller.driver, capture);
@@ -104,6 +116,40 @@ CUresult cuStreamGetCaptureInfo_v3(Stream* handle, int* status, unsigned long lo
   if (edges != nullptr) *edges = nullptr;
   if (count != nullptr) *count = capture.shown.size();
   return kSuccess;
+}
+
+CUresult cuStreamGetCaptureInfo_v2(Stream* stream, int* status, unsigned long long* id, Graph** graph,
+                                   const GraphNode*** nodes, std::size_t* count) {
+  return cuStreamGetCaptureInfo_v3(stream, status, id, graph, nodes, nullptr, count);
+}
+CUresult cuStreamGetCaptureInfo(Stream* stream, int* status, unsigned long long* id) {
+  return cuStreamGetCaptureInfo_v3(stream, status, id, nullptr, nullptr, nullptr, nullptr);
+}
+
+CUresult cuStreamUpdateCaptureDependencies_v2(Stream* handle, GraphNode** nodes, const CUgraphEdgeData* edges,
+                                              std::size_t count, unsigned flags) {
+  constexpr unsigned kAdd = 0, kSet = 1;
+  Caller caller;
+  Stream* stream = nullptr;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (stream->capture == nullptr) return kIllegalState;
+  if (stream->capture->invalid) return kStreamCaptureInvalidated;
+  if ((flags != kAdd && flags != kSet) || (count > 0 && nodes == nullptr)) return kInvalidValue;
+  if (const CUresult error = refuse_edge_data(edges, count)) return error;
+  Graph& graph = *stream->capture->graph;
+  std::vector<std::size_t> wanted = flags == kAdd ? stream->capture_tails : std::vector<std::size_t>();
+  for (std::size_t index = 0; index < count; ++index) {
+    const std::size_t place = index_of(graph, nodes[index]);
+    if (place == graph.nodes.size()) return kInvalidValue;
+    if (std::find(wanted.begin(), wanted.end(), place) == wanted.end()) wanted.push_back(place);
+  }
+  std::vector<std::size_t> left = std::exchange(stream->capture_tails, wanted);
+  std::erase_if(left, [&](std::size_t one) { return std::find(wanted.begin(), wanted.end(), one) != wanted.end(); });
+  excuse(graph, left);
+  return kSuccess;
+}
+CUresult cuStreamUpdateCaptureDependencies(Stream* stream, GraphNode** nodes, std::size_t count, unsigned flags) {
+  return cuStreamUpdateCaptureDependencies_v2(stream, nodes, nullptr, count, flags);
 }
 
 }  // namespace meshbed::sim::cuda

@@ -273,4 +273,9 @@ CUresult cudaGraphMemFreeNodeGetParams(GraphNode* node, void* address) {
   return in_runtime([&] { return cuGraphMemFreeNodeGetParams(node, static_cast<CUdeviceptr*>(address)); });
 }
 
+CUresult cudaStreamUpdateCaptureDependencies(Stream* stream, GraphNode** nodes, const CUgraphEdgeData* edges,
+                                             std::size_t count, unsigned flags) {
+  return in_runtime([&] { return cuStreamUpdateCaptureDependencies_v2(stream, nodes, edges, count, flags); });
+}
+
 }  // namespace meshbed::sim::cuda

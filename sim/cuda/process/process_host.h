@@ -63,6 +63,8 @@ class ProcessHost final : public Host {
   bool is_device_memory(std::uint64_t address) const override;
   bool has_neighbours() const override { return false; }
   int export_dma_buf(ProcessKey, const Buffer&, std::uint64_t, std::uint64_t) override { return -1; }
+  int export_object(ProcessKey, const std::shared_ptr<void>&) override { return -1; }
+  std::shared_ptr<void> find_object(ProcessKey, int) const override { return nullptr; }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -22,6 +22,16 @@ struct WorldBuffer final : cuda::Buffer {
   std::shared_ptr<cuda::Buffer> other;
 };
 
+/// The descriptor of something that CUDA shares between processes.
+class SharedObjectFile final : public File {
+ public:
+  SharedObjectFile(Process& owner, std::shared_ptr<void> shared) : File(owner), object(std::move(shared)) {}
+  short events() const override { return 0; }
+  std::string describe() const override { return "a handle of a GPU's memory"; }
+
+  std::shared_ptr<void> object;
+};
+
 WaitNote note_of(const cuda::Waiting& waiting) {
   return {.what = waiting.what, .object = waiting.object, .describe = waiting.describe};
 }
@@ -125,6 +135,15 @@ class WorldCuda::WorldHost final : public cuda::Host {
     while (buffer->other != nullptr) buffer = static_cast<const WorldBuffer*>(buffer->other.get());
     if (&buffer->memory->owner != process) return -1;
     return sim::export_dma_buf({.memory = buffer->memory, .offset_bytes = offset_bytes, .size_bytes = size_bytes});
+  }
+  int export_object(cuda::ProcessKey process, const std::shared_ptr<void>& object) override {
+    Process& owner = process_of(process);
+    return state_of(owner).descriptors.add(std::make_shared<SharedObjectFile>(owner, object), true);
+  }
+  std::shared_ptr<void> find_object(cuda::ProcessKey process, int descriptor) const override {
+    const auto file = state_of(process_of(process)).descriptors.find(descriptor);
+    const auto* shared = dynamic_cast<const SharedObjectFile*>(file.get());
+    return shared != nullptr ? shared->object : nullptr;
   }
 
  private:
