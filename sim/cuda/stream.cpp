@@ -120,8 +120,9 @@ CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream) {
 
 Stream* find_stream(const Caller& caller, Stream* handle) {
   Context& context = *caller.context;
-  if (is_legacy(handle)) return context.legacy.get();
-  if (is_per_thread(handle)) {
+  const bool means_own = handle == nullptr && caller.thread != nullptr && caller.thread->has_own_default;
+  if (is_legacy(handle) && !means_own) return context.legacy.get();
+  if (is_per_thread(handle) || means_own) {
     Stream*& own = context.per_thread[host().thread()];
     if (own == nullptr) own = make_stream(context, 0, 0);
     return own;

@@ -135,6 +135,7 @@ struct ThreadState {
   CUresult last_error = kSuccess;  // the runtime's
   CUdevice device = 0;             // the runtime's
   int capture_mode = 0;
+  bool has_own_default = false;  // while a call of per_thread/ is under way
   std::vector<cudaLaunchConfig> configurations;
 };
 

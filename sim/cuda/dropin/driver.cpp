@@ -19,8 +19,9 @@ struct Entry {
   void* function;
 };
 
-/// The newest version of `name` that this library implements and whoever compiled for `version` can call.
-void* function_of(const char* name, int version);
+/// The newest version of `name` that this library implements and whoever compiled for `version` can call; with a
+/// default stream of each thread's own where that is wanted and makes a difference.
+void* function_of(const char* name, int version, bool per_thread);
 
 }  // namespace
 
@@ -46,9 +47,9 @@ MESHBED_EXPORT int meshbedCudaHostClock(long long advance_ps, long long* now_ps)
 MESHBED_EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
                                        int* status) {
   constexpr int kFound = 0, kNoSuchSymbol = 1;
-  constexpr std::uint64_t kMostFlags = 2;
+  constexpr std::uint64_t kPerThread = 2, kMostFlags = 2;  // cuda.h's CU_GET_PROC_ADDRESS_*
   if (name == nullptr || function == nullptr || version > kCudaVersion || flags > kMostFlags) return kInvalidValue;
-  *function = function_of(name, version);
+  *function = function_of(name, version, flags == kPerThread);
   if (status != nullptr) *status = *function != nullptr ? kFound : kNoSuchSymbol;
   // As the driver: with a status to say it in, a missing symbol is no error.
   return *function != nullptr || status != nullptr ? kSuccess : kNotFound;
@@ -92,7 +93,7 @@ bool is_younger(const std::string& name, int version) {
                      [&](const Since& one) { return name == one.name && version < one.version; });
 }
 
-void* function_of(const char* name, int version) {
+void* function_of(const char* name, int version, bool per_thread) {
 #define MESHBED_CUDA_CALL(type, name, parameters, arguments) {#name, reinterpret_cast<void*>(&name)},
   static const Entry kEntries[] = {
 #include "sim/cuda/driver_calls.def"
@@ -103,9 +104,16 @@ void* function_of(const char* name, int version) {
   for (int suffix = 4; suffix >= 1; --suffix) {
     const std::string wanted = suffix == 1 ? std::string(name) : std::string(name) + "_v" + std::to_string(suffix);
     if (is_younger(wanted, version)) continue;
-    for (const Entry& entry : kEntries) {
-      if (wanted == entry.name) return entry.function;
+    const auto find = [&](const std::string& whole) -> void* {
+      const auto* found = std::find_if(std::begin(kEntries), std::end(kEntries),
+                                       [&](const Entry& entry) { return whole == entry.name; });
+      return found != std::end(kEntries) ? found->function : nullptr;
+    };
+    for (const char* twin : {"_ptsz", "_ptds"}) {
+      void* own = per_thread ? find(wanted + twin) : nullptr;
+      if (own != nullptr) return own;
     }
+    if (void* function = find(wanted)) return function;
   }
   return nullptr;
 }
