@@ -22,6 +22,7 @@ class DmaBufFile : public File {
     return whence == SEEK_END ? static_cast<off_t>(buffer.size_bytes) : 0;
   }
   std::string describe() const override { return "a dma-buf"; }
+  bool can_be_passed() const override { return true; }
 
   DmaBuf buffer;
 };

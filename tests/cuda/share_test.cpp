@@ -1,7 +1,16 @@
-// What processes of a simulated node give one another: memory and events by handles.
+// What processes of a simulated node give one another: memory and events by handles, memory by descriptors.
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <string>
 
+#include "sim/host/device_memory.h"
 #include "sim/host/file/descriptors.h"
+#include "sim/host/load/redirection.h"
 #include "tests/cuda/ranks.h"
 
 namespace share_test {
@@ -20,6 +29,50 @@ CUresult copied_out(CUdeviceptr address) {
   int number = 0;
   return cuMemcpyDtoH_v2(&number, address, sizeof(number));
 }
+
+/// What a rank's file would call in libc's place.
+template <typename Function>
+Function* libc_call(const char* name) {
+  return reinterpret_cast<Function*>(meshbed::sim::redirection_of(name));
+}
+#define LIBC(name) libc_call<decltype(::name)>(#name)
+
+constexpr sockaddr_un kName{.sun_family = AF_UNIX, .sun_path = "\0memory"};
+constexpr socklen_t kNameBytes = offsetof(sockaddr_un, sun_path) + sizeof("\0memory") - 1;
+
+/// A message of one byte that two descriptors go with.
+struct Parcel {
+  Parcel() {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+  }
+  Parcel(const Parcel&) = delete;
+  Parcel& operator=(const Parcel&) = delete;
+  void put(const std::array<int, 2>& descriptors) {
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(descriptors));
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof(descriptors));
+  }
+  std::array<int, 2> get() {
+    std::array<int, 2> descriptors{-1, -1};
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    CHECK(rights != nullptr);
+    if (rights == nullptr) return descriptors;
+    CHECK(rights->cmsg_type == SCM_RIGHTS);
+    CHECK(rights->cmsg_len == CMSG_LEN(sizeof(descriptors)));
+    std::memcpy(descriptors.data(), CMSG_DATA(rights), sizeof(descriptors));
+    return descriptors;
+  }
+
+  char byte = 'm';
+  iovec part{.iov_base = &byte, .iov_len = 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
+  msghdr message{};
+};
 
 }  // namespace
 
@@ -211,6 +264,62 @@ TEST_CASE("memory without an address: its handle is kept, described, exported to
                     CHECK(cuMemGetInfo_v2(&after, &total) == 0);
                     CHECK(after == before + kGranularity);
                   }}});
+}
+
+TEST_CASE("descriptors of a GPU's memory go to another process of the node over a Unix stream") {
+  constexpr std::size_t kGranularity = std::size_t{2} << 20U;
+  const cuda::CUmemAccessDesc access{.location = {1, 0}, .flags = 3};
+  const auto mapped = [&](unsigned long long handle) {
+    CUdeviceptr place = 0;
+    CHECK(cuMemAddressReserve(&place, kGranularity, 0, 0, 0) == 0);
+    CHECK(cuMemMap(place, kGranularity, 0, handle, 0) == 0);
+    CHECK(cuMemSetAccess(place, kGranularity, &access, 1) == 0);
+    return place;
+  };
+  const auto gives = [&] {
+    const int listener = LIBC(socket)(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(LIBC(bind)(listener, reinterpret_cast<const sockaddr*>(&kName), kNameBytes) == 0);
+    CHECK(LIBC(listen)(listener, 1) == 0);
+    const cuda::CUmemAllocationProp properties{
+        .type = 1, .handle_types = 1, .location = {1, 0}, .windows = nullptr, .flags = {}};
+    unsigned long long handle = 0;
+    CHECK(cuMemCreate(&handle, kGranularity, &properties, 0) == 0);
+    const CUdeviceptr place = mapped(handle);
+    CHECK(cuMemsetD32_v2(place, 7, 1) == 0);
+    std::array<int, 2> descriptors{-1, -1};
+    CHECK(DRIVER_CALL(cuMemExportToShareableHandle, "cuMemExportToShareableHandle")(descriptors.data(), handle, 1, 0) ==
+          0);
+    CHECK(DRIVER_CALL(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange")(&descriptors[1], place,
+                                                                                      kGranularity, 1, 0) == 0);
+    const int stream = LIBC(accept)(listener, nullptr, nullptr);
+    Parcel parcel;
+    parcel.put(descriptors);
+    CHECK(LIBC(sendmsg)(stream, &parcel.message, 0) == 1);
+    parcel.put({listener, stream});
+    errno = 0;
+    CHECK(LIBC(sendmsg)(stream, &parcel.message, 0) == -1);  // which belong to one process
+    CHECK(errno == EOPNOTSUPP);
+    wait_until(20 * kMs);
+    CHECK(number_at(place) == 9);
+  };
+  const auto takes = [&] {
+    wait_until(5 * kMs);
+    const int stream = LIBC(socket)(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(LIBC(connect)(stream, reinterpret_cast<const sockaddr*>(&kName), kNameBytes) == 0);
+    Parcel parcel;
+    CHECK(LIBC(recvmsg)(stream, &parcel.message, 0) == 1);
+    const std::array<int, 2> descriptors = parcel.get();
+    unsigned long long handle = 0;
+    CHECK(DRIVER_CALL(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle")(
+              &handle, reinterpret_cast<void*>(std::intptr_t{descriptors[0]}), 1) == 0);
+    const CUdeviceptr place = mapped(handle);
+    CHECK(number_at(place) == 7);
+    CHECK(cuMemsetD32_v2(place, 9, 1) == 0);
+    meshbed::sim::DmaBuf buffer;
+    CHECK(meshbed::sim::find_dma_buf(*meshbed::sim::World::current_process(), descriptors[1], buffer) == 0);
+    CHECK(buffer.size_bytes == kGranularity);
+  };
+  run_gpu_ranks({{.node = 0, .body = gives}, {.node = 0, .body = takes}});
 }
 
 TEST_CASE("a program that is alone has nobody to give handles to") {

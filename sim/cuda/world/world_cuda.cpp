@@ -28,6 +28,7 @@ class SharedObjectFile final : public File {
   SharedObjectFile(Process& owner, std::shared_ptr<void> shared) : File(owner), object(std::move(shared)) {}
   short events() const override { return 0; }
   std::string describe() const override { return "a handle of a GPU's memory"; }
+  bool can_be_passed() const override { return true; }
 
   std::shared_ptr<void> object;
 };

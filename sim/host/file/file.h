@@ -35,6 +35,8 @@ class File {
   virtual Attempted try_write(const void* data, std::size_t size);
   virtual off_t seek(off_t offset, int whence);
   virtual void stat(struct stat& result) const;
+  /// Another process's descriptor may stand for it, too: it never has anything to tell its own process (notify()).
+  virtual bool can_be_passed() const { return false; }
   /// Bytes that a read would give at once (FIONREAD).
   virtual std::size_t available_bytes() const { return 0; }
   /// For deadlock reports: "listening on 0.0.0.0:4000". No addresses of memory: reports are compared between runs.

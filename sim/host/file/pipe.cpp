@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <utility>
 
@@ -26,6 +27,8 @@ struct ByteQueue {
   std::string bytes;
   File* reader = nullptr;  // nullptr: closed
   File* writer = nullptr;
+  std::uint64_t written = 0, read = 0;                         // bytes so far
+  std::deque<std::pair<std::uint64_t, PassedFiles>> passed{};  // by how many bytes were written before
 };
 
 /// One end of a pipe (one queue) or of a socket pair (both).
@@ -61,11 +64,17 @@ class PipeEnd : public File {
 
   Attempted try_read(void* data, std::size_t size, bool peek) override {
     if (in_ == nullptr) return -EBADF;
-    const std::size_t count = std::min(size, in_->bytes.size());
+    const std::size_t count = std::min({size, in_->bytes.size(), bytes_to_next_files()});
     if (count == 0) return size == 0 || in_->writer == nullptr ? 0 : -EAGAIN;
     std::memcpy(data, in_->bytes.data(), count);
     if (peek) return static_cast<Attempted>(count);
     in_->bytes.erase(0, count);
+    in_->read += count;
+    while (!in_->passed.empty() && in_->passed.front().first < in_->read) {
+      PassedFiles& files = in_->passed.front().second;
+      arrived_.insert(arrived_.end(), files.begin(), files.end());
+      in_->passed.pop_front();
+    }
     if (in_->writer != nullptr) in_->writer->notify();
     return static_cast<Attempted>(count);
   }
@@ -76,6 +85,7 @@ class PipeEnd : public File {
     const std::size_t count = std::min(size, kPipeBytes - out_->bytes.size());
     if (count == 0) return size == 0 ? 0 : -EAGAIN;
     out_->bytes.append(static_cast<const char*>(data), count);
+    out_->written += count;
     out_->reader->notify();
     return static_cast<Attempted>(count);
   }
@@ -83,8 +93,23 @@ class PipeEnd : public File {
   std::size_t available_bytes() const override { return in_ != nullptr ? in_->bytes.size() : 0; }
   std::string describe() const override { return "a pipe"; }
 
+  void attach(PassedFiles files) { out_->passed.emplace_back(out_->written, std::move(files)); }
+  void detach() {
+    if (!out_->passed.empty() && out_->passed.back().first == out_->written) out_->passed.pop_back();
+  }
+  PassedFiles take() { return std::exchange(arrived_, {}); }
+
  private:
+  /// One read never takes what came with two messages' files (unix(7)).
+  std::size_t bytes_to_next_files() const {
+    for (const auto& [at, files] : in_->passed) {
+      if (at > in_->read) return static_cast<std::size_t>(at - in_->read);
+    }
+    return kPipeBytes;
+  }
+
   std::shared_ptr<ByteQueue> in_, out_;
+  PassedFiles arrived_;
 };
 
 /// eventfd(2).
@@ -178,6 +203,10 @@ std::pair<std::shared_ptr<File>, std::shared_ptr<File>> make_stream_pair(Process
 bool is_stream_end(const File& file) {
   return dynamic_cast<const PipeEnd*>(&file) != nullptr && file.status_flags == O_RDWR;
 }
+
+void attach_files(File& end, PassedFiles files) { dynamic_cast<PipeEnd&>(end).attach(std::move(files)); }
+void detach_files(File& end) { dynamic_cast<PipeEnd&>(end).detach(); }
+PassedFiles take_files(File& end) { return dynamic_cast<PipeEnd&>(end).take(); }
 
 std::span<const Redirection> pipe_redirections() {
   static const std::array table{redirect("pipe", &make_pipe), redirect("pipe2", &make_pipe_with_flags),

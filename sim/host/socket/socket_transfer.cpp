@@ -3,12 +3,15 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 #include <memory>
 
 #include "plugin/base/log.h"
+#include "sim/host/file/pipe.h"
 #include "sim/host/load/calls.h"
 #include "sim/host/load/redirection.h"
 #include "sim/host/socket/transfer.h"
@@ -52,11 +55,62 @@ ssize_t send_to(int descriptor, const void* data, std::size_t size, int flags, c
   return endpoint ? answer(datagrams->send_to(data, size, *endpoint)) : fail(EINVAL);
 }
 
+/// What a message hands on beside its bytes; 0 or an errno value. Descriptors over a Unix stream, and only of what can
+/// be another process's as well.
+int read_rights(const msghdr& message, PassedFiles& files) {
+  auto* whole = const_cast<msghdr*>(&message);
+  for (cmsghdr* part = CMSG_FIRSTHDR(whole); part != nullptr; part = CMSG_NXTHDR(whole, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) return EOPNOTSUPP;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t index = 0; index < count; ++index) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(part) + index * sizeof(descriptor), sizeof(descriptor));
+      const auto file = file_at(descriptor);
+      if (file == nullptr) return EBADF;
+      if (!file->can_be_passed()) return EOPNOTSUPP;
+      files.push_back(file);
+    }
+  }
+  return 0;
+}
+
+/// New descriptors of the calling process for what came, as many as there is room for.
+void write_rights(msghdr& message, std::size_t room, PassedFiles files, int flags) {
+  const std::size_t fitting = room > CMSG_LEN(0) ? (room - CMSG_LEN(0)) / sizeof(int) : 0;
+  if (files.size() > fitting) {
+    message.msg_flags |= MSG_CTRUNC;
+    files.resize(fitting);
+  }
+  if (files.empty()) return;
+  const std::size_t bytes = files.size() * sizeof(int);
+  auto* part = static_cast<cmsghdr*>(message.msg_control);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(bytes);
+  unsigned char* next = CMSG_DATA(part);
+  for (auto& file : files) {
+    const int descriptor = current_state().descriptors.add(std::move(file), (flags & MSG_CMSG_CLOEXEC) != 0);
+    std::memcpy(next, &descriptor, sizeof(descriptor));
+    next += sizeof(descriptor);
+  }
+  message.msg_controllen = std::min(room, CMSG_SPACE(bytes));
+}
+
 ssize_t send_message(int descriptor, const msghdr* message, int flags) {
   if (is_real(descriptor)) return ::sendmsg(descriptor, message, flags);
   const auto file = file_at(descriptor);
-  if (message->msg_controllen != 0 || has_datagrams(file)) return fail(EOPNOTSUPP);
-  return file != nullptr ? write_vector(*file, message->msg_iov, message->msg_iovlen, flags, "sendmsg") : fail(EBADF);
+  if (has_datagrams(file)) return fail(EOPNOTSUPP);
+  if (file == nullptr) return fail(EBADF);
+  PassedFiles files;
+  if (message->msg_controllen != 0) {
+    if (!is_stream_end(*file)) return fail(EOPNOTSUPP);
+    if (const int error = read_rights(*message, files); error != 0) return fail(error);
+  }
+  const bool passes = !files.empty();
+  if (passes) attach_files(*file, std::move(files));
+  const ssize_t count = write_vector(*file, message->msg_iov, message->msg_iovlen, flags, "sendmsg");
+  if (passes && count <= 0) detach_files(*file);
+  return count;
 }
 
 ssize_t receive_bytes(int descriptor, void* data, std::size_t size, int flags) {
@@ -85,10 +139,15 @@ ssize_t receive_message(int descriptor, msghdr* message, int flags) {
   const auto file = file_at(descriptor);
   if (file == nullptr) return fail(EBADF);
   if (has_datagrams(file)) return fail(EOPNOTSUPP);
+  const std::size_t room = message->msg_control != nullptr ? message->msg_controllen : 0;
   message->msg_namelen = 0;
   message->msg_controllen = 0;
   message->msg_flags = 0;
-  return read_vector(*file, message->msg_iov, message->msg_iovlen, flags, "recvmsg");
+  const bool is_stream = is_stream_end(*file);
+  if (is_stream) take_files(*file);  // that came with bytes of other reads, which drop them
+  const ssize_t count = read_vector(*file, message->msg_iov, message->msg_iovlen, flags & ~MSG_CMSG_CLOEXEC, "recvmsg");
+  if (is_stream && count > 0) write_rights(*message, room, take_files(*file), flags);
+  return count;
 }
 
 ssize_t receive_bytes_checked(int descriptor, void* data, std::size_t size, std::size_t, int flags) {
