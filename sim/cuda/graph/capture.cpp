@@ -84,10 +84,11 @@ CUresult cuStreamEndCapture(Stream* handle, Graph** graph) {
   if (capture->origin != stream) return kStreamCaptureUnmatched;
   const bool joined = is_joined(*capture->graph, stream->capture_tails);
   leave(*caller.driver, capture);
+  std::unique_ptr<Graph> recorded = std::move(capture->graph);  // nothing joins a recording that has ended
   *graph = nullptr;
   if (capture->invalid) return kStreamCaptureInvalidated;
   if (!joined) return kStreamCaptureUnjoined;
-  *graph = caller.driver->graphs.add(std::move(capture->graph));
+  *graph = caller.driver->graphs.add(std::move(recorded));
   return kSuccess;
 }
 

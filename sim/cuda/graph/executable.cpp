@@ -68,7 +68,7 @@ CUresult make_executable(const Graph& graph, std::unique_ptr<GraphExec>& made) {
 CUresult instantiate(const Caller& caller, const Graph& graph, unsigned long long flags, GraphExec** executable) {
   constexpr unsigned long long kUpload = 2;
   constexpr unsigned long long kHints = 1 | kUpload | 8;  // free memory on launch, upload, use the nodes' priorities
-  if (executable == nullptr) return kInvalidValue;
+  if (executable == nullptr || is_recorded(*caller.driver, graph)) return kInvalidValue;
   if ((flags & ~kHints) != 0) return refuse("cuGraphInstantiateWithFlags with flags " + std::to_string(flags));
   std::unique_ptr<GraphExec> made;
   if (const CUresult error = make_executable(graph, made)) return error;
