@@ -24,7 +24,8 @@ const std::vector<std::string> kDriverCalls{
     "cuGetProcAddress", "cuGetProcAddress_v2"};
 const std::vector<std::string> kRuntimeCalls{
 #include "sim/cuda/runtime_calls.def"
-};
+    "cudaGetDriverEntryPoint", "cudaGetDriverEntryPointByVersion", "cudaGetDriverEntryPointByVersion_ptsz",
+    "cudaGetDriverEntryPoint_ptsz"};
 const std::vector<std::string> kDriverRefused{
 #include "sim/cuda/driver_unsupported.def"
 };

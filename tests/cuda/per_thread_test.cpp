@@ -11,6 +11,10 @@ namespace cuda = meshbed::sim::cuda;
 extern "C" {
 cudaError_t cudaMemsetAsync_ptsz(void* target, int value, std::size_t size, CUstream stream);
 cudaError_t cudaStreamSynchronize_ptsz(CUstream stream);
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
+                                             unsigned long long flags, int* status);
+cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** function, unsigned version,
+                                                  unsigned long long flags, int* status);
 cudaError_t cudaMemcpy_ptds(void* target, const void* source, std::size_t size, int kind);
 }
 
@@ -82,6 +86,23 @@ TEST_CASE("cuGetProcAddress gives the calls of either kind, as it is asked; the 
     CHECK(cudaStreamSynchronize_ptsz(nullptr) == 0);
     CHECK(cudaMemcpy_ptds(&seen, place, 4, 2) == 0);
     CHECK(seen == 0x07070707);
+  });
+}
+
+TEST_CASE("the runtime gives the driver's calls by their names, too") {
+  run_gpus({}, [] {
+    void *plain = nullptr, *own = nullptr, *none = &plain;
+    int status = -1;
+    CHECK(cudaGetDriverEntryPointByVersion("cuMemcpyHtoD", &plain, 12000, 0, &status) == 0);
+    CHECK(status == 0);
+    CHECK(plain == reinterpret_cast<void*>(&cuMemcpyHtoD_v2));
+    CHECK(cudaGetDriverEntryPointByVersion_ptsz("cuMemcpyHtoD", &own, 12000, 0, nullptr) == 0);
+    CHECK(own ==
+          reinterpret_cast<void*>(find_entry<decltype(cuda::cuMemcpyHtoD_v2)>("cuMemcpyHtoD", 12000, kPerThread)));
+    CHECK(cudaGetDriverEntryPointByVersion("cuNothing", &none, 12000, 0, &status) == 0);
+    CHECK(none == nullptr);
+    CHECK(status == 1);
+    CHECK(cudaGetDriverEntryPointByVersion("cuInit", &none, 14000, 0, &status) == 1);
   });
 }
 

@@ -21,14 +21,19 @@
 
 namespace meshbed::sim::cuda {
 
+/// What another library beside this one has; nullptr: there is none.
+inline void* symbol_beside(const char* library_name, const char* symbol) {
+  Dl_info here{};
+  if (::dladdr(reinterpret_cast<void*>(&symbol_beside), &here) == 0 || here.dli_fname == nullptr) return nullptr;
+  const std::string file = here.dli_fname;
+  const std::string path = file.substr(0, file.rfind('/') + 1) + library_name;
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  return library != nullptr ? ::dlsym(library, symbol) : nullptr;
+}
+
 /// The tables of a program that runs in a process of its own, from the library beside this one: nobody has set any.
 inline void open_tables(const DriverTable** driver, const RuntimeTable** runtime) {
-  Dl_info here{};
-  if (::dladdr(reinterpret_cast<void*>(&open_tables), &here) == 0 || here.dli_fname == nullptr) return;
-  const std::string file = here.dli_fname;
-  const std::string path = file.substr(0, file.rfind('/') + 1) + "libmeshbed-cuda.so";
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* symbol = library != nullptr ? ::dlsym(library, "meshbed_cuda_open") : nullptr;
+  void* symbol = symbol_beside("libmeshbed-cuda.so", "meshbed_cuda_open");
   if (symbol == nullptr) return;
   reinterpret_cast<void (*)(const DriverTable**, const RuntimeTable**)>(symbol)(driver, runtime);
 }
