@@ -22,6 +22,7 @@ struct Pool;
 struct FatBinary;
 struct Array;
 struct Link;
+struct UserObject;
 
 using CUresult = int;  // errors.def; cudaError_t has the same values where both have one
 using CUdevice = int;

@@ -2,6 +2,7 @@
 // Graphs: works that were recorded instead of done, to be done as often as one likes.
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -9,7 +10,26 @@
 
 namespace meshbed::sim::cuda {
 
+struct Driver;
 struct Graph;
+
+/// Something of the program's that is destroyed when nobody refers to it any more (cuUserObjectCreate): the program
+/// itself, graphs, and what was made ready of them. Each holds one of these; how many references it counts is its own.
+struct UserObject {
+  UserObject(Driver& of, CUhostFn function, void* argument);
+  ~UserObject();
+  UserObject(const UserObject&) = delete;
+  UserObject& operator=(const UserObject&) = delete;
+  Driver& driver;
+  CUhostFn destroy;
+  void* data;
+  std::weak_ptr<int> system_lives;
+};
+struct UserReferences {
+  std::shared_ptr<UserObject> object{};
+  unsigned count = 0;
+};
+using UserObjects = std::map<const UserObject*, UserReferences>;
 
 struct GraphNode {
   Task task;
@@ -26,6 +46,7 @@ struct GraphNode {
 };
 struct Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes;
+  UserObjects objects{};
 };
 
 /// A graph made ready. What graphs stand in it stands in line, each between two markers.
@@ -35,7 +56,8 @@ struct GraphExec {
   std::vector<std::size_t> inside;        // of a child's first marker: how many nodes follow before the second one
   std::vector<std::size_t> events;        // nodes that record or wait, each behind those that come before it
   unsigned long long flags = 0;
-  WorkRef last;  // the end of the last launch, which the next one comes after
+  UserObjects objects{};  // of the graph and its children
+  WorkRef last;           // the end of the last launch, which the next one comes after
 };
 
 /// One recording: what its streams were given, from cuStreamBeginCapture to cuStreamEndCapture.

@@ -236,6 +236,7 @@ struct Driver {
   std::map<std::uint64_t, TexelObject> texels{};  // by handle
   Handles<Graph> graphs{};
   Handles<GraphExec> executables{};
+  UserObjects user_objects{};  // with the references that the program has itself
   std::map<std::string, std::shared_ptr<const Interpreter>> interpreters{};
   std::unordered_map<ThreadKey, ThreadState> threads{};
   std::map<const void*, Kernel*> host_functions{};    // the runtime's

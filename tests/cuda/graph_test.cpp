@@ -1,5 +1,6 @@
 // Graphs that a program makes node by node with the driver's calls, asks about, changes and launches.
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -437,6 +438,59 @@ TEST_CASE("memory that a graph gives: its nodes say what they give, and nothing 
     std::uint64_t bytes = 0;
     CHECK(DRIVER_CALL(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute")(0, 0, &bytes) == 0);
     CHECK(bytes == 64);
+  });
+}
+
+TEST_CASE("an object of the program's is destroyed when neither it nor a graph, nor a launch, refers to it") {
+  run_gpus({}, [] {
+    register_add_one();
+    const Gpu gpu;
+    constexpr unsigned kNoSync = 1, kMove = 1;
+    AddOne kernel;
+    kernel.place = allocate(4);
+    kernel.microseconds = 1000;
+    std::atomic<int> destroyed = 0;
+    const auto destroy = [](void* count) { ++*static_cast<std::atomic<int>*>(count); };
+    // Destructors run on another thread: a host function behind them shows that their turn has come.
+    const CUstream stream = make_stream();
+    const auto seen = [&] {
+      CHECK(cuLaunchHostFunc(
+                stream, [](void*) {}, nullptr) == 0);
+      CHECK(cuStreamSynchronize(stream) == 0);
+      return destroyed.load();
+    };
+    const auto create = DRIVER_CALL(cuUserObjectCreate, "cuUserObjectCreate");
+    const auto release = DRIVER_CALL(cuUserObjectRelease, "cuUserObjectRelease");
+    cuda::UserObject *first = nullptr, *second = nullptr;
+    CHECK(create(&first, &destroyed, destroy, 1, 0) == 1);
+    CHECK(create(&first, &destroyed, destroy, 0, kNoSync) == 1);
+    CHECK(create(&first, &destroyed, destroy, 1, kNoSync) == 0);
+    CHECK(DRIVER_CALL(cuUserObjectRetain, "cuUserObjectRetain")(first, 2) == 0);
+    CHECK(release(first, 4) == 1);
+    CHECK(release(first, 2) == 0);
+    CHECK(seen() == 0);
+    CHECK(release(first, 1) == 0);
+    CHECK(release(first, 1) == 1);
+    CHECK(seen() == 1);
+
+    Graph* graph = make_graph();
+    add_kernel(graph, kernel);
+    const auto retain = DRIVER_CALL(cuGraphRetainUserObject, "cuGraphRetainUserObject");
+    CHECK(create(&second, &destroyed, destroy, 1, kNoSync) == 0);
+    CHECK(retain(graph, second, 1, kMove) == 0);
+    CHECK(retain(graph, second, 1, 0) == 1);  // the program has none left
+    GraphExec* executable = instantiate(graph);
+    CHECK(DRIVER_CALL(cuGraphReleaseUserObject, "cuGraphReleaseUserObject")(graph, second, 1) == 0);
+    CHECK(DRIVER_CALL(cuGraphDestroy, "cuGraphDestroy")(graph) == 0);
+    CHECK(seen() == 1);
+    const CUstream working = make_stream();
+    launch(executable, working);
+    CHECK(DRIVER_CALL(cuGraphExecDestroy, "cuGraphExecDestroy")(executable) == 0);
+    CHECK(cuStreamSynchronize(working) == 0);
+    for (int look = 0; look < 100 && seen() < 2; ++look) {
+    }
+    CHECK(destroyed == 2);
+    CHECK(number_at(kernel.place) == 1);
   });
 }
 

@@ -12,6 +12,7 @@ namespace {
 /// The graph's nodes behind those that are there. `head`: after which all of them come.
 void append(GraphExec& made, const Graph& graph, const std::size_t* head) {
   std::vector<std::size_t> begins, ends;
+  made.objects.insert(graph.objects.begin(), graph.objects.end());
   for (const auto& node : graph.nodes) {
     const std::size_t begin = made.nodes.size();
     made.nodes.push_back(*node);
@@ -80,6 +81,7 @@ CUresult instantiate(const Caller& caller, const Graph& graph, unsigned long lon
 /// As a graph once more: what a stream that records has of a launch.
 std::shared_ptr<Graph> graph_of(const GraphExec& executable) {
   auto graph = std::make_shared<Graph>();
+  graph->objects = executable.objects;
   for (const GraphNode& node : executable.nodes) {
     graph->nodes.push_back(std::make_unique<GraphNode>(node));
     graph->nodes.back()->child = nullptr;  // its nodes stand here
@@ -176,7 +178,21 @@ CUresult cuGraphInstantiateWithParams(GraphExec** executable, Graph* graph, CUDA
 CUresult cuGraphExecDestroy(GraphExec* executable) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  return caller.driver->executables.remove(executable) ? kSuccess : kInvalidValue;
+  GraphExec* found = caller.driver->executables.find(executable);
+  if (found == nullptr) return kInvalidValue;
+  if (!found->objects.empty() && found->last != nullptr && !found->last->ended()) {
+    // What is under way may use them until it has ended. The host function is there to have the thread for host
+    // functions, on which they are destroyed: where a work ends none can be started.
+    Context& context = *found->last->context;
+    const WorkRef turn = make_work(context, HostCall{.function = [](void*) {}}, 0);
+    const WorkRef keeper = make_work(context, Action{[kept = std::move(found->objects)] {}}, 0);
+    put_before(found->last, turn);
+    put_before(turn, keeper);
+    release(turn);
+    release(keeper);
+  }
+  caller.driver->executables.remove(executable);
+  return kSuccess;
 }
 
 CUresult cuGraphExecGetFlags(GraphExec* executable, unsigned long long* flags) {

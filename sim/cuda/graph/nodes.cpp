@@ -96,6 +96,7 @@ bool has_memory(const Graph& graph) {
 
 std::unique_ptr<Graph> clone_of(const Graph& graph) {
   auto clone = std::make_unique<Graph>();
+  clone->objects = graph.objects;
   for (const auto& node : graph.nodes) {
     GraphNode& made = *clone->nodes.emplace_back(std::make_unique<GraphNode>(*node));
     made.original = node.get();
