@@ -300,6 +300,33 @@ struct cudaHostNodeParams {
   CUhostFn function;
   void* data;
 };
+/// Of a node of any kind (cuGraphAddNode), by cuda.h's CUgraphNodeType.
+struct CUgraphNodeParams {
+  int type;
+  int reserved[3];
+  union {
+    long long words[29];
+    CUDA_KERNEL_NODE_PARAMS_v2 kernel;
+    struct {
+      int flags, reserved;
+      Context* context;
+      CUDA_MEMCPY3D parameters;
+    } copy;
+    struct {
+      cudaMemsetParams parameters;
+      Context* context;
+    } fill;
+    cudaHostNodeParams host;
+    struct {
+      Graph* graph;
+      int ownership;  // 0: the node has a copy; 1: it takes the graph
+    } child;
+    Event* event;
+    cudaMemAllocNodeParams memory;
+    CUdeviceptr freed;
+  } of;
+  long long last_reserved;
+};
 struct cudaGraphExecUpdateResultInfo {
   int result;  // 0: done; 1: something else; 2: the shape differs; 3: a node's kind differs; 5: what it is given does
   GraphNode* node;

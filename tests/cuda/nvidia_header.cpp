@@ -79,6 +79,14 @@ SAME_PLACE(CUstreamBatchMemOpParams, memoryBarrier.flags, CUstreamBatchMemOpPara
 SAME_SIZE(CUipcMemHandle, CUipcHandle);
 SAME_SIZE(CUipcEventHandle, CUipcHandle);
 SAME_SIZE(cudaIpcMemHandle_t, CUipcHandle);
+SAME_SIZE(CUgraphNodeParams, CUgraphNodeParams);
+SAME_PLACE(CUgraphNodeParams, kernel.ctx, CUgraphNodeParams, of.kernel.context);
+SAME_PLACE(CUgraphNodeParams, memcpy.copyParams, CUgraphNodeParams, of.copy.parameters);
+SAME_PLACE(CUgraphNodeParams, memset.ctx, CUgraphNodeParams, of.fill.context);
+#if CUDA_VERSION >= 13000
+SAME_PLACE(CUgraphNodeParams, graph.ownership, CUgraphNodeParams, of.child.ownership);
+#endif
+SAME_PLACE(CUgraphNodeParams, alloc.dptr, CUgraphNodeParams, of.memory.address);
 SAME_SIZE(CUgraphEdgeData, CUgraphEdgeData);
 SAME_SIZE(CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_GRAPH_INSTANTIATE_PARAMS);
 SAME_PLACE(CUDA_GRAPH_INSTANTIATE_PARAMS, result_out, CUDA_GRAPH_INSTANTIATE_PARAMS, result);

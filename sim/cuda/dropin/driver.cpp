@@ -80,6 +80,7 @@ constexpr Since kSince[] = {
     {"cuGraphNodeGetDependentNodes_v2", 12030},
     {"cuGraphAddDependencies_v2", 12030},
     {"cuGraphRemoveDependencies_v2", 12030},
+    {"cuGraphAddNode_v2", 12030},
     {"cuStreamGetCaptureInfo_v2", 11030},
     {"cuStreamGetCaptureInfo_v3", 12030},
     {"cuStreamUpdateCaptureDependencies_v2", 12030},
