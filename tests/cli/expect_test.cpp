@@ -211,6 +211,8 @@ TEST_CASE("an error that nobody expected, a deadlock and a broken proof have the
 
 TEST_CASE("rails are compared within a node, in both directions; an idle one counts as one that carried nothing") {
   models::Cluster cluster;
+  cluster.nodes.resize(2);
+  for (models::Node& node : cluster.nodes) node.nics.resize(2);
   cluster.cables = {{.name = "left", .a = {0, 0}, .b = {1, 0}}, {.name = "right", .a = {0, 1}, .b = {1, 1}}};
   std::map<sim::PairKey, sim::PairUsage> pairs;
   CHECK_FALSE(rail_imbalance(cluster, pairs).has_value());  // nobody took part

@@ -203,7 +203,8 @@ TEST_CASE("topo check shows routed pairs, topo rules who takes them, and a pictu
 
 TEST_CASE("topo rules: a peer without a way back is refused, whatever we see") {
   const auto cluster = read_scenario(kFile, {"node.node2.environment.NCCL_MESH_ALLOW_ROUTED=0"}).cluster;
-  const MeshRules rules(cluster, models::analyse(cluster));
+  const models::Topology topology = models::analyse(cluster);
+  const MeshRules rules(cluster, topology);
   CHECK(rules.aim(0, 3, 0).routed);
   CHECK(rules.aim(0, 2, 0).aim == models::Aim::kRefused);
   CHECK(rules.aim(2, 0, 0).aim == models::Aim::kRefused);

@@ -109,6 +109,15 @@ std::shared_ptr<const std::vector<Nic>> Process::recent_nics() {
   return recent_nics_;
 }
 
+std::shared_ptr<const std::vector<GatewayRoute>> Process::recent_routes() {
+  const std::lock_guard lock(recent_routes_mutex_);
+  if (recent_routes_ == nullptr || recent_routes_age_.passed()) {
+    recent_routes_ = std::make_shared<const std::vector<GatewayRoute>>(read_gateway_routes());
+    recent_routes_age_ = Deadline::in_ms(kNicsAgeMs);
+  }
+  return recent_routes_;
+}
+
 GidPreference Process::gid_preference() const {
   return {.roce_v2 = config_.number(Variable::kIbRoceVersion) == 2,
           .forced_index = static_cast<int>(config_.number(Variable::kIbGidIndex)),

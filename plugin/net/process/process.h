@@ -17,6 +17,7 @@
 #include "plugin/net/process/config.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/net/process/nic.h"
+#include "plugin/net/process/route_table.h"
 
 namespace meshbed::net {
 
@@ -40,6 +41,8 @@ class Process {
   std::vector<Nic> current_nics() const;
   /// The same, as they were a moment ago at most: to ask for them is many system calls, and some ask very often.
   std::shared_ptr<const std::vector<Nic>> recent_nics();
+  /// Likewise this machine's routes by way of routers.
+  std::shared_ptr<const std::vector<GatewayRoute>> recent_routes();
   verbs::Device& device_of(const Nic& nic) const { return *devices_[static_cast<std::size_t>(nic.device)]; }
   const Devices& devices() const { return devices_; }
   /// What can be done with GPU memory, over any of the NICs: a connection may come to stand on each of them.
@@ -85,6 +88,9 @@ class Process {
   std::shared_ptr<const std::vector<Nic>> recent_nics_;
   std::uint32_t recent_nics_events_ = 0;  // port_events(), then
   Deadline recent_nics_age_;
+  std::mutex recent_routes_mutex_;
+  std::shared_ptr<const std::vector<GatewayRoute>> recent_routes_;
+  Deadline recent_routes_age_;
   std::mutex random_mutex_;
   Prng prng_{0};
   std::atomic<std::uint32_t> events_{0};
