@@ -56,6 +56,13 @@ double tree_share(CollectiveProtocol protocol, double bytes) {
   return shares.at(below) * (1 - part) + shares.at(below + 1) * part;
 }
 
+/// What LL moves between nodes at most, a node: NCCL's llMaxBws of Intel's hosts. A fitted share goes before it.
+double most_ll_GBps(const Machine& machine, const CollectiveCall& call) {
+  constexpr double kTwoNodes = 39.0, kMoreNodes = 20.4, kNoLimit = 1e9;
+  if (call.nodes == 1 || machine.values.at(static_cast<std::size_t>(MachineParameter::kLlFraction))) return kNoLimit;
+  return call.nodes == 2 ? kTwoNodes : kMoreNodes;
+}
+
 double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& way) {
   double rate = call.nodes > 1 ? node_GBps(machine) : machine[MachineParameter::kIntraGBps];
   if (call.nodes == 1 && !has_root(call.collective)) rate *= machine[MachineParameter::kDuplexFraction];
@@ -64,6 +71,7 @@ double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& 
     // NCCL: 1/3.8 of the rate on a tree, where it is half around a ring.
     constexpr double kOfRing = 2 / 3.8;
     rate *= machine[MachineParameter::kLlFraction] * (way.algorithm == CollectiveAlgorithm::kTree ? kOfRing : 1);
+    rate = std::min(rate, most_ll_GBps(machine, call));
   }
   if (way.protocol == CollectiveProtocol::kLl128) rate *= machine[MachineParameter::kLl128Fraction];
   if (way.algorithm == CollectiveAlgorithm::kTree) {
@@ -78,6 +86,15 @@ double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& 
 
 double share_bytes(const CollectiveCall& call) { return static_cast<double>(call.bytes) / call.ranks; }
 
+/// A step within a node: around a ring between nodes not shorter than what the host takes to post one.
+double within_us(const Machine& machine, const CollectiveCall& call, const Way& way) {
+  const double hop_us = pick(machine, way.protocol, MachineParameter::kIntraLlUs, MachineParameter::kIntraLl128Us,
+                             MachineParameter::kIntraSimpleUs);
+  if (call.nodes == 1 || way.algorithm != CollectiveAlgorithm::kRing) return hop_us;
+  constexpr double kPostUs = 1, kSimplePostsUs = 3;  // NCCL's getNetOverhead, of Intel's hosts
+  return std::max(hop_us, way.protocol == CollectiveProtocol::kSimple ? kSimplePostsUs : kPostUs);
+}
+
 /// Launch, hops and wire: what NCCL's cost table knows.
 Parts table_parts(const Machine& machine, const CollectiveCall& call, const Way& way) {
   Parts parts{};
@@ -86,9 +103,7 @@ Parts table_parts(const Machine& machine, const CollectiveCall& call, const Way&
   const double hop_us = pick(machine, way.protocol, MachineParameter::kNetLlUs, MachineParameter::kNetLl128Us,
                              MachineParameter::kNetSimpleUs);
   parts[kBetween] = steps.between_nodes * (hop_us + machine[MachineParameter::kNetLatencyUs]);
-  parts[kWithin] =
-      (steps.all - steps.between_nodes) * pick(machine, way.protocol, MachineParameter::kIntraLlUs,
-                                               MachineParameter::kIntraLl128Us, MachineParameter::kIntraSimpleUs);
+  parts[kWithin] = (steps.all - steps.between_nodes) * within_us(machine, call, way);
   const bool is_tree = way.algorithm == CollectiveAlgorithm::kTree;
   const double share = is_tree ? tree_share(way.protocol, static_cast<double>(call.bytes)) : 1;
   parts[kWire] =
@@ -109,6 +124,12 @@ std::optional<bool> by_threshold(const Machine& machine, MachineParameter thresh
   return bytes <= most;
 }
 
+/// NCCL's sends and receives between nodes have no buffers for LL; a library's own kernels are not NCCL's.
+bool has_simple_only(const Machine& machine, const CollectiveCall& call) {
+  return call.nodes > 1 && machine.transport != Transport::kKernel &&
+         (is_of_pairs(call) || call.collective == Collective::kSendRecv);
+}
+
 Way way_of(const Machine& machine, const CollectiveCall& call) {
   const double share = share_bytes(call);
   std::optional<CollectiveAlgorithm> algorithm = call.algorithm;
@@ -125,6 +146,8 @@ Way way_of(const Machine& machine, const CollectiveCall& call) {
   if (call.protocol) {
     allowed = {};
     allowed.at(static_cast<std::size_t>(*call.protocol)) = true;
+  } else if (has_simple_only(machine, call)) {
+    allowed = {false, false, true};
   } else if (ll && *ll) {
     allowed = {true, false, false};
   } else if (ll128 && *ll128) {

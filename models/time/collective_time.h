@@ -9,7 +9,9 @@
 //          what the transport adds to each between nodes (its latencyInter)
 //   rate   the slower of the node's NICs and what feeds them, times the protocol's share: LL half around a ring and
 //          1/3.8 on a tree, LL128 120/128; LL and LL128 of a tree count W twice, up and down; never above the NICs'
-//          own. W of a tree moves at NCCL's treeCorrectionFactor of it, by size (tuning.cc), read between its entries
+//          own. W of a tree moves at NCCL's treeCorrectionFactor of it, by size (tuning.cc), read between its entries.
+//          LL between nodes, where no share of it was fitted, is at most NCCL's llMaxBws (tuning.cc:177): 39 GB/s on
+//          two nodes, 20.4 on more
 //   fill   steps * stages * min(share, slice)/rate: a slice is stored whole before it goes on, and is not yet
 //          overlapped with the next (Simple only)
 //   ramp   depth * ramp * (1 - exp(-(W/rate)/ramp)): the first part of a long transfer is slower (Simple only)
@@ -19,7 +21,10 @@
 //   waves  (ceil(bytes of a rank's own loads / wave) - 1) * wave time: a kernel of few blocks within a node, which
 //          loads S itself (direct) or S/n of it (two-shot); as long as a wave is enough, time does not depend on S
 // Protocol and algorithm are the cheapest by latency and rate alone, which is what NCCL's cost table knows, unless the
-// machine has thresholds. Cost: O(1).
+// machine has thresholds. A ring between nodes posts each of its steps within one, too: none is shorter than NCCL's
+// getNetOverhead (tuning.cc:228), 1 us, and 3 of Simple. Calls made of sends and receives between nodes have Simple
+// only: NCCL allocates no LL buffers for them (src/init.cc:859, NCCL_ALLOC_P2P_NET_LL_BUFFERS). Lines are those of NCCL
+// @5067397. Cost: O(1).
 
 #include <cstdint>
 #include <optional>

@@ -11,6 +11,8 @@ constexpr const char* kNccl = "NCCL src/graph/tuning.cc @5067397";
 constexpr const char* kNone = "no such limit unless a profile says so";
 constexpr const char* kNoLl128 =
     "NCCL src/graph/tuning.cc: LL128 only where a NIC writes GPU memory by way of a PCIe switch";
+constexpr const char* kPcieHops = "NCCL src/graph/tuning.cc @5067397: hwLatencies, PCI, ring; no GPUDirect, no NVLink";
+constexpr const char* kTcpRoundTrip = "half a round trip of TCP between machines of one zone, 30 to 60 us";
 constexpr double kNever = 1;      // a threshold that no message is below
 constexpr double kNoLimit = 1e9;  // GB/s
 
@@ -86,11 +88,20 @@ struct TransportDefault {
   Basis basis;
   const char* source;
 };
-constexpr std::array<TransportDefault, 9> kTransportDefaults{{
+constexpr std::array<TransportDefault, 16> kTransportDefaults{{
     {Transport::kStaged, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
      "without GPUDirect each byte crosses PCIe twice and host memory twice"},
     {Transport::kTcp, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
      "sockets: as staged by way of the host, and the kernel copies once more"},
+    {Transport::kStaged, MachineParameter::kHostCapGBps, 16, Basis::kConstant,
+     "NCCL src/graph/topo.h @5067397: AMD_BW, what goes by way of a host's own PCIe ports; 10 to 22 of Intel's"},
+    {Transport::kStaged, MachineParameter::kIntraLlUs, 1.0, Basis::kConstant, kPcieHops},
+    {Transport::kStaged, MachineParameter::kIntraLl128Us, 2.5, Basis::kConstant, kPcieHops},
+    {Transport::kStaged, MachineParameter::kIntraSimpleUs, 5.7, Basis::kConstant, kPcieHops},
+    {Transport::kEfa, MachineParameter::kNetLatencyUs, 35, Basis::kGuess,
+     "aws-ofi-nccl src/platform-aws.cpp @01666ec tells NCCL 35 us of p5en and later, 75 of what is older"},
+    {Transport::kTcpx, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
+    {Transport::kTcp, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
     {Transport::kStaged, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
     {Transport::kUnified, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
     {Transport::kTcp, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},

@@ -123,6 +123,66 @@ TEST_CASE("time never falls with size or with ranks, whatever is chosen") {
   }
 }
 
+TEST_CASE("LL between nodes moves what NCCL says at most, unless a share of its own was fitted") {
+  Machine machine;
+  machine.set(MachineParameter::kNicGBps, {200, Basis::kDataSheet, "this test"});
+  machine.set(MachineParameter::kPacketOverheadBytes, {0, Basis::kMeasured, "this test"});
+  CollectiveCall call = call_of(Collective::kAllGather, 2, 1 << 20);
+  call.protocol = CollectiveProtocol::kLl;
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx((1 << 19) / 39e3));
+  call.ranks = call.nodes = 4;
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx(3 * (1 << 18) / 20.4e3));
+  machine.set(MachineParameter::kLlFraction, {0.4, Basis::kCalibrated, "this test"});
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx(3 * (1 << 18) / 80e3));
+  // Within a node the limit is another's.
+  machine.clear(MachineParameter::kLlFraction);
+  machine.set(MachineParameter::kIntraGBps, {400, Basis::kDataSheet, "this test"});
+  call.nodes = 1;
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx(3 * (1 << 18) / 200e3));
+}
+
+TEST_CASE("around a ring between nodes a step within one takes what the host takes to post it, at least") {
+  Machine machine;
+  machine.set(MachineParameter::kTreeMaxBytes, {1, Basis::kMeasured, "this test"});
+  CollectiveCall call{.collective = Collective::kAllReduce, .ranks = 16, .nodes = 2, .bytes = 64};
+  call.protocol = CollectiveProtocol::kLl;
+  const auto within_us = [&] { return part_of(collective_time(machine, call), "hops within nodes"); };
+  CHECK(within_us() == doctest::Approx(28 * 1.0));
+  call.algorithm = CollectiveAlgorithm::kTree;
+  CHECK(within_us() == doctest::Approx(14 * 0.6));
+  call.algorithm = CollectiveAlgorithm::kRing;
+  call.protocol = CollectiveProtocol::kSimple;
+  CHECK(within_us() == doctest::Approx(28 * 3.4));
+  machine.set(MachineParameter::kIntraSimpleUs, {2, Basis::kMeasured, "this test"});
+  CHECK(within_us() == doctest::Approx(28 * 3.0));
+  call.nodes = 1;
+  CHECK(within_us() == doctest::Approx(30 * 2.0));
+}
+
+TEST_CASE(
+    "sends and receives between nodes are Simple; within one, forced, or by a library's own kernels they are not") {
+  Machine machine;
+  for (const Collective collective :
+       {Collective::kSendRecv, Collective::kAllToAll, Collective::kGather, Collective::kScatter}) {
+    machine.transport = Transport::kVerbs;
+    CollectiveCall call = call_of(collective, 4, 64);
+    CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kSimple);
+    machine.set(MachineParameter::kLlMaxBytes, {1e6, Basis::kCalibrated, "this test"});
+    CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kSimple);
+    machine.clear(MachineParameter::kLlMaxBytes);
+    call.protocol = CollectiveProtocol::kLl;
+    CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kLl);
+    call.protocol.reset();
+    call.nodes = 1;
+    CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kLl);
+    call.nodes = 4;
+    machine.transport = Transport::kKernel;
+    CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kLl);
+  }
+  machine.transport = Transport::kVerbs;
+  CHECK(collective_time(machine, call_of(Collective::kAllGather, 4, 64)).protocol == CollectiveProtocol::kLl);
+}
+
 TEST_CASE("headers take their share of the wire, and a host that feeds less is what counts") {
   Machine machine = plain();
   machine.set(MachineParameter::kPacketOverheadBytes, {82, Basis::kDataSheet, "models/link.h"});
