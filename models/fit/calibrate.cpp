@@ -113,7 +113,10 @@ std::vector<std::vector<Start>> ladder(MachineParameter threshold, const std::ve
   return starts;
 }
 
-std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps) {
+/// NCCL's cost table says which way a call goes; nothing of that kind is known of a library's own kernels.
+bool chooses_by_table(const Machine& machine) { return machine.transport != Transport::kKernel; }
+
+std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps, bool by_table) {
   std::vector<Group> groups;
   const MachineParameter rate = evidence.nets ? MachineParameter::kNicFraction : MachineParameter::kIntraGBps;
   const MachineParameter hop = evidence.nets ? MachineParameter::kNetSimpleUs : MachineParameter::kIntraSimpleUs;
@@ -129,6 +132,17 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps)
   if (evidence.trees) {
     groups.push_back({{MachineParameter::kTreeMaxBytes, MachineParameter::kTreeFraction},
                       ladder(MachineParameter::kTreeMaxBytes, {65536, 524288, 4e6, 1.7e7, 6.7e7, 2.7e8, 1e11})});
+  }
+  if (by_table) {
+    // Ways that the table takes and the library does not: each, and all of them.
+    std::vector<MachineParameter> ways{MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes};
+    if (evidence.trees) ways.push_back(MachineParameter::kTreeMaxBytes);
+    std::vector<Start> none;
+    for (const MachineParameter way : ways) {
+      groups.push_back({{way}, ladder(way, {1})});
+      none.push_back({way, 1});
+    }
+    groups.push_back({ways, {none}});
   }
   if (sees_small) {
     const MachineParameter ll = evidence.nets ? MachineParameter::kNetLlUs : MachineParameter::kIntraLlUs;
@@ -193,36 +207,71 @@ double calibration_loss(const Machine& machine, const std::vector<Sweep>& sweeps
 
 constexpr double kCoarse = 1.05, kFine = 1.004;  // where a search ends: the last factor tried
 
-double search(Machine& machine, const std::vector<MachineParameter>& free, const std::vector<Sweep>& sweeps,
-              const Machine& expected, const std::string& source, double last) {
-  constexpr double kOfOneSpread = 0.002;  // little: what points say goes before what was expected
-  const auto loss = [&](const Machine& tried) {
-    return calibration_loss(tried, sweeps) + kOfOneSpread * ridge_squares(tried, expected, free);
+/// Hops of the other protocols are as far from what was expected as the fitted one's.
+void let_follow(Machine& machine, const std::vector<MachineParameter>& free, const Machine& expected,
+                const std::string& source) {
+  const auto is_free = [&](MachineParameter parameter) {
+    return std::find(free.begin(), free.end(), parameter) != free.end();
   };
-  return descend(machine, free, loss, Basis::kCalibrated, source, last);
+  const auto lead = [&](MachineParameter leader, std::initializer_list<MachineParameter> followers) {
+    if (!is_free(leader)) return;
+    const double factor = machine[leader] / expected[leader];
+    for (const MachineParameter each : followers) {
+      if (!is_free(each) && !is_known(expected, each)) put(machine, each, expected[each] * factor, source);
+    }
+  };
+  lead(MachineParameter::kNetSimpleUs, {MachineParameter::kNetLlUs, MachineParameter::kNetLl128Us});
+  lead(MachineParameter::kIntraSimpleUs, {MachineParameter::kIntraLlUs, MachineParameter::kIntraLl128Us});
 }
 
-/// Where a fit begins. What other classes tell of a hop is told of each protocol's, so that it can be fitted; the shape
-/// of a ramp is their own.
-Machine as_expected(const Machine& machine) {
+bool is_time(MachineParameter parameter) { return unit_of_name(info_of(parameter).name) == "us"; }
+
+double search(Machine& machine, const std::vector<MachineParameter>& free, const std::vector<Sweep>& sweeps,
+              const Machine& expected, const std::string& source, double last) {
+  // Of many points little: what they say goes before what was expected. A few show what a byte costs, whose shares are
+  // known least; a launch and a hop are alike on all machines.
+  constexpr double kOfOneSpread = 0.002, kOfOneSpreadAndPoint = 0.2;
+  std::vector<MachineParameter> times, shares;
+  for (const MachineParameter each : free) (is_time(each) ? times : shares).push_back(each);
+  const auto points = static_cast<double>(std::max<std::size_t>(points_of(sweeps).size(), 1));
+  const double of_times = std::max(kOfOneSpread, kOfOneSpreadAndPoint / points);
+  const auto loss = [&](const Machine& tried) {
+    Machine whole = tried;
+    let_follow(whole, free, expected, source);
+    return calibration_loss(whole, sweeps) + of_times * ridge_squares(whole, expected, times) +
+           kOfOneSpread * ridge_squares(whole, expected, shares);
+  };
+  const double least = descend(machine, free, loss, Basis::kCalibrated, source, last);
+  let_follow(machine, free, expected, source);
+  return least;
+}
+
+/// Where a fit begins. What a transport or other classes tell of every hop is told of each protocol's, and what the
+/// host feeds at most is told as a share of the wire, so that hop and share can be fitted.
+Machine as_expected(const Machine& machine, const std::string& source) {
+  constexpr double kNoLimit = 1e9;
   Machine start = without_calibration(machine);
-  const auto is_pooled = [&](MachineParameter parameter) { return start.value_of(parameter).basis == Basis::kPooled; };
-  for (const MachineParameter parameter : {MachineParameter::kRampDepth, MachineParameter::kRampUs}) {
-    if (is_pooled(parameter)) start.clear(parameter);
+  const bool is_capped = start[MachineParameter::kHostCapGBps] < kNoLimit;
+  if (is_capped && start.transport != Transport::kMessage && !is_known(start, MachineParameter::kHostCapGBps)) {
+    const double share = node_GBps(start) / wire_GBps(start);
+    if (!is_known(start, MachineParameter::kNicFraction)) put(start, MachineParameter::kNicFraction, share, source);
+    put(start, MachineParameter::kHostCapGBps, kNoLimit, source);
   }
-  if (!is_pooled(MachineParameter::kNetLatencyUs)) return start;
   const Value latency = start.value_of(MachineParameter::kNetLatencyUs);
-  start.clear(MachineParameter::kNetLatencyUs);
+  if (latency.value == 0 || is_known(start, MachineParameter::kNetLatencyUs)) return start;
+  put(start, MachineParameter::kNetLatencyUs, 0, source);
+  const bool is_pooled = latency.basis == Basis::kPooled;
   for (const MachineParameter parameter :
        {MachineParameter::kNetLlUs, MachineParameter::kNetLl128Us, MachineParameter::kNetSimpleUs}) {
     if (is_known(start, parameter)) continue;
-    start.set(parameter, {start[parameter] + latency.value, Basis::kPooled, latency.source});
+    start.set(parameter, {start[parameter] + latency.value, is_pooled ? Basis::kPooled : Basis::kCalibrated,
+                          is_pooled ? latency.source : source});
   }
   return start;
 }
 
-/// What is not among the fitted has no threshold: Simple around a ring, until others pay.
-/// Trees stay with the cost table where no all_reduce was measured that could have used one.
+/// Where no table chooses: one way only, Simple around a ring, until others pay. Trees stay with the cost table where
+/// no all_reduce was measured that could have used one.
 void switch_off(Machine& machine, const Evidence& evidence, const std::string& source) {
   for (const MachineParameter threshold :
        {MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes, MachineParameter::kTreeMaxBytes}) {
@@ -295,16 +344,16 @@ std::vector<std::pair<MachineParameter, MachineParameter>> not_apart(const Calib
 
 Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& sweeps, const std::string& source) {
   const Evidence evidence = evidence_of(machine, sweeps);
-  const Machine expected = as_expected(machine);
+  const Machine expected = as_expected(machine, source);
   if (evidence.messages && evidence.collectives) {
     return Error{.code = ErrorCode::kInvalidArgument,
                  .text = "point-to-point files and collectives are calibrated apart"};
   }
   Calibration result{.machine = expected, .fitted = {}, .loss = 0, .points = evidence.points.size(), .not_apart = {}};
-  if (!evidence.messages) switch_off(result.machine, evidence, source);
   const double wire_GBps = evidence.nets || evidence.messages ? node_GBps(result.machine) : kOneNodeGBps;
-  const std::vector<Group> groups =
-      evidence.messages ? message_groups(evidence, wire_GBps) : collective_groups(evidence, wire_GBps);
+  const std::vector<Group> groups = evidence.messages
+                                        ? message_groups(evidence, wire_GBps)
+                                        : collective_groups(evidence, wire_GBps, chooses_by_table(machine));
   constexpr std::size_t kPointsPerParameter = 2;
   constexpr std::size_t kFewest = 4;
   if (result.points < kFewest) {
@@ -312,6 +361,7 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
                  .text = "under-determined: " + std::to_string(result.points) + " different points; rate and latency " +
                          "alone need " + std::to_string(kFewest)};
   }
+  if (!evidence.messages && !chooses_by_table(machine)) switch_off(result.machine, evidence, source);
   result.loss = calibration_loss(result.machine, sweeps);
   std::vector<bool> joined(groups.size(), false);
   for (std::size_t index = 0; index < groups.size(); ++index) {

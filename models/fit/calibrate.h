@@ -5,8 +5,12 @@
 // grows with the number of its parameters, so that noise is not explained. A group that the data cannot tell apart from
 // another is never free: launch and hop are one sum on one count of steps, trees need nodes of several ranks. Loss:
 // over sweeps, each weighted once, the mean of e + 4 max(0, e - 0.12), e = |ln(predicted / measured)|: medians, and
-// tails. Search: each parameter by a falling ladder of factors, in turn, within its plausible range (ParameterInfo),
-// from several starts for thresholds. Cost: groups * starts * rounds * parameters * points.
+// tails. Ridge: each fitted value costs what it is away from what was expected of it, in spreads of its kind, and the
+// more the fewer points there are: few points do not overrule what is known of all machines. Hops of the protocols that
+// are not fitted move with the fitted one, by its own factor: it is the same flag, proxy and wire. Where NCCL chooses,
+// protocol and algorithm are its cost table's until a threshold pays; a library's own kernels have one way until
+// another pays. Search: each parameter by a falling ladder of factors, in turn, within its plausible range
+// (ParameterInfo), from several starts for thresholds. Cost: groups * starts * rounds * parameters * points.
 
 #include <string>
 #include <utility>

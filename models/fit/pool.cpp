@@ -54,8 +54,7 @@ bool has_point(const std::vector<Peer>& peers, const IsOne& is_one) {
 
 /// Values that the peers' points can tell at all.
 std::vector<MachineParameter> told_by(const std::vector<Peer>& peers) {
-  std::vector<MachineParameter> told{MachineParameter::kLaunchUs,     MachineParameter::kRampDepth,
-                                     MachineParameter::kRampUs,       MachineParameter::kNicFraction,
+  std::vector<MachineParameter> told{MachineParameter::kLaunchUs, MachineParameter::kNicFraction,
                                      MachineParameter::kNetLatencyUs, MachineParameter::kNetSimpleUs};
   if (has_point(peers, [](const CollectiveCall& call) { return call.ranks > call.nodes; })) {
     told.push_back(MachineParameter::kIntraSimpleUs);
@@ -66,27 +65,18 @@ std::vector<MachineParameter> told_by(const std::vector<Peer>& peers) {
   return told;
 }
 
-/// Mean of |ln(predicted / measured)|, each sweep of a class and each class weighing the same.
+/// Mean of e / (1 + e), e = |ln(predicted / measured)|, each sweep of a class and each class weighing the same.
 double loss_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
   double sum = 0;
   for (const Sweep& sweep : sweeps) {
     double of_sweep = 0;
     for (const SweepPoint& point : sweep.points) {
-      of_sweep += std::abs(std::log(predicted_us(machine, point) / point.time_us));
+      const double error = std::abs(std::log(predicted_us(machine, point) / point.time_us));
+      of_sweep += error / (1 + error);
     }
     sum += of_sweep / static_cast<double>(std::max<std::size_t>(sweep.points.size(), 1));
   }
   return sum / static_cast<double>(sweeps.size());
-}
-
-constexpr double kRampDepth = 0.3, kRampUs = 300;  // where their search begins, and what they are held to
-
-/// A ramp could take a rate's place: it is held near a third of a third of a millisecond.
-double ramp_ridge(const Machine& values) {
-  constexpr double kWeight = 0.003, kSpread = 1.5;
-  const double depth = std::log(values[MachineParameter::kRampDepth] / kRampDepth);
-  const double time = std::log(values[MachineParameter::kRampUs] / kRampUs) / kSpread;
-  return kWeight * (depth * depth + time * time);
 }
 
 std::string names_of(const std::vector<Peer>& peers) {
@@ -117,12 +107,11 @@ Machine with_pool(Machine machine, const std::vector<Peer>& all) {
   Machine expected;  // the library's constants, and what is said of the transport
   expected.transport = machine.transport;
   Machine common = expected;
-  constexpr double kLatencyUs = 5;  // where its search begins
+  constexpr double kLatencyUs = 5;  // where its search begins at least
   for (const MachineParameter parameter : told)
     put_fitted(common, parameter, common[parameter], Basis::kPooled, source);
-  put_fitted(common, MachineParameter::kNetLatencyUs, kLatencyUs, Basis::kPooled, source);
-  put_fitted(common, MachineParameter::kRampDepth, kRampDepth, Basis::kPooled, source);
-  put_fitted(common, MachineParameter::kRampUs, kRampUs, Basis::kPooled, source);
+  put_fitted(common, MachineParameter::kNetLatencyUs, std::max(kLatencyUs, expected[MachineParameter::kNetLatencyUs]),
+             Basis::kPooled, source);
   const auto loss = [&](const Machine& values) {
     constexpr double kOfOneSpread = 0.03;
     double sum = 0;
@@ -131,8 +120,7 @@ Machine with_pool(Machine machine, const std::vector<Peer>& all) {
       lay_over(own, values, told);
       sum += loss_of(own, peer.sweeps);
     }
-    return sum / static_cast<double>(peers.size()) + kOfOneSpread * ridge_squares(values, expected, told) +
-           ramp_ridge(values);
+    return sum / static_cast<double>(peers.size()) + kOfOneSpread * ridge_squares(values, expected, told);
   };
   constexpr double kLast = 1.02;
   descend(common, told, loss, Basis::kPooled, source, kLast);

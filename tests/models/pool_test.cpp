@@ -81,6 +81,14 @@ TEST_CASE("a peer is asked as its data sheet has it, and what a machine knows of
   CHECK(with_pool(known, {fitted})[MachineParameter::kLaunchUs] == 42);
 }
 
+TEST_CASE("one odd class of three does not speak for all") {
+  Peer odd = peer_of("odd", 12.5);
+  for (SweepPoint& point : odd.sweeps.front().points) point.time_us *= 20;
+  const Peer wanted = peer_of("third", 50);
+  const Machine told = with_pool(sheet("third", 50), {peer_of("one", 12.5), peer_of("two", 25), odd});
+  CHECK(summarise(errors_of(told, wanted.sweeps.front().points)).median < 0.2);
+}
+
 TEST_CASE("the same peers tell the same, to the last bit; without fits nothing of it is left") {
   const std::vector<Peer> peers{peer_of("one", 12.5), peer_of("two", 25)};
   const Machine one = with_pool(sheet("third", 50), peers), two = with_pool(sheet("third", 50), peers);
