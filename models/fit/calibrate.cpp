@@ -207,21 +207,24 @@ double calibration_loss(const Machine& machine, const std::vector<Sweep>& sweeps
 
 constexpr double kCoarse = 1.05, kFine = 1.004;  // where a search ends: the last factor tried
 
-/// Hops of the other protocols are as far from what was expected as the fitted one's.
+/// Hops of the other protocols, by what the fitted one takes. Between nodes the rest of a long hop is the transport's
+/// and the same for each (NCCL's latencyInter); within one, and of a short hop, all are as far from what was expected.
 void let_follow(Machine& machine, const std::vector<MachineParameter>& free, const Machine& expected,
                 const std::string& source) {
   const auto is_free = [&](MachineParameter parameter) {
     return std::find(free.begin(), free.end(), parameter) != free.end();
   };
-  const auto lead = [&](MachineParameter leader, std::initializer_list<MachineParameter> followers) {
+  const auto lead = [&](MachineParameter leader, std::initializer_list<MachineParameter> followers, bool adds) {
     if (!is_free(leader)) return;
-    const double factor = machine[leader] / expected[leader];
+    const bool is_longer = adds && machine[leader] > expected[leader];
+    const double factor = is_longer ? 1 : machine[leader] / expected[leader];
+    const double more_us = is_longer ? machine[leader] - expected[leader] : 0;
     for (const MachineParameter each : followers) {
-      if (!is_free(each) && !is_known(expected, each)) put(machine, each, expected[each] * factor, source);
+      if (!is_free(each) && !is_known(expected, each)) put(machine, each, expected[each] * factor + more_us, source);
     }
   };
-  lead(MachineParameter::kNetSimpleUs, {MachineParameter::kNetLlUs, MachineParameter::kNetLl128Us});
-  lead(MachineParameter::kIntraSimpleUs, {MachineParameter::kIntraLlUs, MachineParameter::kIntraLl128Us});
+  lead(MachineParameter::kNetSimpleUs, {MachineParameter::kNetLlUs, MachineParameter::kNetLl128Us}, true);
+  lead(MachineParameter::kIntraSimpleUs, {MachineParameter::kIntraLlUs, MachineParameter::kIntraLl128Us}, false);
 }
 
 bool is_time(MachineParameter parameter) { return unit_of_name(info_of(parameter).name) == "us"; }
@@ -305,10 +308,14 @@ std::optional<Calibration> attempt_group(const Calibration& so_far, const Group&
 }
 
 /// Per point, by how much its time's logarithm moves with the value's: all zero where no point feels it.
-std::vector<double> sensitivity(const Machine& machine, MachineParameter parameter, const std::vector<Sweep>& sweeps) {
+std::vector<double> sensitivity(const Calibration& fit, MachineParameter parameter, const std::vector<Sweep>& sweeps,
+                                const Machine& expected) {
   constexpr double kStep = 1.05;
+  const char* const why = "a step of a derivative";
+  const Machine& machine = fit.machine;
   Machine moved = machine;
-  moved.set(parameter, {machine[parameter] * kStep, Basis::kCalibrated, "a step of a derivative"});
+  moved.set(parameter, {machine[parameter] * kStep, Basis::kCalibrated, why});
+  let_follow(moved, fit.fitted, expected, why);
   std::vector<double> all;
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
@@ -325,10 +332,11 @@ double dot(const std::vector<double>& one, const std::vector<double>& two) {
 }
 
 std::vector<std::pair<MachineParameter, MachineParameter>> not_apart(const Calibration& fit,
-                                                                     const std::vector<Sweep>& sweeps) {
+                                                                     const std::vector<Sweep>& sweeps,
+                                                                     const Machine& expected) {
   constexpr double kAlike = 0.99;
   std::vector<std::vector<double>> all;
-  for (const MachineParameter parameter : fit.fitted) all.push_back(sensitivity(fit.machine, parameter, sweeps));
+  for (const MachineParameter parameter : fit.fitted) all.push_back(sensitivity(fit, parameter, sweeps, expected));
   std::vector<std::pair<MachineParameter, MachineParameter>> pairs;
   for (std::size_t first = 0; first < all.size(); ++first) {
     for (std::size_t second = first + 1; second < all.size(); ++second) {
@@ -395,7 +403,7 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
     result = std::move(*best);
     result.loss = search(result.machine, result.fitted, sweeps, expected, source, kFine);
   }
-  result.not_apart = not_apart(result, sweeps);
+  result.not_apart = not_apart(result, sweeps, expected);
   constexpr double kUsPerByteOfGBps = 1e-3;
   const Line line = fit_line(points_of(sweeps));
   put(result.machine, MachineParameter::kNaiveStepUs,

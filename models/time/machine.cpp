@@ -11,7 +11,8 @@ constexpr const char* kNccl = "NCCL src/graph/tuning.cc @5067397";
 constexpr const char* kNone = "no such limit unless a profile says so";
 constexpr const char* kNoLl128 =
     "NCCL src/graph/tuning.cc: LL128 only where a NIC writes GPU memory by way of a PCIe switch";
-constexpr const char* kPcieHops = "NCCL src/graph/tuning.cc @5067397: hwLatencies, PCI, ring; no GPUDirect, no NVLink";
+constexpr const char* kPcieHops =
+    "NCCL src/graph/tuning.cc @5067397: hwLatencies, PCI, ring: within a node at most 64 GB/s, PCIe 5.0 x16";
 constexpr const char* kTcpRoundTrip = "half a round trip of TCP between machines of one zone, 30 to 60 us";
 constexpr double kNever = 1;      // a threshold that no message is below
 constexpr double kNoLimit = 1e9;  // GB/s
@@ -88,16 +89,13 @@ struct TransportDefault {
   Basis basis;
   const char* source;
 };
-constexpr std::array<TransportDefault, 16> kTransportDefaults{{
+constexpr std::array<TransportDefault, 13> kTransportDefaults{{
     {Transport::kStaged, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
      "without GPUDirect each byte crosses PCIe twice and host memory twice"},
     {Transport::kTcp, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
      "sockets: as staged by way of the host, and the kernel copies once more"},
     {Transport::kStaged, MachineParameter::kHostCapGBps, 16, Basis::kConstant,
      "NCCL src/graph/topo.h @5067397: AMD_BW, what goes by way of a host's own PCIe ports; 10 to 22 of Intel's"},
-    {Transport::kStaged, MachineParameter::kIntraLlUs, 1.0, Basis::kConstant, kPcieHops},
-    {Transport::kStaged, MachineParameter::kIntraLl128Us, 2.5, Basis::kConstant, kPcieHops},
-    {Transport::kStaged, MachineParameter::kIntraSimpleUs, 5.7, Basis::kConstant, kPcieHops},
     {Transport::kEfa, MachineParameter::kNetLatencyUs, 35, Basis::kGuess,
      "aws-ofi-nccl src/platform-aws.cpp @01666ec tells NCCL 35 us of p5en and later, 75 of what is older"},
     {Transport::kTcpx, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
@@ -113,11 +111,32 @@ constexpr std::array<TransportDefault, 16> kTransportDefaults{{
      "PCIe: read requests and acknowledgements share it with the other way"},
 }};
 
-const TransportDefault* default_of(Transport transport, MachineParameter parameter) {
-  const auto found = std::find_if(kTransportDefaults.begin(), kTransportDefaults.end(), [&](const auto& each) {
-    return each.transport == transport && each.parameter == parameter;
-  });
-  return found == kTransportDefaults.end() ? nullptr : &*found;
+constexpr double kMostOfPcieGBps = 64;
+struct HopOverPcie {
+  MachineParameter parameter;
+  double us;
+};
+constexpr std::array<HopOverPcie, 3> kHopsOverPcie{{{MachineParameter::kIntraLlUs, 1.0},
+                                                    {MachineParameter::kIntraLl128Us, 2.5},
+                                                    {MachineParameter::kIntraSimpleUs, 5.7}}};
+
+struct Default {
+  double value;
+  Basis basis;
+  const char* source;
+};
+
+/// What the transport or the links within a node say of a value on which a profile is silent; nothing: the fallback.
+std::optional<Default> default_of(const Machine& machine, MachineParameter parameter) {
+  const auto* const own = std::find_if(
+      kTransportDefaults.begin(), kTransportDefaults.end(),
+      [&](const TransportDefault& each) { return each.transport == machine.transport && each.parameter == parameter; });
+  if (own != kTransportDefaults.end()) return Default{own->value, own->basis, own->source};
+  for (const HopOverPcie& each : kHopsOverPcie) {
+    if (each.parameter != parameter || machine[MachineParameter::kIntraGBps] > kMostOfPcieGBps) continue;
+    return Default{each.us, Basis::kConstant, kPcieHops};
+  }
+  return std::nullopt;
 }
 
 template <class Enum, std::size_t N>
@@ -149,15 +168,14 @@ std::optional<MachineParameter> parse_parameter(std::string_view name) {
 double Machine::operator[](MachineParameter parameter) const {
   const auto& value = values.at(static_cast<std::size_t>(parameter));
   if (value) return value->value;
-  const TransportDefault* own = default_of(transport, parameter);
-  return own != nullptr ? own->value : info_of(parameter).fallback;
+  const std::optional<Default> own = default_of(*this, parameter);
+  return own ? own->value : info_of(parameter).fallback;
 }
 
 Value Machine::value_of(MachineParameter parameter) const {
   const auto& value = values.at(static_cast<std::size_t>(parameter));
   if (value) return *value;
-  const TransportDefault* own = default_of(transport, parameter);
-  if (own != nullptr) return {own->value, own->basis, own->source};
+  if (const auto own = default_of(*this, parameter)) return {own->value, own->basis, own->source};
   const ParameterInfo& info = info_of(parameter);
   return Value{info.fallback, info.basis, info.source};
 }

@@ -48,7 +48,8 @@ Machine truth() {
 }  // namespace
 
 TEST_CASE("rate and hop that made the times are found again, and predict another collective") {
-  const auto fit = calibrate(sheet(), {sweep_of(truth(), Collective::kAllGather, 4, 1024, 1 << 28)}, "made.csv");
+  const auto fit =
+      calibrate(one_way(sheet()), {sweep_of(truth(), Collective::kAllGather, 4, 1024, 1 << 28)}, "made.csv");
   REQUIRE(fit.has_value());
   CHECK(node_GBps(fit->machine) == doctest::Approx(5).epsilon(0.02));
   CHECK(fit->machine[MachineParameter::kNetSimpleUs] == doctest::Approx(30).epsilon(0.04));
@@ -90,15 +91,41 @@ TEST_CASE("on one count of steps launch and hop are one sum: each stays near wha
         doctest::Approx(info_of(MachineParameter::kNetLlUs).fallback + 16).epsilon(0.05));
 }
 
-TEST_CASE("hops of protocols that are not fitted are as far from what was expected as the fitted one's") {
+TEST_CASE("what a hop between nodes takes more than expected, hops of protocols that are not fitted take too") {
   Machine start = one_way(sheet());
   start.set(MachineParameter::kNetLl128Us, {8, Basis::kMeasured, "perftest"});
   const auto fit = calibrate(start, {sweep_of(truth(), Collective::kAllGather, 4, 1024, 1 << 28)}, "made.csv");
   REQUIRE(fit.has_value());
-  const auto factor = [&](MachineParameter parameter) { return fit->machine[parameter] / info_of(parameter).fallback; };
-  CHECK(factor(MachineParameter::kNetSimpleUs) > 1.5);
-  CHECK(factor(MachineParameter::kNetLlUs) == doctest::Approx(factor(MachineParameter::kNetSimpleUs)).epsilon(0.002));
+  const auto more_us = [&](MachineParameter parameter) {
+    return fit->machine[parameter] - info_of(parameter).fallback;
+  };
+  CHECK(more_us(MachineParameter::kNetSimpleUs) > 10);
+  CHECK(more_us(MachineParameter::kNetLlUs) == doctest::Approx(more_us(MachineParameter::kNetSimpleUs)).epsilon(0.002));
   CHECK(fit->machine[MachineParameter::kNetLl128Us] == 8);  // known
+  // Shorter ones are shorter in proportion.
+  Machine quick = truth();
+  quick.set(MachineParameter::kLaunchUs, {6.6, Basis::kMeasured, "this test"});
+  quick.set(MachineParameter::kNetSimpleUs, {7, Basis::kMeasured, "this test"});
+  start.set(MachineParameter::kLaunchUs, {6.6, Basis::kMeasured, "this test"});
+  const auto shorter = calibrate(start, {sweep_of(quick, Collective::kAllGather, 4, 1024, 1 << 28)}, "made.csv");
+  REQUIRE(shorter.has_value());
+  CHECK(shorter->machine[MachineParameter::kNetSimpleUs] == doctest::Approx(7).epsilon(0.05));
+  CHECK(shorter->machine[MachineParameter::kNetLlUs] ==
+        doctest::Approx(5 * shorter->machine[MachineParameter::kNetSimpleUs] / 14).epsilon(0.002));
+}
+
+TEST_CASE("hops within a node are PCIe's where its links are no faster than PCIe, else NVLink's") {
+  Machine machine = sheet();
+  CHECK(machine[MachineParameter::kIntraSimpleUs] == 3.4);
+  machine.set(MachineParameter::kIntraGBps, {300, Basis::kDataSheet, "this test"});
+  CHECK(machine[MachineParameter::kIntraLlUs] == 0.6);
+  machine.set(MachineParameter::kIntraGBps, {26.2, Basis::kDataSheet, "this test"});
+  CHECK(machine[MachineParameter::kIntraLlUs] == 1.0);
+  CHECK(machine[MachineParameter::kIntraLl128Us] == 2.5);
+  CHECK(machine[MachineParameter::kIntraSimpleUs] == 5.7);
+  CHECK(machine.value_of(MachineParameter::kIntraSimpleUs).basis == Basis::kConstant);
+  machine.set(MachineParameter::kIntraSimpleUs, {4, Basis::kMeasured, "this test"});
+  CHECK(machine[MachineParameter::kIntraSimpleUs] == 4);
 }
 
 TEST_CASE("where NCCL chooses, its cost table says how small sizes go though only large ones were measured") {
