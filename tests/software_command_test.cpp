@@ -132,15 +132,16 @@ TEST_CASE("the real plugin under the engine and the replay of the same calls tak
   const std::string pair =
       "[topology]\nkind = \"ring\"\nnodes = 2\nrate = \"200Gb/s\"\n"
       "[models]\nprofile = \"spark-ring-nccl-graph\"\n[workload]\n";
-  // LL has hops of its own; a share of 4 KiB is one that the class sends by LL. One message each: the engine's slices
-  // of what is larger wait for one another, and a recording does not say so.
+  // NCCL's own sends and receives are Simple between nodes; LL, which has hops of its own, is asked for. One message
+  // each: the engine's slices of what is larger wait for one another, and a recording does not say so.
   struct Case {
     int messages;
     std::uint64_t bytes;
     const char* protocol;
     int mask;
   };
-  for (const Case& each : {Case{1, 4096, "auto", 1}, {1, 65536, "auto", 4}, {1, 131072, "simple", 4}}) {
+  for (const Case& each :
+       {Case{1, 4096, "ll", 1}, {1, 4096, "auto", 4}, {1, 65536, "auto", 4}, {1, 131072, "simple", 4}}) {
     CAPTURE(each.bytes);
     const std::string engine =
         written(folder, "engine.toml",
