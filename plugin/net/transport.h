@@ -60,7 +60,7 @@ class Transport final : public ProcessLinks {
   /// Opens all devices, or none where everything goes over TCP. No usable NIC is no error: devices() is 0 then, and
   /// NCCL looks elsewhere.
   static Result<std::unique_ptr<Transport>> open(const Config& config);
-  ~Transport();
+  ~Transport() override;
 
   TcpNetwork& tcp() { return *tcp_; }
   /// Those that data may go over by TCP; none where it is not wanted.

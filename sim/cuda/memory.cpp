@@ -14,7 +14,7 @@ constexpr std::size_t kPitchAlignment = 512;
 /// What cuda.h's CUpointer_attribute asks; false: the simulator does not know it.
 bool write_attribute(const Allocation& allocation, int attribute, std::uint64_t address, void* value) {
   const bool on_device = is_on_device(allocation.kind);
-  const auto write = [value](const auto& what) { std::memcpy(value, &what, sizeof(what)); };
+  const auto write = [value](auto what) { *static_cast<decltype(what)*>(value) = what; };
   switch (attribute) {
     case 1:
       write(allocation.context);

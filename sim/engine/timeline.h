@@ -28,7 +28,7 @@ class Timeline {
 
  protected:
   Timeline() = default;
-  ~Timeline() = default;
+  virtual ~Timeline() = default;
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 

@@ -76,7 +76,7 @@ struct Outcome {
 class World final : public Timeline {
  public:
   explicit World(WorldOptions options);
-  ~World();
+  ~World() override;
 
   /// The one World; must exist.
   static World& get();

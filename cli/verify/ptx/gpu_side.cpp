@@ -38,7 +38,7 @@ bool driver_is_simulated() {
 
 struct GpuSide::Parts {
   Parts(cuda::Driver opened, int device)
-      : driver(std::move(opened)), current(driver, required(driver.retain_primary(device))) {
+      : driver(opened), current(driver, required(driver.retain_primary(device))) {
     require_done(current.outcome());
     stream = required(cuda::Stream::create(driver));
   }

@@ -95,7 +95,7 @@ Result<LiveRing::Claim> LiveRing::claim_within(std::int64_t timeout_ms) {
     found = claim();
     return found.has_value() || closed;
   });
-  if (found) return *std::move(found);
+  if (found) return *found;
   if (ended) return shut_down_error();
   return waited_in_vain("none of " + std::to_string(slots_) + " slots was published for a tenant that may run",
                         timeout_ms);

@@ -71,7 +71,7 @@ CUresult add_object(const Caller& caller, TexelObject object, unsigned long long
   if (system().works.empty())
     std::erase_if(caller.driver->texels, [](const auto& one) { return one.second.destroyed; });
   *handle = system().next_id++;
-  caller.driver->texels[*handle] = std::move(object);
+  caller.driver->texels[*handle] = object;
   return kSuccess;
 }
 
@@ -113,7 +113,7 @@ CUresult cudaCreateTextureObject(unsigned long long* handle, const cudaResourceD
     if (texture.linear && !reads_floats) return kInvalidValue;  // the mean of integers is none
     if (texture.reads_normalized && texture.format != ptx::Texture::Format::kFloat && texture.channel_bytes == 4)
       return kInvalidValue;
-    return add_object(caller, std::move(object), handle);
+    return add_object(caller, object, handle);
   });
 }
 
@@ -126,7 +126,7 @@ CUresult cudaCreateSurfaceObject(unsigned long long* handle, const cudaResourceD
     if (handle == nullptr || resource == nullptr || resource->type != kArrayResource) return kInvalidValue;
     TexelObject object{.is_surface = true};
     if (const CUresult error = take_resource(caller, *resource, object)) return error;
-    return add_object(caller, std::move(object), handle);
+    return add_object(caller, object, handle);
   });
 }
 
