@@ -161,7 +161,7 @@ TEST_CASE("each look lets in so many, and the others wait outside") {
   CHECK(g_warnings.empty());
 }
 
-TEST_CASE("those who come over a cable are not without number either") {
+TEST_CASE("those who come over a cable within moments are not without number either") {
   Scene scene(true);
   for (int caller = 0; caller < 1100; ++caller) {
     scene.call(2);
