@@ -5,7 +5,7 @@
 #include "models/gid_table.h"
 #include "tests/net/failover_streams.h"
 
-namespace net_vlan_test {
+namespace vlan_test {
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -74,4 +74,4 @@ TEST_CASE("relays are found by IPv6 multicasts, which go out by the VLAN interfa
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-}  // namespace net_vlan_test
+}  // namespace vlan_test

@@ -10,7 +10,7 @@
 #include "models/link.h"
 #include "tests/verbs/pair.h"
 
-namespace verbs_vlan_test {
+namespace vlan_test {
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -104,4 +104,4 @@ TEST_CASE("a VLAN interface and a netdev without one do not reach one another, t
   });
 }
 
-}  // namespace verbs_vlan_test
+}  // namespace vlan_test
