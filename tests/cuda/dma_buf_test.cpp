@@ -44,6 +44,7 @@ TEST_CASE("whole pages of a GPU's memory become a dma-buf, which an adapter regi
           CHECK(value == 1);
           const CUdeviceptr memory = allocate(4 * page);
           CHECK(cuMemsetD32_v2(memory, 1, page) == 0);
+          CHECK(cuCtxSynchronize() == 0);  // it does not wait for what it fills
           CHECK(get(&descriptor, memory + 1, page) == 1);
           CHECK(get(&descriptor, memory, page + 1) == 1);
           CHECK(get(&descriptor, memory, 0) == 1);
@@ -86,11 +87,11 @@ TEST_CASE("memory that is mapped apart from its addresses becomes a dma-buf, one
                     CUdeviceptr place = 0;
                     unsigned long long first = 0, second = 0;
                     CHECK(cuMemAddressReserve(&place, 2 * kGranularity, 0, 0, 0) == 0);
-                    CHECK(cuMemCreate(&first, kGranularity, &properties, 0) == 0);
-                    CHECK(cuMemCreate(&second, kGranularity, &properties, 0) == 0);
+                    CHECK(::cuMemCreate(&first, kGranularity, &properties, 0) == 0);
+                    CHECK(::cuMemCreate(&second, kGranularity, &properties, 0) == 0);
                     CHECK(cuMemMap(place, kGranularity, 0, first, 0) == 0);
                     CHECK(cuMemMap(place + kGranularity, kGranularity, 0, second, 0) == 0);
-                    CHECK(cuMemSetAccess(place, 2 * kGranularity, &access, 1) == 0);
+                    CHECK(::cuMemSetAccess(place, 2 * kGranularity, &access, 1) == 0);
                     int descriptor = -1;
                     CHECK(get(&descriptor, place, 2 * kGranularity) == 801);
                     CHECK(get(&descriptor, place + kGranularity, kGranularity) == 0);

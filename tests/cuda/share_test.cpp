@@ -216,13 +216,13 @@ TEST_CASE("memory without an address: its handle is kept, described, exported to
                     unsigned long long handle = 0, kept = 0, other = 0, plain = 0;
                     CHECK(cuMemAddressReserve(&place, kGranularity, 0, 0, 0) == 0);
                     CHECK(cuMemAddressReserve(&again, kGranularity, 0, 0, 0) == 0);
-                    CHECK(cuMemCreate(&handle, kGranularity, &properties, 0) == 0);
+                    CHECK(::cuMemCreate(&handle, kGranularity, &properties, 0) == 0);
                     CHECK(cuMemMap(place, kGranularity, 0, handle, 0) == 0);
                     unsigned long long flags = 7;
                     const auto get_access = DRIVER_CALL(cuMemGetAccess, "cuMemGetAccess");
                     CHECK(get_access(&flags, &access.location, place) == 0);
                     CHECK(flags == 0);
-                    CHECK(cuMemSetAccess(place, kGranularity, &access, 1) == 0);
+                    CHECK(::cuMemSetAccess(place, kGranularity, &access, 1) == 0);
                     CHECK(get_access(&flags, &access.location, place + 64) == 0);
                     CHECK(flags == 3);
                     CHECK(get_access(&flags, &access.location, again) == 1);
@@ -242,13 +242,13 @@ TEST_CASE("memory without an address: its handle is kept, described, exported to
                     CHECK(give(&descriptor, kept, 8, 0) == 801);
                     CHECK(give(&descriptor, kept, 1, 0) == 0);
                     properties.handle_types = 0;
-                    CHECK(cuMemCreate(&plain, kGranularity, &properties, 0) == 0);
+                    CHECK(::cuMemCreate(&plain, kGranularity, &properties, 0) == 0);
                     CHECK(give(&descriptor, plain, 1, 0) == 1);  // it was not made for that
                     CHECK(take(&other, reinterpret_cast<void*>(std::intptr_t{descriptor} + 1000), 1) == 1);
                     CHECK(take(&other, reinterpret_cast<void*>(std::intptr_t{descriptor}), 1) == 0);
                     CHECK(other != kept);
                     CHECK(cuMemMap(again, kGranularity, 0, other, 0) == 0);
-                    CHECK(cuMemSetAccess(again, kGranularity, &access, 1) == 0);
+                    CHECK(::cuMemSetAccess(again, kGranularity, &access, 1) == 0);
                     CHECK(cuMemsetD32_v2(place, 7, 1) == 0);
                     CHECK(number_at(again) == 7);
                     // It is there until its last mapping, handle and descriptor are gone.
@@ -273,7 +273,7 @@ TEST_CASE("descriptors of a GPU's memory go to another process of the node over 
     CUdeviceptr place = 0;
     CHECK(cuMemAddressReserve(&place, kGranularity, 0, 0, 0) == 0);
     CHECK(cuMemMap(place, kGranularity, 0, handle, 0) == 0);
-    CHECK(cuMemSetAccess(place, kGranularity, &access, 1) == 0);
+    CHECK(::cuMemSetAccess(place, kGranularity, &access, 1) == 0);
     return place;
   };
   const auto gives = [&] {
@@ -283,7 +283,7 @@ TEST_CASE("descriptors of a GPU's memory go to another process of the node over 
     const cuda::CUmemAllocationProp properties{
         .type = 1, .handle_types = 1, .location = {1, 0}, .windows = nullptr, .flags = {}};
     unsigned long long handle = 0;
-    CHECK(cuMemCreate(&handle, kGranularity, &properties, 0) == 0);
+    CHECK(::cuMemCreate(&handle, kGranularity, &properties, 0) == 0);
     const CUdeviceptr place = mapped(handle);
     CHECK(cuMemsetD32_v2(place, 7, 1) == 0);
     std::array<int, 2> descriptors{-1, -1};
