@@ -101,21 +101,20 @@ TEST_CASE("a triangle in one kernel runs as it does in virtual time, over its ca
     return;
   }
   const std::string scenario = scenario_file("spark-triangle");
-  const std::string arguments = " " + scenario + " --set workload.bytes=1M --results ";
+  // What the file promises of the time, it promises of 16 MiB.
+  const std::string arguments = " " + scenario + " --set workload.bytes=1M --set expect.max_over_bound=1.1 --results ";
   const std::string run = meshbed_program() + " run --world emu" + arguments;
   // 2 iterations of an all-reduce of 3 ranks, round the ring or by trees: 2 * 2 * (3 - 1) MiB.
   const std::string folder =
       in_a_machine("triangle", run + "results --backend namespaces\nsame run\n" + meshbed_program() +
-                                   " emu up --set workload.bytes=1M " + scenario + "\n" + run +
-                                   "again --json >again.json\n" + "crossed 8388608\n" + meshbed_program() +
+                                   " emu up --set workload.bytes=1M --set expect.max_over_bound=1.1 " + scenario +
+                                   "\n" + run + "again --json >again.json\n" + "crossed 8388608\n" + meshbed_program() +
                                    " emu status\n" + meshbed_program() + " emu down\nsame down\n");
   CHECK(text_of(folder + "/again.json").find("\"wrong\": 0,") != std::string::npos);
   CHECK(text_of(folder + "/again.json").find("\"backend\": \"namespaces\"") != std::string::npos);
   for (const std::string results : {"/results", "/again"}) {
     const std::string place = "'" + folder + results + "'";
-    // What the file promises of the time, it promises of 16 MiB.
-    const CommandResult sim =
-        run_command_line(meshbed_program() + " run --set expect.max_over_bound=1.1" + arguments + place);
+    const CommandResult sim = run_command_line(meshbed_program() + " run" + arguments + place);
     REQUIRE_MESSAGE(sim.status == 0, sim.output);
     const CommandResult joined =
         run_command_line(meshbed_program() + " compare sim emu --scenario " + scenario + " --results " + place);
