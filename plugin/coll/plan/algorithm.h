@@ -44,7 +44,7 @@ std::vector<std::string> algorithm_names();
 struct CostModel {
   double gigabits_per_s = 100;  // of one rank's link, each direction
   double message_ns = 1150;     // a small message between neighbours, from call to arrival
-  double hop_ns = 2100;         // what each further hop adds
+  double hop_ns = 3050;         // what each further hop adds to the first message; to those behind it, message_ns
   double hops = 1;              // between ranks that are no ring neighbours, on average
   double registration_ns = 0;   // to register and deregister the memory of an operation, where it is not
 };
