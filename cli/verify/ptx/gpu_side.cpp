@@ -37,8 +37,7 @@ bool driver_is_simulated() {
 }  // namespace
 
 struct GpuSide::Parts {
-  Parts(cuda::Driver opened, int device)
-      : driver(opened), current(driver, required(driver.retain_primary(device))) {
+  Parts(cuda::Driver opened, int device) : driver(opened), current(driver, required(driver.retain_primary(device))) {
     require_done(current.outcome());
     stream = required(cuda::Stream::create(driver));
   }
