@@ -15,6 +15,8 @@ using EventFunction = void (*)(void* self, std::uint64_t argument);
 
 class Timeline {
  public:
+  virtual ~Timeline() = default;
+
   Picoseconds now() const { return now_ps_; }
   /// Runs function(self, argument) at `when` (>= now). `host` is the node index that the event belongs to: events of
   /// equal time run in order of host, then of scheduling.
@@ -28,7 +30,6 @@ class Timeline {
 
  protected:
   Timeline() = default;
-  virtual ~Timeline() = default;
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
