@@ -15,12 +15,7 @@
 
 namespace meshbed::cli {
 
-int find_node(const models::Cluster& cluster, const std::string& name) {
-  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-    if (cluster.nodes[i].name == name) return static_cast<int>(i);
-  }
-  return -1;
-}
+int find_node(const models::Cluster& cluster, const std::string& name) { return find_named(cluster.nodes, name); }
 
 int find_nic(const models::Node& node, const std::string& device) {
   for (std::size_t i = 0; i < node.nics.size(); ++i) {

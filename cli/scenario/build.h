@@ -2,6 +2,8 @@
 // From the file's words to a cluster: generates the topology, lays the listed nodes, cables and switches over it,
 // resolves names, numbers addresses and derives what the file left open.
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "cli/common/diagnostics.h"
@@ -22,6 +24,15 @@ struct Built {
 
 /// Reports what cannot be resolved. What it returns then is incomplete, but its indices are valid.
 Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics);
+
+/// Place of the thing of that name, or -1.
+template <typename Thing>
+int find_named(const std::vector<Thing>& things, const std::string& name) {
+  for (std::size_t i = 0; i < things.size(); ++i) {
+    if (things[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
 
 /// Node of that name, or -1.
 int find_node(const models::Cluster& cluster, const std::string& name);

@@ -9,17 +9,6 @@
 #include "cli/scenario/builder.h"
 
 namespace meshbed::cli {
-namespace {
-
-template <typename Thing>
-int find_named(const std::vector<Thing>& things, const std::string& name) {
-  for (std::size_t i = 0; i < things.size(); ++i) {
-    if (things[i].name == name) return static_cast<int>(i);
-  }
-  return -1;
-}
-
-}  // namespace
 
 std::optional<models::PortRef> Builder::resolve(const Located<std::string>& end) {
   const auto slash = end.value.find('/');

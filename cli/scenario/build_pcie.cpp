@@ -18,13 +18,6 @@ bool is_spark(const models::Node& node) {
   return !node.gpus.empty() && models::find_gpu(node.gpus.front().model) == spark;
 }
 
-int find_pcie(const models::Node& node, const std::string& name) {
-  for (std::size_t link = 0; link < node.pcie.size(); ++link) {
-    if (node.pcie[link].name == name) return static_cast<int>(link);
-  }
-  return -1;
-}
-
 std::vector<std::string> pcie_names(const models::Node& node) {
   std::vector<std::string> names;
   for (const models::PcieLink& link : node.pcie) names.push_back(link.name);
@@ -53,7 +46,7 @@ void Builder::add_pcie_links(models::Node& node, const NodeSpec& spec) {
     if (link.has("lanes") != link.has("generation")) {
       diagnostics_.add(link.place, "[[node.pcie]] lanes and generation go together, as in lanes = 4, generation = 5");
     }
-    int index = find_pcie(node, link.name);
+    int index = find_named(node.pcie, link.name);
     if (index < 0) {
       index = static_cast<int>(node.pcie.size());
       node.pcie.push_back({link.name, 0});
@@ -66,7 +59,7 @@ void Builder::add_pcie_links(models::Node& node, const NodeSpec& spec) {
 
 void Builder::hang_on_pcie(models::Node& node, const NodeSpec& spec) {
   const auto link_of = [&](const std::string& key, const std::string& name, const Place& place) {
-    const int link = find_pcie(node, name);
+    const int link = find_named(node.pcie, name);
     if (link >= 0 || name == "none") return link;
     diagnostics_.add(place, fmt::format("{}: there is no [[node.pcie]] '{}' on {}; it has: {}", key, name.substr(0, 64),
                                         node.name, list_names(pcie_names(node))));

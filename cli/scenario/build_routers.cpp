@@ -17,14 +17,6 @@ namespace meshbed::cli {
 namespace {
 
 template <typename Thing>
-int place_of(const std::vector<Thing>& things, const std::string& name) {
-  for (std::size_t i = 0; i < things.size(); ++i) {
-    if (things[i].name == name) return static_cast<int>(i);
-  }
-  return -1;
-}
-
-template <typename Thing>
 std::string listed_names(const std::vector<Thing>& things) {
   std::vector<std::string> names;
   for (const Thing& thing : things) names.push_back(thing.name);
@@ -90,7 +82,7 @@ std::optional<models::Router> Builder::router_of(const RouterSpec& spec, const s
       .latency_ps = spec.has("latency") ? spec.latency_ps : spec_.topology.switch_latency_ps,
       .propagation_ps = spec.has("cable_latency") ? spec.cable_latency_ps : spec_.topology.latency_ps};
   for (const Located<std::string>& said : spec.joins) {
-    const int box = place_of(cluster.switches, said.value);
+    const int box = find_named(cluster.switches, said.value);
     if (box >= 0 && !models::joins(router, box)) {
       router.switches.push_back(box);
       continue;
@@ -117,7 +109,7 @@ void Builder::add_routers() {
   std::vector<const RouterSpec*> specs;
   for (const RouterSpec& spec : spec_.routers) {
     const std::string name = spec.has("name") ? spec.name : fmt::format("router{}", cluster.routers.size());
-    if (name == "none" || place_of(cluster.switches, name) >= 0) {
+    if (name == "none" || find_named(cluster.switches, name) >= 0) {
       diagnostics_.add(spec.at("name"), name == "none"
                                             ? "name: a NIC whose gateway is 'none' has none; take another name"
                                             : fmt::format("name: '{}' is a switch", name));
@@ -188,7 +180,7 @@ void Builder::set_gateway(models::PortRef port, int box, const NicSpec& said) {
   if (said.has("gateway")) {
     nic.router = -1;
     if (said.gateway != "none") {
-      const int router = place_of(cluster.routers, said.gateway);
+      const int router = find_named(cluster.routers, said.gateway);
       if (router < 0) {
         diagnostics_.add(said.at("gateway"),
                          fmt::format("gateway: there is no router '{}' for {}; there are: {}",
