@@ -131,9 +131,13 @@ struct LaunchAttribute {
 };
 enum : int {
   kAttributeIgnore = 0,
+  kAttributeAccessPolicy = 1,
   kAttributeCooperative = 2,
+  kAttributeSynchronization = 3,
   kAttributeClusterDimension = 4,
   kAttributePriority = 8,
+  kAttributeDomainMap = 9,
+  kAttributeDomain = 10,
 };
 
 struct CUlaunchConfig {

@@ -34,10 +34,22 @@ CUresult with_ordinal(CUdevice ordinal, Caller& caller) {
   return with_device(ordinal, caller, device);
 }
 
+CUresult synchronize(Driver& driver, Context& context) {
+  for (const auto& stream : context.streams) {
+    if (const CUresult error = refuse_in_capture(*stream)) return error;
+  }
+  ++driver.counters.device_syncs;
+  wait_for_all(context, "cuCtxSynchronize");
+  return context.failure;
+}
+
 CUresult create(Context** context, unsigned flags, CUdevice device) {
   Caller caller;
   if (const CUresult error = with_ordinal(device, caller)) return error;
   if (context == nullptr || (flags & ~kKnownFlags) != 0) return kInvalidValue;
+  // As an H200 does (tests/cuda/program/driver_facts.cpp).
+  wait_for_device(*caller.driver, *caller.driver->devices[static_cast<std::size_t>(device)],
+                  "cuCtxCreate, which waits for the device");
   *context = &make_context(*caller.driver, device, flags);
   caller.thread->contexts.push_back(*context);
   return kSuccess;
@@ -127,6 +139,10 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
 
 CUresult cuCtxCreate_v2(Context** context, unsigned flags, CUdevice device) { return create(context, flags, device); }
 
+CUresult cuCtxCreate_v3(Context** context, void*, int affinity_count, unsigned flags, CUdevice device) {
+  return affinity_count == 0 ? create(context, flags, device) : refuse("cuCtxCreate_v3 with affinities");
+}
+
 CUresult cuCtxCreate_v4(Context** context, void* parameters, unsigned flags, CUdevice device) {
   const auto* asked = static_cast<const CUctxCreateParams*>(parameters);
   if (asked != nullptr && (asked->affinity_count != 0 || asked->graphics != nullptr))
@@ -138,8 +154,7 @@ CUresult cuCtxDestroy_v2(Context* context) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
   if (find_context(*caller.driver, context) == nullptr || context->primary) return kInvalidContext;
-  wait_for_all(*context, "cuCtxDestroy");
-  ++caller.driver->counters.implicit_device_syncs;
+  wait_for_device(*caller.driver, *context->device, "cuCtxDestroy, which waits for the device");
   clear_context(*context);
   auto& stack = caller.thread->contexts;
   if (!stack.empty() && stack.back() == context) stack.pop_back();
@@ -190,6 +205,17 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return kSuccess;
 }
 
+// CUDA 13's: of any context.
+CUresult cuCtxGetDevice_v2(CUdevice* device, Context* context) {
+  if (context == nullptr) return cuCtxGetDevice(device);
+  const Caller caller = enter();
+  if (caller.error != kSuccess) return caller.error;
+  if (device == nullptr) return kInvalidValue;
+  if (find_context(*caller.driver, context) == nullptr) return kInvalidContext;
+  *device = context->ordinal;
+  return kSuccess;
+}
+
 CUresult cuCtxGetFlags(unsigned* flags) {
   const Caller caller = enter_context();
   if (caller.context == nullptr) return caller.error;
@@ -228,13 +254,16 @@ CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
 
 CUresult cuCtxSynchronize() {
   const Caller caller = enter_context();
+  return caller.error != kSuccess ? caller.error : synchronize(*caller.driver, *caller.context);
+}
+
+// CUDA 13's: of any context.
+CUresult cuCtxSynchronize_v2(Context* context) {
+  if (context == nullptr) return cuCtxSynchronize();
+  const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  for (const auto& stream : caller.context->streams) {
-    if (const CUresult error = refuse_in_capture(*stream)) return error;
-  }
-  ++caller.driver->counters.device_syncs;
-  wait_for_all(*caller.context, "cuCtxSynchronize");
-  return caller.context->failure;
+  if (find_context(*caller.driver, context) == nullptr) return kInvalidContext;
+  return context->failure != kSuccess ? context->failure : synchronize(*caller.driver, *context);
 }
 
 }  // namespace meshbed::sim::cuda

@@ -96,17 +96,29 @@ CUresult cuStreamWaitEvent(Stream* handle, Event* event, unsigned flags) {
   return kSuccess;
 }
 
+namespace {
+
+/// Nobody can wait for what is only recorded; an H200 then takes the recording as lost.
+CUresult spoil_recording(Event& event) {
+  event.capture->invalid = true;
+  return kCapturedEvent;
+}
+
+}  // namespace
+
 CUresult cuEventQuery(Event* event) {
   Caller caller;
   if (const CUresult error = with_event(event, caller)) return error;
-  if (event->capture != nullptr) return kCapturedEvent;
+  if (event->capture != nullptr) return spoil_recording(*event);
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   return poll(WorkRef(event->last()), "cuEventQuery") ? event->context->failure : kNotReady;
 }
 
 CUresult cuEventSynchronize(Event* event) {
   Caller caller;
   if (const CUresult error = with_event(event, caller)) return error;
-  if (event->capture != nullptr) return kCapturedEvent;
+  if (event->capture != nullptr) return spoil_recording(*event);
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   ++caller.driver->counters.stream_syncs;
   Context& context = *event->context;
   const WorkRef recorded = event->last();

@@ -12,6 +12,7 @@ namespace meshbed::sim::cuda {
 
 struct Driver;
 struct Graph;
+struct ThreadState;
 
 /// Something of the program's that is destroyed when nobody refers to it any more (cuUserObjectCreate): the program
 /// itself, graphs, and what was made ready of them. Each holds one of these; how many references it counts is its own.
@@ -60,11 +61,16 @@ struct GraphExec {
   WorkRef last;           // the end of the last launch, which the next one comes after
 };
 
+/// cuda.h's CUstreamCaptureMode: whose calls are refused while a stream records.
+enum CaptureMode : int { kGlobalMode, kThreadLocalMode, kRelaxedMode };
+
 /// One recording: what its streams were given, from cuStreamBeginCapture to cuStreamEndCapture.
 struct Capture {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
   Stream* origin = nullptr;
   bool invalid = false;
+  int mode = 0;                         // kGlobalMode and its like
+  const ThreadState* thread = nullptr;  // that began it
   std::uint64_t id = 0;
   std::vector<const GraphNode*> shown{};  // to whoever asked for the last nodes
 };

@@ -64,6 +64,7 @@ CUresult cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
   constexpr unsigned kKnown = 7;  // portable, mapped, write-combined
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == nullptr || (flags & ~kKnown) != 0) return kInvalidValue;
   return allocate_host_memory(caller, MemoryKind::kPinned, size, flags, *address);
 }
@@ -73,6 +74,7 @@ CUresult cuMemAllocHost_v2(void** address, std::size_t size) { return cuMemHostA
 CUresult cuMemFreeHost(void* address) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   const auto found = caller.driver->allocations.find(reinterpret_cast<std::uint64_t>(address));
   if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kPinned) return kInvalidValue;
   wait_for_all(*caller.context, "cuMemFreeHost, which waits for the whole context");
@@ -102,6 +104,7 @@ CUresult cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
   constexpr unsigned kKnown = 15, kIoMemory = 4;  // portable, mapped, I/O memory, read-only
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == nullptr || size == 0 || (flags & ~kKnown) != 0) return kInvalidValue;
   if ((flags & kIoMemory) != 0) return refuse("cuMemHostRegister of I/O memory");
   const auto begin = reinterpret_cast<std::uint64_t>(address);
@@ -124,10 +127,12 @@ CUresult cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
 CUresult cuMemHostUnregister(void* address) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   const auto found = caller.driver->allocations.find(reinterpret_cast<std::uint64_t>(address));
   if (address == nullptr) return kInvalidValue;
   if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kRegistered) {
-    return kHostMemoryNotRegistered;
+    const Allocation* around = find_host(*caller.driver, address);
+    return around != nullptr && around->kind == MemoryKind::kRegistered ? kInvalidValue : kHostMemoryNotRegistered;
   }
   wait_for_all(*caller.context, "cuMemHostUnregister, which waits for the whole context");
   ++caller.driver->counters.implicit_device_syncs;
@@ -140,6 +145,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, std::size_t size, unsigned flag
   constexpr unsigned kGlobal = 1, kHost = 2;
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == nullptr || (flags != kGlobal && flags != kHost)) return kInvalidValue;
   void* memory = nullptr;
   const CUresult error = allocate_host_memory(caller, MemoryKind::kManaged, size, flags, memory);

@@ -61,6 +61,9 @@ CUresult simple_launch(Kernel* function, const unsigned* grid, const unsigned* b
   KernelLaunch made;
   if (const CUresult error = prepare_launch(caller, function, grid, block, shared, arguments, extra, made))
     return error;
+  const Stream* const own = find_stream(caller, stream);
+  const Context* const context = function->module->context;
+  if (own != nullptr && context != nullptr && own->context != context) return kInvalidHandle;
   return launch(caller, stream, std::move(made), cooperative);
 }
 

@@ -24,7 +24,7 @@ CUresult cuLinkAddData_v2(Link* handle, int type, void* data, std::size_t size, 
   if (caller.error != kSuccess) return caller.error;
   Link* link = caller.driver->links.find(handle);
   if (link == nullptr) return kInvalidHandle;
-  if (data == nullptr || size == 0) return kInvalidValue;
+  if (data == nullptr || size == 0 || link->complete) return kInvalidValue;
   if (type != kPtx) return refuse("cuLinkAddData of input type " + std::to_string(type) + ", which is not PTX,");
   if (!link->image.empty()) return refuse("cuLinkAddData of a second text of PTX");
   std::string text(static_cast<const char*>(data), size);
@@ -43,7 +43,11 @@ CUresult cuLinkComplete(Link* handle, void** image, std::size_t* size) {
   if (caller.error != kSuccess) return caller.error;
   Link* link = caller.driver->links.find(handle);
   if (link == nullptr) return kInvalidHandle;
-  if (image == nullptr || link->image.empty()) return kInvalidValue;
+  if (link->complete) return kInvalidHandle;
+  if (image == nullptr) return kInvalidValue;
+  link->complete = true;
+  // Of nothing, as of a text that was refused, an H200 makes an image, too: one without kernels.
+  if (link->image.empty()) link->image = ".version 7.0\n.target sm_70\n.address_size 64\n";
   *image = link->image.data();  // until cuLinkDestroy
   if (size != nullptr) *size = link->image.size() + 1;
   return kSuccess;

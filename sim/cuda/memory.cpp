@@ -1,8 +1,10 @@
 // Device memory: cuMemAlloc and its like, and what a pointer is.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "sim/cuda/system.h"
 
@@ -139,6 +141,7 @@ CUresult cuMemGetInfo_v2(std::size_t* left, std::size_t* total) {
 CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t size) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   return address != nullptr ? allocate_device(caller, size, nullptr, *address) : kInvalidValue;
 }
 
@@ -146,8 +149,10 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* address, std::size_t* pitch, std::size_
                             unsigned element) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == nullptr || pitch == nullptr || width == 0 || height == 0) return kInvalidValue;
   if (element != 4 && element != 8 && element != 16) return kInvalidValue;
+  if (width > SIZE_MAX - kPitchAlignment) return kInvalidValue;
   const std::uint64_t most = caller.context->device->model->memory_bytes;
   if (width > most || height > most / width) return kOutOfMemory;  // and no product below is too large for its number
   const std::size_t row = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
@@ -159,12 +164,14 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* address, std::size_t* pitch, std::size_
 CUresult cuMemFree_v2(CUdeviceptr address) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == 0) return kSuccess;
   const auto found = caller.driver->allocations.find(address);
   if (found == caller.driver->allocations.end()) return kInvalidValue;
   const MemoryKind kind = found->second.kind;
   if (kind != MemoryKind::kDevice && kind != MemoryKind::kManaged) return kInvalidValue;
   if (found->second.of_graph) {
+    if (!std::exchange(found->second.given, false)) return kInvalidValue;
     wait_for_all(*caller.context, "cuMemFree, which waits for the whole context");
     return kSuccess;
   }

@@ -132,26 +132,30 @@ CUresult load_fat(Driver& driver, Device& device, std::span<const std::byte> ima
   return load_ptx(driver, device, *text, place, module);
 }
 
-CUresult load(Module** module, const void* image, std::size_t image_bytes, const std::string& place) {
+/// `of_context`: a module, whose kernels are the current context's; else a library, whose kernels are anybody's.
+CUresult load(Module** module, const void* image, std::size_t image_bytes, const std::string& place, bool of_context) {
   Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
   if (module == nullptr) return kInvalidValue;
-  Device& device =
-      caller.thread->contexts.empty() ? *caller.driver->devices.front() : *caller.thread->contexts.back()->device;
+  Context* const context = caller.thread->contexts.empty() ? nullptr : caller.thread->contexts.back();
+  Device& device = context != nullptr ? *context->device : *caller.driver->devices.front();
+  // As an H200 does (tests/cuda/program/driver_facts.cpp): beside a kernel that does not end it does not come back.
+  if (of_context) wait_for_device(*caller.driver, device, "cuModuleLoadData, which waits for the device");
   std::unique_ptr<Module> made;
   if (const CUresult error = load_image(*caller.driver, device, image, image_bytes, place, made)) return error;
+  if (of_context) made->context = context;
   *module = caller.driver->modules.add(std::move(made));
   return kSuccess;
 }
 
-CUresult load_file(Module** module, const char* path) {
+CUresult load_file(Module** module, const char* path, bool of_context) {
   if (path == nullptr) return kInvalidValue;
   std::ifstream file(path, std::ios::binary);
   if (!file) return kFileNotFound;
   std::string image((std::istreambuf_iterator<char>(file)), {});
   const std::size_t bytes = image.size();
   image.push_back('\0');
-  return load(module, image.data(), bytes, path);
+  return load(module, image.data(), bytes, path, of_context);
 }
 
 CUresult unload(Module* module) {
@@ -159,6 +163,10 @@ CUresult unload(Module* module) {
   if (caller.error != kSuccess) return caller.error;
   Module* found = caller.driver->modules.find(module);
   if (found == nullptr) return kInvalidHandle;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
+  for (Device* device : caller.driver->devices) {
+    wait_for_device(*caller.driver, *device, "cuModuleUnload, which waits for the device");
+  }
   unload_variables(*caller.driver, *found);
   caller.driver->modules.remove(module);
   return kSuccess;
@@ -248,22 +256,22 @@ CUresult cuLibraryGetManaged(CUdeviceptr* address, std::size_t* bytes, Module* l
   return cuModuleGetGlobal_v2(address, bytes, library, name);
 }
 
-CUresult cuModuleLoad(Module** module, const char* path) { return load_file(module, path); }
-CUresult cuModuleLoadData(Module** module, const void* image) { return load(module, image, 0, "a module"); }
-CUresult cuModuleLoadFatBinary(Module** module, const void* image) { return load(module, image, 0, "a module"); }
+CUresult cuModuleLoad(Module** module, const char* path) { return load_file(module, path, true); }
+CUresult cuModuleLoadData(Module** module, const void* image) { return load(module, image, 0, "a module", true); }
+CUresult cuModuleLoadFatBinary(Module** module, const void* image) { return load(module, image, 0, "a module", true); }
 // Options are the just-in-time compiler's, and there is none.
 CUresult cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**) {
-  return load(module, image, 0, "a module");
+  return load(module, image, 0, "a module", true);
 }
 CUresult cuModuleUnload(Module* module) { return unload(module); }
 CUresult cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
   return get_kernel(function, module, name);
 }
 CUresult cuLibraryLoadData(Module** library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
-  return load(library, image, 0, "a library");
+  return load(library, image, 0, "a library", false);
 }
 CUresult cuLibraryLoadFromFile(Module** library, const char* path, int*, void**, unsigned, int*, void**, unsigned) {
-  return load_file(library, path);
+  return load_file(library, path, false);
 }
 CUresult cuLibraryUnload(Module* library) { return unload(library); }
 CUresult cuLibraryGetKernel(Kernel** kernel, Module* library, const char* name) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "sim/cuda/system.h"
 
@@ -42,6 +43,7 @@ CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, 
     if (const CUresult error = allocate_for_graph(caller, size, *address)) return error;
     return record_memory(*stream, 1, *address);
   }
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   const CUresult error = allocate_device(caller, size, pool, *address);
   return error == kSuccess ? submit(*stream, Marker{}) : error;
 }
@@ -107,10 +109,14 @@ CUresult cuMemFreeAsync(CUdeviceptr address, Stream* handle) {
   const auto found = caller.driver->allocations.find(address);
   if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kDevice) return kInvalidValue;
   if (stream->capture != nullptr) {
-    if (!found->second.of_graph) return refuse("cuMemFreeAsync, in a captured stream, of memory that no graph gave,");
+    if (!found->second.of_graph) return kInvalidValue;
     return record_memory(*stream, 2, address);
   }
-  if (found->second.of_graph) return submit(*stream, Marker{});
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
+  if (found->second.of_graph) {
+    if (!std::exchange(found->second.given, false)) return kInvalidValue;
+    return submit(*stream, Marker{});
+  }
   return submit(*stream, Action([driver = caller.driver, address] { free_allocation(*driver, address); }));
 }
 

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 #include "sim/cuda/system.h"
 
@@ -187,6 +188,23 @@ void wait_for_all(Context& context, const char* what) {
   }
 }
 
+void wait_for_device(Driver& driver, const Device& device, const char* what) {
+  // A context may go while another one is waited for.
+  std::vector<WorkRef> tails;
+  for (const auto& context : driver.contexts) {
+    if (context->device != &device) continue;
+    tails.push_back(context->legacy->tail);
+    for (const auto& stream : context->streams) tails.push_back(stream->tail);
+  }
+  bool busy = false;
+  for (const WorkRef& tail : tails) {
+    if (tail == nullptr || tail->ended()) continue;
+    wait_for(tail, what);
+    busy = true;
+  }
+  driver.counters.implicit_device_syncs += busy ? 1 : 0;
+}
+
 CUresult refuse_in_capture(Stream& stream) {
   if (forbidden_by_capture(stream)) return kStreamCaptureImplicit;
   if (stream.capture == nullptr) return kSuccess;
@@ -230,6 +248,7 @@ CUresult cuStreamSynchronize(Stream* handle) {
   Stream* stream = nullptr;
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
   if (const CUresult error = refuse_in_capture(*stream)) return error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   ++caller.driver->counters.stream_syncs;
   Context& context = *stream->context;
   if (stream == context.legacy.get()) {
@@ -251,6 +270,7 @@ CUresult cuStreamQuery(Stream* handle) {
   Stream* stream = nullptr;
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
   if (const CUresult error = refuse_in_capture(*stream)) return error;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   Context& context = *stream->context;
   if (!poll(WorkRef(stream->tail), "cuStreamQuery")) return kNotReady;
   if (stream == context.legacy.get()) {
@@ -270,6 +290,12 @@ CUresult cuStreamGetPriority(Stream* handle, int* priority) {
 }
 CUresult cuStreamGetCtx(Stream* handle, Context** context) {
   return answer_of(handle, context, [](const Stream& stream) { return stream.context; });
+}
+// CUDA 12.5's: the second context is a green one, and there are none.
+CUresult cuStreamGetCtx_v2(Stream* handle, Context** context, void** green) {
+  const CUresult error = cuStreamGetCtx(handle, context);
+  if (error == kSuccess && green != nullptr) *green = nullptr;
+  return error;
 }
 CUresult cuStreamGetId(Stream* handle, unsigned long long* id) {
   return answer_of(handle, id, [](const Stream& stream) { return stream.id; });
@@ -295,9 +321,50 @@ CUresult cuLaunchHostFunc(Stream* handle, CUhostFn function, void* data) {
   return submit(*stream, HostCall{.function = function, .stream = handle, .data = data});
 }
 
-// Hints (which memory stays in the cache, how a thread waits): remembered, and without effect.
+// Hints: remembered, and without effect. Which ones a stream has, what they are before anybody says, and what is none
+// of their values, is what an H200 answers (tests/cuda/program/driver_facts.cpp).
+namespace {
+
+constexpr unsigned char kMemoryDomains = 4;  // CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT of compute capability 9.0
+
+/// The bytes of what was not set; empty: no attribute of a stream's.
+std::optional<LaunchAttribute> unset_attribute(int id) {
+  LaunchAttribute attribute{};
+  attribute.id = id;
+  if (id == kAttributeSynchronization) attribute.value.integer = -1;
+  if (id == kAttributeDomainMap) {
+    const unsigned char domains[] = {0, 1};  // of the stream's own writes, and of those that go to other devices
+    std::memcpy(&attribute.value, domains, sizeof domains);
+  }
+  const bool known = id == kAttributeAccessPolicy || id == kAttributeSynchronization || id == kAttributeDomainMap ||
+                     id == kAttributeDomain;
+  return known ? std::optional(attribute) : std::nullopt;
+}
+
+bool is_possible(const LaunchAttribute& attribute) {
+  if (attribute.id == kAttributeAccessPolicy) {
+    constexpr int kMostProperty = 2;  // CU_ACCESS_PROPERTY_PERSISTING
+    struct {
+      void* base;
+      std::size_t bytes;
+      float hit_ratio;
+      int hit, miss;
+    } window{};
+    std::memcpy(&window, &attribute.value, sizeof window);
+    return window.hit_ratio >= 0 && window.hit_ratio <= 1 && window.hit >= 0 && window.hit <= kMostProperty &&
+           window.miss >= 0 && window.miss < kMostProperty;
+  }
+  const int number = attribute.value.integer;
+  if (attribute.id == kAttributeSynchronization) return number >= 1 && number <= 4;  // auto, spin, yield, block
+  if (attribute.id == kAttributeDomain) return number == 0 || number == 1;
+  unsigned char domains[2];
+  std::memcpy(domains, &attribute.value, sizeof domains);
+  return domains[0] < kMemoryDomains && domains[1] < kMemoryDomains;
+}
+
+}  // namespace
+
 CUresult cuStreamSetAttribute(Stream* handle, int id, const void* value) {
-  constexpr int kAccessPolicy = 1, kSynchronization = 3;
   Caller caller;
   Stream* stream = nullptr;
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
@@ -307,10 +374,11 @@ CUresult cuStreamSetAttribute(Stream* handle, int id, const void* value) {
     stream->priority = std::clamp(stream->priority, kPriorityHighest, kPriorityLowest);
     return kSuccess;
   }
-  if (id != kAccessPolicy && id != kSynchronization) return refuse("stream attribute " + std::to_string(id));
-  LaunchAttribute& kept = stream->attributes[id];
-  kept.id = id;
-  std::memcpy(&kept.value, value, sizeof(kept.value));
+  std::optional<LaunchAttribute> wanted = unset_attribute(id);
+  if (!wanted) return kInvalidValue;
+  std::memcpy(&wanted->value, value, sizeof(wanted->value));
+  if (!is_possible(*wanted)) return kInvalidValue;
+  stream->attributes[id] = *wanted;
   return kSuccess;
 }
 
@@ -323,10 +391,10 @@ CUresult cuStreamGetAttribute(Stream* handle, int id, void* value) {
     std::memcpy(value, &stream->priority, sizeof(stream->priority));
     return kSuccess;
   }
+  const std::optional<LaunchAttribute> unset = unset_attribute(id);
+  if (!unset) return kInvalidValue;
   const auto found = stream->attributes.find(id);
-  if (found == stream->attributes.end())
-    return refuse("stream attribute " + std::to_string(id) + ", which was not set,");
-  std::memcpy(value, &found->second.value, sizeof(found->second.value));
+  std::memcpy(value, found != stream->attributes.end() ? &found->second.value : &unset->value, sizeof(unset->value));
   return kSuccess;
 }
 

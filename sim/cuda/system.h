@@ -98,9 +98,11 @@ struct Allocation {
   std::uint64_t id = 0;
   std::shared_ptr<Buffer> buffer{};  // of device memory
   Pool* pool = nullptr;
-  bool of_graph = false;  // a graph's node gave it: there for every launch, whoever frees it between them
-  bool exported = false;  // a handle was given out, by which another process may have it open
-  int opened = 0;         // of imported memory: how often
+  bool of_graph = false;                   // a graph's node gave it: the same place at every launch
+  bool given = false;                      // of a graph: launched, and not yet freed
+  bool backed = false;                     // of a graph: launched since it was last trimmed
+  bool exported = false;                   // a handle was given out, by which another process may have it open
+  int opened = 0;                          // of imported memory: how often
   std::map<std::uint64_t, Hints> hints{};  // of managed memory, by where they begin
 };
 
@@ -121,6 +123,7 @@ struct Module {
   std::vector<std::uint64_t> variables{};     // addresses, by index of code->variables()
   std::map<std::string, Variable> by_name{};
   std::map<std::string, std::unique_ptr<Kernel>> kernels{};
+  const Context* context = nullptr;  // whose streams its kernels go into; nullptr: any (a library's, a program's own)
 };
 struct Kernel {
   std::string name;
@@ -142,6 +145,7 @@ struct ThreadState {
 /// What cuLinkCreate made: the image, when there is one.
 struct Link {
   std::string image;
+  bool complete = false;
 };
 
 struct Reservation {
@@ -242,6 +246,7 @@ struct Driver {
   std::map<const void*, Kernel*> host_functions{};    // the runtime's
   std::map<const FatBinary*, Module*> programs{};     // what its fat binaries were loaded as
   std::map<const FatBinary*, CUresult> not_loaded{};  // and why some were not
+  std::vector<std::weak_ptr<Capture>> recordings{};   // those that have ended are among them until somebody looks
   std::deque<WorkRef> host_calls{};
   ThreadKey host_thread = nullptr;
   bool checks_races = false;  // MESHBED_CUDA_CHECK=race
@@ -330,6 +335,11 @@ CUresult record_node(Stream& stream, GraphNode node);
 void wait_for_all(Context& context, const char* what);
 /// A call that waits must not come while a stream records; the recording is lost then.
 CUresult refuse_in_capture(Stream& stream);
+/// For calls that may not be made while somebody records: whose recording that is, and in which modes, cuda.h says at
+/// cuThreadExchangeStreamCaptureMode; which calls, an H200 (tests/cuda/program/driver_facts.cpp).
+CUresult refuse_beside_recordings(const Caller& caller);
+/// Until nothing is under way on the device that the process has given it.
+void wait_for_device(Driver& driver, const Device& device, const char* what);
 /// Forgets everything that the context has; its work has ended.
 void clear_context(Context& context);
 

@@ -34,6 +34,7 @@ CUgraphNodeParams fill_of(CUdeviceptr place, unsigned value) {
 
 TEST_CASE("one call adds nodes of each kind, and changes them in the graph and in what is ready") {
   run_gpus({}, [] {
+    constexpr unsigned kFreeOnLaunch = 1;
     const Gpu gpu;
     const auto add = DRIVER_CALL(cuGraphAddNode_v2, "cuGraphAddNode");
     const CUdeviceptr place = allocate(8);
@@ -59,6 +60,7 @@ TEST_CASE("one call adds nodes of each kind, and changes them in the graph and i
     wanted.of.event = handle_of(event);
     CHECK(add(&record, graph, &whole, nullptr, 1, &wanted) == 0);
     wanted = of_type(kAlloc);
+    wanted.of.memory.pool.type = 1;
     wanted.of.memory.pool.location = {1, 0};
     wanted.of.memory.bytes = 64;
     CHECK(add(&gives, graph, nullptr, nullptr, 0, &wanted) == 0);
@@ -72,7 +74,8 @@ TEST_CASE("one call adds nodes of each kind, and changes them in the graph and i
     CHECK(DRIVER_CALL(cuGraphNodeSetParams, "cuGraphNodeSetParams")(fill, &wanted) == 0);
     CHECK(DRIVER_CALL(cuGraphNodeSetParams, "cuGraphNodeSetParams")(empty, &wanted) == 1);
     cuda::GraphExec* executable = nullptr;
-    CHECK(DRIVER_CALL(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags")(&executable, graph, 0) == 0);
+    CHECK(DRIVER_CALL(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags")(&executable, graph, kFreeOnLaunch) ==
+          0);
     CHECK(DRIVER_CALL(cuGraphLaunch, "cuGraphLaunch")(executable, handle_of(stream)) == 0);
     CHECK(cuEventSynchronize(event) == 0);
     CHECK(number_at(place) == 1);

@@ -29,6 +29,7 @@ cudaError_t cudaGraphAddMemFreeNode(cuda::GraphNode** node, cuda::Graph* graph, 
                                     std::size_t count, void* address);
 cudaError_t cudaGraphNodeGetType(cuda::GraphNode* node, int* type);
 cudaError_t cudaDeviceGetGraphMemAttribute(int device, int attribute, void* value);
+cudaError_t cudaDeviceGraphMemTrim(int device);
 }
 
 TEST_CASE("one text of PTX is linked, and what comes out is an image; a broken one and a second one are not") {
@@ -40,7 +41,6 @@ TEST_CASE("one text of PTX is linked, and what comes out is an image; a broken o
     void* image = nullptr;
     std::size_t size = 0;
     CHECK(calls_test::cuLinkCreate_v2(0, nullptr, nullptr, &link) == 0);
-    CHECK(calls_test::cuLinkComplete(link, &image, &size) == 1);
     CHECK(calls_test::cuLinkAddData_v2(link, kPtx, broken.data(), broken.size() + 1, "broken", 0, nullptr, nullptr) ==
           218);
     CHECK(calls_test::cuLinkAddData_v2(link, kPtx, text.data(), text.size() + 1, "text", 0, nullptr, nullptr) == 0);
@@ -48,8 +48,14 @@ TEST_CASE("one text of PTX is linked, and what comes out is an image; a broken o
     CHECK(calls_test::cuLinkComplete(link, &image, &size) == 0);
     CHECK(size == text.size() + 1);
     CHECK(find_function(static_cast<const char*>(image), "nobody") != nullptr);
+    CHECK(calls_test::cuLinkComplete(link, &image, &size) == 400);
+    CHECK(calls_test::cuLinkAddData_v2(link, kPtx, text.data(), text.size() + 1, "text", 0, nullptr, nullptr) == 1);
     CHECK(calls_test::cuLinkDestroy(link) == 0);
     CHECK(calls_test::cuLinkDestroy(link) == 400);
+    CHECK(calls_test::cuLinkCreate_v2(0, nullptr, nullptr, &link) == 0);
+    CHECK(calls_test::cuLinkComplete(link, &image, &size) == 0);  // of nothing: an image without kernels
+    CUmodule module = nullptr;
+    CHECK(cuModuleLoadData(&module, image) == 0);
   });
   CHECK(log.find("broken:4") != std::string::npos);
 }
@@ -92,13 +98,26 @@ TEST_CASE("a stream remembers its hints") {
     const Gpu gpu;
     constexpr int kAccessPolicy = 1, kUnknown = 77;
     const CUstream stream = make_stream();
-    char policy[64], found[64]{};
-    std::memset(policy, 7, sizeof policy);
-    CHECK(cudaStreamGetAttribute(stream, kAccessPolicy, found) == 801);
+    char policy[64]{}, found[64]{}, nonsense[64];
+    std::memset(nonsense, 0x77, sizeof nonsense);
+    std::memset(found, 7, sizeof found);
+    CHECK(cudaStreamGetAttribute(stream, kAccessPolicy, found) == 0);
+    CHECK(std::memcmp(policy, found, sizeof found) == 0);
+    CHECK(cudaStreamSetAttribute(stream, kAccessPolicy, nonsense) == 1);
+    policy[8] = 64;  // of so many bytes
     CHECK(cudaStreamSetAttribute(stream, kAccessPolicy, policy) == 0);
     CHECK(cudaStreamGetAttribute(stream, kAccessPolicy, found) == 0);
     CHECK(std::memcmp(policy, found, sizeof found) == 0);
-    CHECK(cudaStreamSetAttribute(stream, kUnknown, policy) == 801);
+    CHECK(cudaStreamSetAttribute(stream, kUnknown, policy) == 1);
+    CHECK(cudaStreamGetAttribute(stream, kUnknown, found) == 1);
+    constexpr int kSynchronization = 3, kBlocking = 4;
+    const int blocking = kBlocking, none = 5;
+    std::memcpy(policy, &blocking, sizeof blocking);
+    CHECK(cudaStreamSetAttribute(stream, kSynchronization, policy) == 0);
+    std::memcpy(policy, &none, sizeof none);
+    CHECK(cudaStreamSetAttribute(stream, kSynchronization, policy) == 1);
+    CHECK(cudaStreamGetAttribute(stream, kSynchronization, found) == 0);
+    CHECK(std::memcmp(found, &blocking, sizeof blocking) == 0);
   });
 }
 
@@ -115,7 +134,7 @@ TEST_CASE("memory that a graph's nodes give has one place for all launches, reco
     CHECK(cuMemsetD32Async(place, 41, 1, stream) == 0);
     CHECK(cuMemcpyDtoDAsync_v2(kept, place, 4, stream) == 0);
     CHECK(cuMemFreeAsync(place, stream) == 0);
-    CHECK(cuMemFreeAsync(plain, stream) == 801);  // no graph gave it
+    CHECK(cuMemFreeAsync(plain, stream) == 1);  // no graph gave it
     CHECK(cuStreamEndCapture(stream, &graph) == 0);
     CHECK(cuGraphInstantiateWithFlags(&executable, graph, 0) == 0);
     for (int launch = 0; launch < 2; ++launch) {
@@ -124,10 +143,9 @@ TEST_CASE("memory that a graph's nodes give has one place for all launches, reco
       CHECK(cuStreamSynchronize(stream) == 0);
       CHECK(number_at(kept) == 41);
     }
-    // A program that keeps it frees it between launches, and the next launch has it all the same.
-    CHECK(cuMemFreeAsync(place, stream) == 0);
-    CHECK(cuGraphLaunch(executable, stream) == 0);
-    CHECK(cuStreamSynchronize(stream) == 0);
+    CHECK(cuMemFreeAsync(place, stream) == 1);  // the graph has freed it
+    CUgraphExec again = nullptr;
+    CHECK(cuGraphInstantiateWithFlags(&again, graph, 0) == 801);  // once at a time
 
     cuda::Graph* by_hand = nullptr;
     cuda::GraphNode *begins = nullptr, *ends = nullptr;
@@ -135,15 +153,59 @@ TEST_CASE("memory that a graph's nodes give has one place for all launches, reco
     parameters.pool.location = {1, 0};
     parameters.bytes = 64;
     CHECK(calls_test::cudaGraphCreate(&by_hand, 0) == 0);
+    CHECK(calls_test::cudaGraphAddMemAllocNode(&begins, by_hand, nullptr, 0, &parameters) == 1);
+    parameters.pool.type = 1;
     CHECK(calls_test::cudaGraphAddMemAllocNode(&begins, by_hand, nullptr, 0, &parameters) == 0);
     CHECK(calls_test::cudaGraphAddMemFreeNode(&ends, by_hand, &begins, 1, parameters.address) == 0);
     CHECK(calls_test::cudaGraphAddMemFreeNode(&ends, by_hand, &begins, 1, reinterpret_cast<void*>(plain)) == 1);
     int type = 0;
     CHECK(calls_test::cudaGraphNodeGetType(begins, &type) == 0);
     CHECK(type == 10);
-    std::uint64_t bytes = 0;
-    CHECK(cudaDeviceGetGraphMemAttribute(0, 0, &bytes) == 0);
-    CHECK(bytes == 68);
+  });
+}
+
+TEST_CASE("memory that a graph gives and does not free is the program's between launches") {
+  run_gpus({}, [] {
+    constexpr unsigned kFreeOnLaunch = 1;
+    const Gpu gpu;
+    const CUstream stream = make_stream();
+    const auto used = [] {
+      std::uint64_t bytes = 1;
+      CHECK(cudaDeviceGetGraphMemAttribute(0, 0, &bytes) == 0);
+      return bytes;
+    };
+    const auto graph_of_one = [](cuda::cudaMemAllocNodeParams& parameters) {
+      cuda::Graph* graph = nullptr;
+      cuda::GraphNode* node = nullptr;
+      CHECK(calls_test::cudaGraphCreate(&graph, 0) == 0);
+      CHECK(calls_test::cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &parameters) == 0);
+      return reinterpret_cast<CUgraph>(graph);
+    };
+    cuda::cudaMemAllocNodeParams parameters{};
+    parameters.pool.type = 1;
+    parameters.pool.location = {1, 0};
+    parameters.bytes = 64;
+    CUgraphExec executable = nullptr;
+    CHECK(cuGraphInstantiateWithFlags(&executable, graph_of_one(parameters), 0) == 0);
+    const auto place = reinterpret_cast<CUdeviceptr>(parameters.address);
+    CHECK(used() == 0);
+    CHECK(cuMemFreeAsync(place, stream) == 1);  // it has not been given
+    CHECK(cuGraphLaunch(executable, stream) == 0);
+    CHECK(used() == 32 * meshbed::kMiB);
+    CHECK(cuMemsetD32Async(place, 1, 16, stream) == 0);
+    CHECK(cuGraphLaunch(executable, stream) == 1);
+    CHECK(cuMemFreeAsync(place, stream) == 0);
+    CHECK(cuMemFreeAsync(place, stream) == 1);
+    CHECK(cuGraphLaunch(executable, stream) == 0);
+    CHECK(cuMemFree_v2(place) == 0);
+    CHECK(cuMemFree_v2(place) == 1);
+    CHECK(cuGraphExecDestroy(executable) == 0);
+    CHECK(cudaDeviceGraphMemTrim(0) == 0);
+    CHECK(used() == 0);
+
+    CHECK(cuGraphInstantiateWithFlags(&executable, graph_of_one(parameters), kFreeOnLaunch) == 0);
+    for (int launch = 0; launch < 2; ++launch) CHECK(cuGraphLaunch(executable, stream) == 0);
+    CHECK(cuStreamSynchronize(stream) == 0);
   });
 }
 

@@ -181,10 +181,13 @@ TEST_CASE("cuGetProcAddress finds the newest version that its caller knows, and 
     CHECK(cuGetProcAddress_v2("cuMemAlloc", &function, 13000, 0, &status) == 0);
     CHECK(function == reinterpret_cast<void*>(&cuMemAlloc_v2));
     CHECK(status == 0);
-    CHECK(cuGetProcAddress_v2("cuCtxCreate", &function, 12000, 0, &status) == 0);
+    CHECK(cuGetProcAddress_v2("cuCtxCreate", &function, 11030, 0, &status) == 0);
     CHECK(function == reinterpret_cast<void*>(&cuCtxCreate_v2));
-    CHECK(cuGetProcAddress_v2("cuCtxCreate", &function, 13000, 0, &status) == 0);
+    CHECK(cuGetProcAddress_v2("cuCtxCreate", &function, 12000, 0, &status) == 0);
     CHECK(function != reinterpret_cast<void*>(&cuCtxCreate_v2));
+    CHECK(cuGetProcAddress_v2("cuMemAllocAsync", &function, 11010, 0, &status) == 0);
+    CHECK(function == nullptr);
+    CHECK(status == 2);  // CUDA 11.2's
     CHECK(cuGetProcAddress_v2("cuMemcpy3D", &function, 13000, 0, &status) == 0);
     CHECK(function == nullptr);
     CHECK(status == 1);

@@ -1,20 +1,21 @@
 #pragma once
 // One program with GPUs, in virtual time and in the test's own process, and the kernels that tests launch.
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include "plugin/base/log.h"
+#include "sim/cuda/backend.h"
 #include "sim/cuda/meshbed_cuda.h"
 #include "sim/cuda/process/open.h"
 #include "tests/cuda/program/cuda_calls.h"
-
-extern "C" {
-int meshbed_cuda_set_driver_table(const meshbed::sim::cuda::DriverTable* table);
-int meshbed_cuda_set_runtime_table(const meshbed::sim::cuda::RuntimeTable* table);
-}
 
 namespace meshbed::test {
 
@@ -26,6 +27,15 @@ struct GpuProgram {
   std::string connections = {};  // CUDA_DEVICE_MAX_CONNECTIONS; empty: not set
 };
 
+/// What only the drop-ins export; nullptr: the suite was given NVIDIA's libraries in their place.
+template <typename Function>
+Function* exported_by_drop_ins(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+/// Whether the suite was given NVIDIA's libraries (LD_LIBRARY_PATH) in place of the drop-ins: then it runs on a GPU.
+inline bool genuine_gpu() { return dlsym(RTLD_DEFAULT, sim::cuda::kSetDriverTable) == nullptr; }
+
 /// What the program's simulated CUDA logged, one line each.
 inline std::string& logged() {
   static std::string text;
@@ -36,6 +46,15 @@ inline std::string& logged() {
 inline std::string run_gpus(const GpuProgram& wanted, const std::function<void()>& body) {
   namespace cuda = sim::cuda;
   logged().clear();
+  if (genuine_gpu()) {
+    if (wanted.gpus > 1 || wanted.model != "H100" || !wanted.visible.empty() || !wanted.check.empty()) {
+      MESSAGE("not looked at: this asks for other GPUs or checks than there are");
+      return "";
+    }
+    if (!wanted.connections.empty()) setenv("CUDA_DEVICE_MAX_CONNECTIONS", wanted.connections.c_str(), 1);
+    body();
+    return "";
+  }
   set_log_sink([](LogLevel, const char*, int, const char* text) { logged() += std::string(text) + "\n"; });
   const std::vector<std::string> gpus(static_cast<std::size_t>(wanted.gpus), wanted.model);
   cuda::ProcessOptions options{.virtual_time = true, .environment = {}};
@@ -43,8 +62,8 @@ inline std::string run_gpus(const GpuProgram& wanted, const std::function<void()
   if (!wanted.check.empty()) options.environment["MESHBED_CUDA_CHECK"] = wanted.check;
   if (!wanted.connections.empty()) options.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = wanted.connections;
   cuda::open_process({gpus}, options);
-  meshbed_cuda_set_driver_table(&cuda::process_driver_table());
-  meshbed_cuda_set_runtime_table(&cuda::process_runtime_table());
+  exported_by_drop_ins<int(const cuda::DriverTable*)>(cuda::kSetDriverTable)(&cuda::process_driver_table());
+  exported_by_drop_ins<int(const cuda::RuntimeTable*)>(cuda::kSetRuntimeTable)(&cuda::process_runtime_table());
   body();
   cuda::close_process();
   set_log_sink(nullptr);
@@ -86,8 +105,14 @@ inline CUevent make_event(unsigned flags = 0) {
   return event;
 }
 
+/// The drop-in's own meshbedCudaRegisterKernel.
+inline int register_kernel(const MeshbedKernel& kernel) {
+  return exported_by_drop_ins<int(const MeshbedKernel*)>("meshbedCudaRegisterKernel")(&kernel);
+}
+
 /// Adds 1 to the number at its first argument; as many microseconds a wave as its second says.
 inline void register_add_one() {
+  if (genuine_gpu()) return;
   static const unsigned kSizes[] = {sizeof(CUdeviceptr), sizeof(unsigned)};
   MeshbedKernel kernel{};
   kernel.size_bytes = sizeof(kernel);
@@ -102,15 +127,7 @@ inline void register_add_one() {
   kernel.cost = [](const MeshbedLaunch* launch, MeshbedCost* cost) {
     cost->wave_ns = 1000ULL * *static_cast<const unsigned*>(launch->arguments[1]);
   };
-  CHECK(meshbedCudaRegisterKernel(&kernel) == 0);
-}
-
-inline CUfunction find_function(const char* image, const char* name) {
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  CHECK(cuModuleLoadData(&module, image) == 0);
-  CHECK(cuModuleGetFunction(&function, module, name) == 0);
-  return function;
+  CHECK(register_kernel(kernel) == 0);
 }
 
 /// Kernels whose work a host function does, where a test registers one; else they do nothing.
@@ -120,6 +137,45 @@ inline constexpr const char* kImage = R"(.version 7.0
 .visible .entry add_one(.param .u64 place, .param .u32 microseconds) { ret; }
 .visible .entry nobody() { ret; }
 )";
+
+/// The same kernels for a GPU, which knows of no host function: one thread waits and adds.
+inline constexpr const char* kGenuineImage = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry add_one(.param .u64 place, .param .u32 microseconds) {
+  .reg .b64 %d<5>;
+  .reg .b32 %r<5>;
+  .reg .pred %p<2>;
+  ld.param.u64 %d0, [place];
+  ld.param.u32 %r0, [microseconds];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, %ctaid.x;
+  or.b32 %r1, %r1, %r2;
+  mul.wide.u32 %d1, %r0, 1000;
+  mov.u64 %d2, %globaltimer;
+  add.u64 %d2, %d2, %d1;
+again:
+  mov.u64 %d3, %globaltimer;
+  setp.lt.u64 %p0, %d3, %d2;
+  @%p0 bra again;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 ret;
+  ld.global.u32 %r3, [%d0];
+  add.u32 %r3, %r3, 1;
+  st.global.u32 [%d0], %r3;
+  ret;
+}
+.visible .entry nobody() { ret; }
+)";
+
+inline CUfunction find_function(const char* image, const char* name) {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  if (genuine_gpu() && std::string_view(image) == kImage) image = kGenuineImage;
+  CHECK(cuModuleLoadData(&module, image) == 0);
+  CHECK(cuModuleGetFunction(&function, module, name) == 0);
+  return function;
+}
 
 struct Shape {
   unsigned blocks = 1, threads = 1;
@@ -137,8 +193,19 @@ inline int number_at(CUdeviceptr address) {
   return number;
 }
 
-inline Picoseconds now_ps() { return sim::cuda::host().now(); }
-inline void sleep(Picoseconds duration_ps) { sim::cuda::host().sleep(duration_ps); }
-inline sim::cuda::Counters counters() { return sim::cuda::current_driver()->counters; }
+inline Picoseconds now_ps() {
+  if (!genuine_gpu()) return sim::cuda::host().now();
+  return 1000 *
+         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+             .count();
+}
+inline void sleep(Picoseconds duration_ps) {
+  if (!genuine_gpu()) return sim::cuda::host().sleep(duration_ps);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(duration_ps / 1000));
+}
+/// What the simulated driver has counted; a genuine one counts nothing.
+inline sim::cuda::Counters counters() {
+  return genuine_gpu() ? sim::cuda::Counters{} : sim::cuda::current_driver()->counters;
+}
 
 }  // namespace meshbed::test

@@ -164,7 +164,7 @@ TEST_CASE("edges: asked for, added, removed; twice the same one and a circle are
     const auto add = DRIVER_CALL(cuGraphAddDependencies_v2, "cuGraphAddDependencies");
     cuda::CUgraphEdgeData plain[1]{}, programmatic[1]{};
     programmatic[0].type = 1;
-    CHECK(add(graph, &second, &third, programmatic, 1) == 801);
+    CHECK(add(graph, &second, &third, programmatic, 1) == 1);  // only a kernel has such edges
     CHECK(add(graph, &second, &third, plain, 1) == 0);
     CHECK(add(graph, &second, &third, nullptr, 1) == 1);
     CHECK(add(graph, &third, &third, nullptr, 1) == 1);
@@ -400,11 +400,12 @@ TEST_CASE("a graph that is launched into a recording becomes a child of what is 
     kernel.place = allocate(4);
     Graph* graph = make_graph();
     add_kernel(graph, kernel);
+    GraphExec* inner = instantiate(graph);
     const CUstream stream = make_stream();
     CUgraph recorded = nullptr;
     CUgraphExec made = nullptr;
     CHECK(cuStreamBeginCapture_v2(stream, 0) == 0);
-    launch(instantiate(graph), stream);
+    launch(inner, stream);
     CHECK(add_one(kernel.function, kernel.place, 1, stream) == 0);
     CHECK(cuStreamEndCapture(stream, &recorded) == 0);
     CHECK(number_at(kernel.place) == 0);
@@ -435,9 +436,9 @@ TEST_CASE("memory that a graph gives: its nodes say what they give, and nothing 
     CHECK(ended == place);
     CHECK(DRIVER_CALL(cuGraphClone, "cuGraphClone")(&clone, graph) == 801);
     CHECK(DRIVER_CALL(cuGraphDestroyNode, "cuGraphDestroyNode")(ends) == 801);
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 1;
     CHECK(DRIVER_CALL(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute")(0, 0, &bytes) == 0);
-    CHECK(bytes == 64);
+    CHECK(bytes == 0);  // it has not been launched
   });
 }
 

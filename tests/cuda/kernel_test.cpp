@@ -235,8 +235,8 @@ POLL:
     words[1] = 0;
     void* arguments[] = {&address};
     CUstream stream = make_stream(), other = make_stream();
+    Saxpy saxpy;  // before the kernel begins: what a driver does for it may wait for the device
     CHECK(cuLaunchKernel(waits, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr) == 0);
-    Saxpy saxpy;
     CHECK(saxpy.launch(other) == 0);
     CHECK(cuStreamSynchronize(other) == 0);
     CHECK(cuStreamQuery(stream) == 600);

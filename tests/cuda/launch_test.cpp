@@ -86,10 +86,12 @@ TEST_CASE("a kernel that strays fails its context: what follows does not happen,
     register_add_one();
     const Gpu gpu;
     CUcontext other = nullptr;
-    CUfunction function = find_function(kImage, "add_one");
+    CUfunction of_first = find_function(kImage, "add_one");
     CHECK(cuCtxCreate_v2(&other, 0, 0) == 0);
+    CUfunction function = find_function(kImage, "add_one");
     const CUdeviceptr address = allocate(4);
     CUstream stream = make_stream();
+    CHECK(add_one(of_first, address, 0, stream) == 400);
     CHECK(add_one(function, address + 1, 0, stream) == 0);  // the last byte is not its own
     auto* host = static_cast<int*>(allocate_pinned(4));
     *host = 7;
@@ -107,22 +109,22 @@ TEST_CASE("a registration that says too little is refused") {
   run_gpus({}, [] {
     const auto run = [](const MeshbedLaunch*) { return 0; };
     const MeshbedKernel whole = kernel_named("k", run);
-    CHECK(meshbedCudaRegisterKernel(&whole) == 0);
+    CHECK(register_kernel(whole) == 0);
     MeshbedKernel wrong = whole;
     wrong.size_bytes -= 8;
-    CHECK(meshbedCudaRegisterKernel(&wrong) == 1);
+    CHECK(register_kernel(wrong) == 1);
     wrong = whole;
     wrong.name = "";
-    CHECK(meshbedCudaRegisterKernel(&wrong) == 1);
+    CHECK(register_kernel(wrong) == 1);
     wrong = whole;
     wrong.run = nullptr;
-    CHECK(meshbedCudaRegisterKernel(&wrong) == 1);
+    CHECK(register_kernel(wrong) == 1);
     wrong = whole;
     wrong.argument_bytes = nullptr;
-    CHECK(meshbedCudaRegisterKernel(&wrong) == 1);
+    CHECK(register_kernel(wrong) == 1);
     wrong = whole;
     wrong.flags = 1;
-    CHECK(meshbedCudaRegisterKernel(&wrong) == 1);
+    CHECK(register_kernel(wrong) == 1);
   });
 }
 
@@ -143,7 +145,6 @@ TEST_CASE("what a stream recorded happens at each launch of the graph, and not w
     CHECK(cuStreamWaitEvent(side, fork, 0) == 0);
     CHECK(add_one(function, address + 4, 100, side) == 0);
     CHECK(cuEventRecord(join, side) == 0);
-    CHECK(cuEventQuery(join) == 907);
     CHECK(cuStreamWaitEvent(stream, join, 0) == 0);
     CHECK(add_one(function, address + 4, 10, stream) == 0);
     CHECK(cuStreamEndCapture(side, &graph) == 903);
@@ -179,6 +180,12 @@ TEST_CASE("a recording is lost by a call that waits, and one whose branches do n
     CHECK(cuStreamEndCapture(stream, &graph) == 901);
     CHECK(graph == nullptr);
     CHECK(add_one(function, address, 1, stream) == 0);  // it works again
+
+    CHECK(cuStreamBeginCapture_v2(stream, 0) == 0);
+    CUevent recorded = make_event();
+    CHECK(cuEventRecord(recorded, stream) == 0);
+    CHECK(cuEventQuery(recorded) == 907);
+    CHECK(cuStreamEndCapture(stream, &graph) == 901);
 
     CHECK(cuStreamBeginCapture_v2(stream, 0) == 0);
     CUevent fork = make_event();

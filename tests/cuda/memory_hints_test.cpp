@@ -170,7 +170,7 @@ TEST_CASE("a program adds nodes to what a stream records, and says what comes be
     CHECK(count == 1);
     CHECK(tails[0] == node);
     CHECK(tails[0] != first);
-    CHECK(DRIVER_CALL(cuGraphDestroyNode, "cuGraphDestroyNode")(node) == 801);
+    CHECK(DRIVER_CALL(cuGraphDestroyNode, "cuGraphDestroyNode")(node) == 401);
     // The first fill was left on purpose, so that nothing is missing at the end.
     CUgraph recorded = nullptr;
     CUgraphExec executable = nullptr;

@@ -130,8 +130,9 @@ TEST_CASE("a loop that asks an event lets time go on, and the time between two e
     CUstream stream = make_stream();
     const CUdeviceptr address = allocate(4);
     CUevent begin = make_event(), end = make_event(), untimed = make_event(2), unused = make_event();
+    CUfunction function = find_function(kImage, "add_one");
     CHECK(cuEventRecord(begin, stream) == 0);
-    CHECK(add_one(find_function(kImage, "add_one"), address, 100, stream) == 0);
+    CHECK(add_one(function, address, 100, stream) == 0);
     CHECK(cuEventRecord(end, stream) == 0);
     CHECK(cuEventRecord(untimed, stream) == 0);
     float milliseconds = -1;

@@ -50,16 +50,18 @@ void excuse(Graph& graph, const std::vector<std::size_t>& left) {
 }  // namespace
 
 CUresult cuStreamBeginCapture_v2(Stream* handle, int mode) {
-  constexpr int kLastMode = 2;  // global, thread-local, relaxed
   Caller caller;
   Stream* stream = nullptr;
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
-  if (mode < 0 || mode > kLastMode) return kInvalidValue;
+  if (mode < 0 || mode > kRelaxedMode) return kInvalidValue;
   if (stream == stream->context->legacy.get()) return kStreamCaptureUnsupported;
   if (stream->capture != nullptr) return kIllegalState;
   stream->capture = std::make_shared<Capture>();
   stream->capture->origin = stream;
+  stream->capture->mode = mode;
+  stream->capture->thread = caller.thread;
   stream->capture->id = system().next_id++;
+  caller.driver->recordings.push_back(stream->capture);
   stream->capture_tails.clear();
   return kSuccess;
 }
@@ -92,10 +94,25 @@ CUresult cuStreamEndCapture(Stream* handle, Graph** graph) {
   return kSuccess;
 }
 
+CUresult refuse_beside_recordings(const Caller& caller) {
+  const int own_mode = caller.thread->capture_mode;
+  if (caller.driver->recordings.empty() || own_mode == kRelaxedMode) return kSuccess;
+  bool refused = false;
+  std::erase_if(caller.driver->recordings, [&](const std::weak_ptr<Capture>& one) {
+    const std::shared_ptr<Capture> capture = one.lock();
+    if (capture == nullptr || capture->graph == nullptr) return true;  // it has ended
+    const bool forbids = capture->thread == caller.thread ? capture->mode != kRelaxedMode
+                                                          : capture->mode == kGlobalMode && own_mode == kGlobalMode;
+    if (forbids) refused = capture->invalid = true;
+    return false;
+  });
+  return refused ? kStreamCaptureUnsupported : kSuccess;
+}
+
 CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  if (mode == nullptr || *mode < 0 || *mode > 2) return kInvalidValue;
+  if (mode == nullptr || *mode < 0 || *mode > kRelaxedMode) return kInvalidValue;
   std::swap(*mode, caller.thread->capture_mode);
   return kSuccess;
 }

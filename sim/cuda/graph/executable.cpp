@@ -71,8 +71,13 @@ CUresult instantiate(const Caller& caller, const Graph& graph, unsigned long lon
   constexpr unsigned long long kHints = 1 | kUpload | 8;  // free memory on launch, upload, use the nodes' priorities
   if (executable == nullptr || is_recorded(*caller.driver, graph)) return kInvalidValue;
   if ((flags & ~kHints) != 0) return refuse("cuGraphInstantiateWithFlags with flags " + std::to_string(flags));
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   std::unique_ptr<GraphExec> made;
   if (const CUresult error = make_executable(graph, made)) return error;
+  // As documented: a graph that gives memory is ready once at a time.
+  for (const GraphNode& node : made->nodes) {
+    if (node.memory == 1 && is_given_by_executable(*caller.driver, node.address)) return kNotSupported;
+  }
   made->flags = flags & ~kUpload;
   *executable = caller.driver->executables.add(std::move(made));
   return kSuccess;
@@ -127,6 +132,29 @@ CUresult check_events(const Driver& driver, const GraphExec& executable) {
   return kSuccess;
 }
 
+/// What a launch does to the memory that its graph gives and takes; kInvalidValue: it gives what it gave before, and
+/// nobody has freed that.
+CUresult exchange_memory(Driver& driver, const GraphExec& executable) {
+  constexpr unsigned long long kFreeOnLaunch = 1;
+  const auto each = [&](int memory, const auto& use) {
+    for (const GraphNode& node : executable.nodes) {
+      if (node.memory != memory) continue;
+      const auto found = driver.allocations.find(node.address);
+      if (found != driver.allocations.end() && !use(found->second)) return false;
+    }
+    return true;
+  };
+  const bool free = (executable.flags & kFreeOnLaunch) != 0 ||
+                    each(1, [](const Allocation& allocation) { return !allocation.given; });
+  if (!free) return kInvalidValue;
+  each(1, [](Allocation& allocation) { return allocation.given = allocation.backed = true; });
+  each(2, [](Allocation& allocation) {
+    allocation.given = false;
+    return true;
+  });
+  return kSuccess;
+}
+
 /// Runs use(node) for a node that can be switched off.
 template <typename Use>
 CUresult with_switch(GraphExec* executable, GraphNode* node, const Use& use) {
@@ -142,6 +170,13 @@ CUresult with_switch(GraphExec* executable, GraphNode* node, const Use& use) {
 }
 
 }  // namespace
+
+bool is_given_by_executable(const Driver& driver, CUdeviceptr address) {
+  return driver.executables.any([address](const GraphExec& one) {
+    return std::any_of(one.nodes.begin(), one.nodes.end(),
+                       [address](const GraphNode& node) { return node.memory == 1 && node.address == address; });
+  });
+}
 
 CUresult cuGraphInstantiateWithFlags(GraphExec** executable, Graph* handle, unsigned long long flags) {
   return with_graph(
@@ -180,6 +215,7 @@ CUresult cuGraphExecDestroy(GraphExec* executable) {
   if (caller.error != kSuccess) return caller.error;
   GraphExec* found = caller.driver->executables.find(executable);
   if (found == nullptr) return kInvalidValue;
+  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (!found->objects.empty() && found->last != nullptr && !found->last->ended()) {
     // What is under way may use them until it has ended. The host function is there to have the thread for host
     // functions, on which they are destroyed: where a work ends none can be started.
@@ -220,6 +256,7 @@ CUresult cuGraphLaunch(GraphExec* executable, Stream* handle) {
   if (found == nullptr) return kInvalidValue;
   if (const CUresult error = check_events(*caller.driver, *found)) return error;
   if (stream->capture != nullptr) return record_node(*stream, {.task = Marker{}, .child = graph_of(*found)});
+  if (const CUresult error = exchange_memory(*caller.driver, *found)) return error;
   const models::GpuModel& model = *stream->context->device->model;
   host().sleep(model.graph_call_ps);
   const bool follows_itself = found->last == nullptr || found->last->ended() || found->last == stream->tail;

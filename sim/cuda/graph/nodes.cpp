@@ -274,9 +274,14 @@ CUresult cuGraphAddEventWaitNode(GraphNode** node, Graph* graph, GraphNode* cons
 CUresult cuGraphAddMemAllocNode(GraphNode** node, Graph* graph, GraphNode* const* before, std::size_t count,
                                 cudaMemAllocNodeParams* parameters) {
   return in_context([&](const Caller& caller) -> CUresult {
+    constexpr int kPinned = 1, kManaged = 2, kOnDevice = 1;  // CUmemAllocationType, CUmemLocationType
     if (parameters == nullptr || parameters->bytes == 0) return kInvalidValue;
-    if (parameters->pool.location.type != 1 || parameters->pool.location.id != caller.context->ordinal)
-      return refuse("a graph's memory of another device than the current one");
+    const auto& pool = parameters->pool;
+    if ((pool.type != kPinned && pool.type != kManaged) || pool.location.type == 0) return kInvalidValue;
+    if (pool.location.type == kOnDevice && find_device(*caller.driver, pool.location.id) == nullptr)
+      return kInvalidValue;
+    if (pool.type != kPinned || pool.location.type != kOnDevice || pool.location.id != caller.context->ordinal)
+      return refuse("a graph's memory of another kind or place than the current device's own");
     CUdeviceptr address = 0;
     if (const CUresult error = allocate_for_graph(caller, parameters->bytes, address)) return error;
     const CUresult error =
@@ -295,6 +300,9 @@ CUresult cuGraphAddMemFreeNode(GraphNode** node, Graph* graph, GraphNode* const*
   return in_context([&](const Caller& caller) -> CUresult {
     const auto found = caller.driver->allocations.find(address);
     if (found == caller.driver->allocations.end() || !found->second.of_graph) return kInvalidValue;
+    const Graph* own = find_graph(*caller.driver, graph);
+    const auto frees_it = [&](const auto& one) { return one->memory == 2 && one->address == address; };
+    if (own != nullptr && std::any_of(own->nodes.begin(), own->nodes.end(), frees_it)) return kInvalidValue;
     return add_node(caller, node, graph, before, count, {.task = Marker{}, .memory = 2, .address = address});
   });
 }

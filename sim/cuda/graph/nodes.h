@@ -30,6 +30,8 @@ Graph* find_graph(const Driver& driver, Graph* handle);
 bool is_recorded(const Driver& driver, const Graph& graph);
 /// It gives memory, so that nothing may be taken from it, and it exists once (cuda.h, cuGraphAddMemAllocNode).
 bool has_memory(const Graph& graph);
+/// Something that was made ready gives this memory when it is launched.
+bool is_given_by_executable(const Driver& driver, CUdeviceptr address);
 /// Its nodes know which ones they were made of.
 std::unique_ptr<Graph> clone_of(const Graph& graph);
 

@@ -172,6 +172,12 @@ CUresult cuGraphChildGraphNodeGetGraph(GraphNode* node, Graph** graph) {
 CUresult cuGraphAddDependencies_v2(Graph* handle, GraphNode* const* from, GraphNode* const* to,
                                    const CUgraphEdgeData* edges, std::size_t count) {
   return with_graph(handle, [&](const Caller&, Graph& graph) -> CUresult {
+    for (std::size_t index = 0; edges != nullptr && index < count; ++index) {
+      // Only a kernel has ports, and can let others begin before it ends.
+      const std::size_t place = index_of(graph, from[index]);
+      const bool of_kernel = place < graph.nodes.size() && type_of(*graph.nodes[place]) == kKernelNode;
+      if (!of_kernel && (edges[index].type != 0 || edges[index].from_port != 0)) return kInvalidValue;
+    }
     if (const CUresult error = refuse_edge_data(edges, count)) return error;
     return each_pair(graph, from, to, count, [&](std::size_t first, std::size_t second) -> CUresult {
       auto& before = graph.nodes[second]->before;
@@ -203,7 +209,7 @@ CUresult cuGraphDestroyNode(GraphNode* node) {
   return at_node(node, [&](const Caller& caller, const NodePlace& place) -> CUresult {
     Graph& graph = *place.graph;
     if (has_memory(graph)) return refuse("cuGraphDestroyNode in a graph that gives memory");
-    if (is_recorded(*caller.driver, graph)) return refuse("cuGraphDestroyNode in a graph that a stream records into");
+    if (is_recorded(*caller.driver, graph)) return kIllegalState;
     for (const auto& one : graph.nodes) {
       std::erase(one->before, place.index);
       for (std::size_t& before : one->before) before -= before > place.index ? 1 : 0;
@@ -213,24 +219,32 @@ CUresult cuGraphDestroyNode(GraphNode* node) {
   });
 }
 
-// Graphs' memory stays where it is until its context ends: there is nothing to be given back.
+// Graphs' memory stays where it is until its context ends; what is said of it is what an H200 says
+// (tests/cuda/program/driver_facts.cpp): it is there from the first launch on, in pieces of 32 MiB, until it is trimmed
+// when no executable gives it any more.
 CUresult cuDeviceGraphMemTrim(CUdevice ordinal) {
   Caller caller;
   Device* device = nullptr;
-  return with_device(ordinal, caller, device);
+  if (const CUresult error = with_device(ordinal, caller, device)) return error;
+  for (auto& [address, allocation] : caller.driver->allocations) {
+    if (allocation.given || allocation.ordinal != ordinal) continue;
+    allocation.backed = allocation.backed && is_given_by_executable(*caller.driver, allocation.address);
+  }
+  return kSuccess;
 }
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice ordinal, int attribute, void* value) {
   constexpr int kLast = 3;  // used and reserved, now and at most: all one here
+  constexpr std::uint64_t kPiece = 32 * kMiB;
   Caller caller;
   Device* device = nullptr;
   if (const CUresult error = with_device(ordinal, caller, device)) return error;
   if (value == nullptr || attribute < 0 || attribute > kLast) return kInvalidValue;
   std::uint64_t bytes = 0;
   for (const auto& [address, allocation] : caller.driver->allocations) {
-    if (allocation.of_graph && allocation.ordinal == ordinal) bytes += allocation.size_bytes;
+    if (allocation.backed && allocation.ordinal == ordinal) bytes += allocation.size_bytes;
   }
-  *static_cast<std::uint64_t*>(value) = bytes;
+  *static_cast<std::uint64_t*>(value) = (bytes + kPiece - 1) / kPiece * kPiece;
   return kSuccess;
 }
 
