@@ -135,6 +135,7 @@ enum : int {
   kAttributeCooperative = 2,
   kAttributeSynchronization = 3,
   kAttributeClusterDimension = 4,
+  kAttributeProgrammaticSerialization = 6,
   kAttributePriority = 8,
   kAttributeDomainMap = 9,
   kAttributeDomain = 10,

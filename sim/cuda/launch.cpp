@@ -194,6 +194,13 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, Kernel* function, void**
     switch (attribute.id) {
       case kAttributeIgnore:
       case kAttributePriority:  // among kernels that wait for SMs the first one is first
+      // It may begin before the kernel before it has ended, and need not: griddepcontrol.wait then has nothing to wait
+      // for.
+      case kAttributeProgrammaticSerialization:
+      case kAttributeAccessPolicy:  // of caches, which are not modelled
+      case kAttributeSynchronization:
+      case kAttributeDomainMap:  // memory is one domain
+      case kAttributeDomain:
         break;
       case kAttributeCooperative:
         cooperative = attribute.value.integer != 0;

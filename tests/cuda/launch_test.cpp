@@ -2,7 +2,7 @@
 #include <string>
 
 #include "models/gpu.h"
-#include "tests/cuda/gpus.h"
+#include "tests/cuda/entry.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -78,6 +78,39 @@ TEST_CASE("arguments may stand packed in a buffer, each at its own alignment") {
     CHECK(number_at(packed.address) == 1);
     extra[3] = &too_small;
     CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra) == 1);
+  });
+}
+
+TEST_CASE("a launch's attributes: those that only make it faster are taken, one that changes what runs is not") {
+  run_gpus({}, [] {
+    namespace cuda = sim::cuda;
+    register_add_one();
+    const Gpu gpu;
+    const CUdeviceptr address = allocate(4);
+    CUdeviceptr place = address;
+    unsigned microseconds = 1;
+    void* arguments[] = {&place, &microseconds};
+    CUfunction function = find_function(kImage, "add_one");
+    const CUstream stream = make_stream();
+    const auto launch = [&](int id, unsigned value) {
+      cuda::LaunchAttribute attribute{};
+      attribute.id = id;
+      attribute.value.dimension[0] = attribute.value.dimension[1] = attribute.value.dimension[2] = value;
+      const cuda::CUlaunchConfig config{.grid = {1, 1, 1},
+                                        .block = {1, 1, 1},
+                                        .shared_bytes = 0,
+                                        .stream = handle_of(stream),
+                                        .attributes = &attribute,
+                                        .attribute_count = 1};
+      return DRIVER_CALL(cuLaunchKernelEx, "cuLaunchKernelEx")(&config, handle_of(function), arguments, nullptr);
+    };
+    // thrust's kernels are launched so, by CUDA 13's CUB.
+    CHECK(launch(cuda::kAttributeProgrammaticSerialization, 1) == 0);
+    CHECK(launch(cuda::kAttributeProgrammaticSerialization, 1) == 0);
+    CHECK(launch(cuda::kAttributeClusterDimension, 1) == 0);
+    CHECK(launch(cuda::kAttributeClusterDimension, 2) == (genuine_gpu() ? 1 : 801));
+    CHECK(cuStreamSynchronize(stream) == 0);
+    CHECK(number_at(address) == 3);
   });
 }
 
