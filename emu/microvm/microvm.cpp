@@ -15,6 +15,7 @@
 
 #include "emu/config.h"
 #include "emu/guest_job.h"
+#include "emu/microvm/host_tsc.h"
 #include "emu/microvm/microvm_state.h"
 #include "emu/microvm/probe.h"
 #include "emu/microvm/qemu_plan.h"
@@ -113,6 +114,7 @@ void MicroVms::State::start() {
   QemuOptions qemu{.kernel = options.image.kernel,
                    .initramfs = options.image.initramfs,
                    .kvm = options.accelerator.kvm,
+                   .tsc_khz = options.accelerator.kvm ? 0 : host_tsc_khz(),
                    .job_folders = {}};
   for (std::size_t node = 0; node < cluster.nodes.size(); ++node) {
     Vm vm;

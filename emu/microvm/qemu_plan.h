@@ -6,6 +6,7 @@
 // nodes. A wire with more ends is a hub, and hubs live in a QEMU of their own without a guest, so that no node's death
 // takes a switch with it; each of its ends is one line. The management network is such a hub.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ struct QemuOptions {
   std::string kernel;
   std::string initramfs;
   bool kvm = false;
+  std::uint64_t tsc_khz = 0;             // of the host's counter, which a translated guest reads; 0: not known
   std::vector<std::string> job_folders;  // one a node
 };
 

@@ -18,7 +18,7 @@ using namespace meshbed::test;
 namespace {
 
 ClusterPlan plan(const EmuCluster& cluster, bool kvm = false) {
-  QemuOptions options{.kernel = "/k", .initramfs = "/i", .kvm = kvm, .job_folders = {}};
+  QemuOptions options{.kernel = "/k", .initramfs = "/i", .kvm = kvm, .tsc_khz = 2'596'000, .job_folders = {}};
   for (std::size_t node = 0; node < cluster.nodes.size(); ++node)
     options.job_folders.push_back("/job, of " + std::to_string(node));
   return plan_cluster(cluster, options);
@@ -71,7 +71,8 @@ TEST_CASE("a translated guest has a place for a second processor, or its NICs fa
   CHECK(values(plan(pair).nodes[0], "-smp") == std::vector<std::string>{"1,maxcpus=2"});
   CHECK(values(plan(pair, true).nodes[0], "-smp") == std::vector<std::string>{"1,maxcpus=1"});
   // Without it the guest's clock is a device, from two places on.
-  CHECK(values(plan(pair).nodes[0], "-append").front().find(" tsc=reliable") != std::string::npos);
+  CHECK(values(plan(pair).nodes[0], "-append").front().find(" tsc=reliable tsc_early_khz=2596000") !=
+        std::string::npos);
   CHECK(values(plan(pair, true).nodes[0], "-append").front().find("tsc") == std::string::npos);
   pair.nodes[1].cpus = 3;
   CHECK(values(plan(pair).nodes[1], "-smp") == std::vector<std::string>{"3,maxcpus=3"});
