@@ -18,10 +18,12 @@ const Nic& nic_at(const Cluster& cluster, int node, int nic) {
   return cluster.nodes[static_cast<std::size_t>(node)].nics[static_cast<std::size_t>(nic)];
 }
 
-bool has_cable_to(const Topology& topology, PortRef from, PortRef to) {
+/// Between devices: of a RoCE LAG any function's.
+bool has_cable_to(const Cluster& cluster, const Topology& topology, PortRef from, PortRef to) {
   const std::vector<DirectPath> paths = direct_paths(topology, from.node, to.node);
-  return std::any_of(paths.begin(), paths.end(),
-                     [&](const DirectPath& path) { return path.from == from && path.to == to; });
+  return std::any_of(paths.begin(), paths.end(), [&](const DirectPath& path) {
+    return device_of(cluster, path.from) == from && device_of(cluster, path.to) == to;
+  });
 }
 
 Aimed aim_of_ancestor(const Cluster& cluster, const Topology& topology, int from, int to) {
@@ -33,7 +35,7 @@ Aimed aim_of_ancestor(const Cluster& cluster, const Topology& topology, int from
       for (const IpPrefix& left : nic_at(cluster, from, nic).addresses) {
         for (const IpPrefix& right : nic_at(cluster, to, theirs).addresses) {
           if (!same_subnet(left, right)) continue;
-          return {has_cable_to(topology, {from, nic}, {to, theirs}) ? Aim::kReached : Aim::kLost, nic};
+          return {has_cable_to(cluster, topology, {from, nic}, {to, theirs}) ? Aim::kReached : Aim::kLost, nic};
         }
       }
     }

@@ -63,7 +63,7 @@ class Linter {
   std::string name(PortRef port) const { return node(port.node).name + "/" + nic(port).device; }
 
   /// The net plugin is Meshbed's own.
-  bool is_ours() const { return scenario_.workload.net_plugin.empty(); }
+  bool is_ours() const { return scenario_.workload.net_plugin.empty() || scenario_.workload.net_plugin == "mesh"; }
 
   template <typename... Parts>
   void add(const char* format, const Parts&... parts) {
@@ -139,7 +139,10 @@ class Linter {
     for (std::size_t n = 0; n < cluster_.nodes.size(); ++n) {
       for (std::size_t i = 0; i < cluster_.nodes[n].nics.size(); ++i) {
         const PortRef port{static_cast<int>(n), static_cast<int>(i)};
-        one_nic(port, cabled.count(port) != 0);
+        // Of a RoCE LAG any function will do.
+        const std::vector<PortRef> functions = models::functions_of(cluster_, port);
+        one_nic(port, std::any_of(functions.begin(), functions.end(),
+                                  [&](PortRef function) { return cabled.count(function) != 0; }));
       }
     }
   }

@@ -2,13 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/common/units.h"
 #include "models/lan/bond.h"
+#include "models/pcie.h"
 
 namespace meshbed::cli {
 namespace {
 
-std::string line_of(const models::Node& node, const models::Bond& bond) {
+/// The bond without the functions that are not plugged in, or down; itself where those are all.
+models::Bond with_links(const models::Node& node, const models::Bond& bond, const std::vector<int>& cabled) {
+  models::Bond linked = bond;
+  std::erase_if(linked.functions, [&](int nic) {
+    return !node.nics[static_cast<std::size_t>(nic)].link_up ||
+           std::find(cabled.begin(), cabled.end(), nic) == cabled.end();
+  });
+  return linked.functions.empty() ? bond : linked;
+}
+
+std::string line_of(const models::Node& node, const models::Bond& bond, const std::vector<int>& cabled) {
   const auto nic = [&](int index) -> const models::Nic& { return node.nics[static_cast<std::size_t>(index)]; };
   const models::Nic& first = nic(bond.functions.front());
   const std::string one_rate = rate_text(models::function_rate_bps(node, bond));
@@ -31,7 +44,7 @@ std::string line_of(const models::Node& node, const models::Bond& bond) {
         first.device, one_rate, first.function, others);
   }
   return fmt::format("{}: RoCE LAG of {} is RDMA device {}, {}; {} one of them, {}, or another if that one's link goes",
-                     head, all, first.device, rate_text(models::bond_rate_bps(node, bond)),
+                     head, all, first.device, rate_text(models::bond_rate_bps(node, with_links(node, bond, cabled))),
                      bond.hashes_flows ? "a queue pair uses" : "all queue pairs to one node use", one_rate);
 }
 
@@ -41,9 +54,11 @@ std::vector<std::string> bond_lines(const models::Cluster& cluster) {
   constexpr std::size_t kLinesMax = 16;
   std::vector<std::string> lines;
   std::size_t bonds = 0;
-  for (const models::Node& node : cluster.nodes) {
+  const std::vector<std::vector<int>> cabled = models::cabled_nics(cluster);
+  for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
+    const models::Node& node = cluster.nodes[index];
     for (const models::Bond& bond : node.bonds) {
-      if (bonds++ < kLinesMax) lines.push_back(line_of(node, bond));
+      if (bonds++ < kLinesMax) lines.push_back(line_of(node, bond, cabled[index]));
     }
   }
   if (bonds > kLinesMax) lines.push_back(fmt::format("and {} more bonds", bonds - kLinesMax));
@@ -52,7 +67,9 @@ std::vector<std::string> bond_lines(const models::Cluster& cluster) {
 
 nlohmann::ordered_json bonds_json(const models::Cluster& cluster) {
   auto list = nlohmann::ordered_json::array();
-  for (const models::Node& node : cluster.nodes) {
+  const std::vector<std::vector<int>> cabled = models::cabled_nics(cluster);
+  for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
+    const models::Node& node = cluster.nodes[index];
     for (const models::Bond& bond : node.bonds) {
       auto functions = nlohmann::ordered_json::array();
       for (const int index : bond.functions) {
@@ -64,7 +81,7 @@ nlohmann::ordered_json bonds_json(const models::Cluster& cluster) {
                       {"roce_lag", bond.lag},
                       {"device", node.nics[static_cast<std::size_t>(bond.functions.front())].device},
                       {"functions", functions},
-                      {"rate_bps", models::bond_rate_bps(node, bond)},
+                      {"rate_bps", models::bond_rate_bps(node, with_links(node, bond, cabled[index]))},
                       {"queue_pair_rate_bps", models::function_rate_bps(node, bond)}});
     }
   }

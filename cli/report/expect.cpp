@@ -265,9 +265,12 @@ std::optional<double> rail_imbalance(const models::Cluster& cluster,
     bytes[key.destination] += usage.payload_bytes;
   }
   std::map<int, std::vector<std::uint64_t>> rails;  // by node: the bytes of each cabled NIC, idle ones too
-  // What went over a RoCE LAG is counted at its first function alone.
+  std::set<models::PortRef> counted;
+  // What went over a RoCE LAG is counted at its device; a bond's standby is no rail of its own.
   const auto add = [&](const models::PortRef& port) {
-    if (models::device_of(cluster, port) == port) rails[port.node].push_back(bytes[port]);
+    const models::PortRef device = models::device_of(cluster, port);
+    if (models::is_standby(cluster, device) && bytes[device] == 0) return;
+    if (counted.insert(device).second) rails[device.node].push_back(bytes[device]);
   };
   for (const models::Cable& cable : cluster.cables) {
     add(cable.a);
@@ -284,19 +287,27 @@ std::optional<double> rail_imbalance(const models::Cluster& cluster,
 }
 
 bool directly_joined(const models::Cluster& cluster, int left, int right) {
-  const auto touches = [](const std::vector<models::PortRef>& ports, int node) {
-    return std::any_of(ports.begin(), ports.end(), [&](const models::PortRef& port) { return port.node == node; });
+  const auto nic = [&](models::PortRef port) -> const models::Nic& {
+    return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  };
+  // Neither takes the other's frames where their VLANs differ.
+  const auto joins = [&](models::PortRef a, models::PortRef b) {
+    return a.node == left && b.node == right && nic(a).vlan == nic(b).vlan;
   };
   for (const models::Cable& cable : cluster.cables) {
-    if ((cable.a.node == left && cable.b.node == right) || (cable.a.node == right && cable.b.node == left)) return true;
+    if (joins(cable.a, cable.b) || joins(cable.b, cable.a)) return true;
   }
   for (const models::Nic& here : cluster.nodes[static_cast<std::size_t>(left)].nics) {
     for (const models::Nic& there : cluster.nodes[static_cast<std::size_t>(right)].nics) {
       if (here.router >= 0 && here.router == there.router) return true;
     }
   }
-  return std::any_of(cluster.switches.begin(), cluster.switches.end(),
-                     [&](const models::Switch& one) { return touches(one.ports, left) && touches(one.ports, right); });
+  return std::any_of(cluster.switches.begin(), cluster.switches.end(), [&](const models::Switch& one) {
+    return std::any_of(one.ports.begin(), one.ports.end(), [&](models::PortRef a) {
+      return a.node == left &&
+             std::any_of(one.ports.begin(), one.ports.end(), [&](models::PortRef b) { return joins(a, b); });
+    });
+  });
 }
 
 void check_expectations(const Scenario& scenario, RunResult& result) {

@@ -37,6 +37,14 @@ bool on_one_card(const NodeSpec& owner, const std::string& one, const std::strin
   return both && models::differ_in_function(left->pci_path, right->pci_path);
 }
 
+/// As the driver names them, mlx5_bond_%d: the first number that is free.
+std::string free_device(const models::Node& node) {
+  for (int number = 0;; ++number) {
+    std::string name = fmt::format("mlx5_bond_{}", number);
+    if (find_nic(node, name) < 0) return name;
+  }
+}
+
 using Refuse = std::function<void(const Place&, const std::string&)>;
 
 /// What is the bond's own, or the first function's for the bond, and what no bond has here.
@@ -59,6 +67,23 @@ void check_said(const NicSpec& said, const BondSpec& bond, const Refuse& refuse)
     refuse(said.at(key), fmt::format("{}: {} is a function of {}, whose routes the first one, {}, says; move it there",
                                      key, name, bond.name, bond.functions.front().value.substr(0, 64)));
   }
+  if (said.has("gids")) {
+    refuse(said.at("gids"), fmt::format("gids: {} is a function of {}, whose GIDs are at the first one, {}; move them "
+                                        "there",
+                                        name, bond.name, bond.functions.front().value.substr(0, 64)));
+  }
+}
+
+/// The NIC that is a function of the card of all these, and none of them; nullptr: there is none.
+const models::Nic* left_out_of(const models::Node& node, const NodeSpec& owner, const Bond& bond) {
+  const models::Nic& first = node.nics[static_cast<std::size_t>(bond.functions.front())];
+  for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
+    const bool is_listed =
+        std::find(bond.functions.begin(), bond.functions.end(), static_cast<int>(nic)) != bond.functions.end();
+    const models::Nic& other = node.nics[nic];
+    if (!is_listed && on_one_card(owner, first.device, models::function_name(other))) return &other;
+  }
+  return nullptr;
 }
 
 /// What a port hangs on: its cable's other end, or a switch.
@@ -134,6 +159,29 @@ std::string cabling_problem(const models::Cluster& cluster, int node, const Bond
   return "";
 }
 
+/// The port has a link at the start: it is plugged in, and up at both ends.
+bool has_link(const models::Cluster& cluster, PortRef port, const std::map<PortRef, Far>& ends) {
+  const auto is_up = [&](PortRef end) {
+    return cluster.nodes[static_cast<std::size_t>(end.node)].nics[static_cast<std::size_t>(end.nic)].link_up;
+  };
+  const auto found = ends.find(port);
+  if (found == ends.end() || !is_up(port)) return false;
+  return found->second.switch_index >= 0 || is_up(found->second.peer);
+}
+
+/// An active-backup bond begins with its first function, whose link would make it move before anything ran.
+std::string active_problem(const models::Cluster& cluster, int node, const Bond& bond,
+                           const std::map<PortRef, Far>& ends) {
+  const auto is_usable = [&](int nic) { return has_link(cluster, {node, nic}, ends); };
+  if (bond.mode != BondMode::kActiveBackup || is_usable(bond.functions.front())) return "";
+  const auto other = std::find_if(bond.functions.begin(), bond.functions.end(), is_usable);
+  if (other == bond.functions.end()) return "";
+  return fmt::format(
+      "functions: {} is the active one of {} and has no link from the start (no cable, or its other end is down); list "
+      "{} first",
+      port_text(cluster, {node, bond.functions.front()}), bond.name, port_text(cluster, {node, *other}));
+}
+
 }  // namespace
 
 std::optional<Bond> Builder::bond_of(int node, const NodeSpec& owner, const BondSpec& spec) {
@@ -200,10 +248,22 @@ std::optional<Bond> Builder::bond_of(int node, const NodeSpec& owner, const Bond
     const models::Nic& other = own.nics[static_cast<std::size_t>(nic)];
     any_up = any_up || other.link_up;
     bond.lag = bond.lag && (&other == &first || on_one_card(owner, first.device, other.device));
+    const NicSpec* const said = said_of(owner, other.device);
+    if (said != nullptr && said->has("mtu") && other.mtu_bytes != first.mtu_bytes) {
+      refuse(said->at("mtu"), fmt::format("mtu: {} has {} and {} {}; a bond gives its functions one MTU, the first "
+                                          "one's",
+                                          first.device, first.mtu_bytes, other.device, other.mtu_bytes));
+    }
     if (other.rate_bps == first.rate_bps) continue;
     refuse(spec.at("functions"),
            fmt::format("functions: {} has {} and {} {}; those of a bond have one rate", first.device,
                        rate_text(first.rate_bps), other.device, rate_text(other.rate_bps)));
+  }
+  if (const models::Nic* const other = bond.lag ? left_out_of(own, owner, bond) : nullptr) {
+    refuse(spec.at("functions"),
+           fmt::format("functions: {} is a function of the same card, and the driver makes a RoCE LAG of all of a "
+                       "card's functions or of none; list it as well",
+                       models::function_name(*other)));
   }
   if (bond.mode == BondMode::kActiveBackup && !first.link_up && any_up) {
     refuse(spec.at("functions"),
@@ -244,9 +304,8 @@ void Builder::join_functions(int node, Bond bond, const BondSpec& spec) {
   first.netdev = bond.name;
   if (spec.has("addresses")) built_.nic_places[static_cast<std::size_t>(node)][front] = spec.at("addresses");
   if (bond.lag) {
-    const auto lags = std::count_if(own.bonds.begin(), own.bonds.end(), [](const Bond& each) { return each.lag; });
     first.function = first.device;
-    first.device = spec.has("device") ? spec.device : fmt::format("mlx5_bond_{}", lags);
+    first.device = spec.has("device") ? spec.device : free_device(own);
   }
   own.bonds.push_back(std::move(bond));
 }
@@ -256,10 +315,40 @@ void Builder::check_bond_cables() {
   for (std::size_t node = 0; node < built_.cluster.nodes.size(); ++node) {
     for (const Bond& bond : built_.cluster.nodes[node].bonds) {
       const auto index = static_cast<int>(node);
-      const std::string problem = cabling_problem(built_.cluster, index, bond, ends);
+      std::string problem = cabling_problem(built_.cluster, index, bond, ends);
+      if (problem.empty()) problem = active_problem(built_.cluster, index, bond, ends);
       if (!problem.empty()) diagnostics_.add(bond_places_.at({index, bond.name}), problem);
+      check_bond_subnets({index, bond.functions.front()}, bond);
     }
   }
+}
+
+/// Only now is it known which addresses are on the bond's cables or its switch. Of two cables with a subnet each the
+/// bond is in one.
+void Builder::check_bond_subnets(models::PortRef device, const Bond& bond) {
+  for (const models::IpPrefix& address : nic_at(device).addresses) {
+    const MediumSubnet* said = nullptr;
+    bool is_inside = false;
+    for (const MediumSubnet& medium : medium_subnets_) {
+      const std::vector<PortRef> ports = ports_of(medium);
+      const bool is_ours = std::any_of(ports.begin(), ports.end(), [&](PortRef port) {
+        return port.node == device.node && place_in(bond, port.nic) < bond.functions.size();
+      });
+      if (!is_ours) continue;
+      said = &medium;
+      is_inside = is_inside || models::contains(medium.subnet, address.address);
+    }
+    if (said == nullptr || is_inside) continue;
+    diagnostics_.add(said->place, fmt::format("subnet: {} of {}'s {} is outside {}'s prefix {}",
+                                              models::to_string(address), node_at(device.node).name, bond.name,
+                                              said->owner, models::subnet_string(said->subnet)));
+  }
+}
+
+std::vector<PortRef> Builder::ports_of(const MediumSubnet& medium) const {
+  const models::Cluster& cluster = built_.cluster;
+  if (medium.is_switch) return cluster.switches[medium.index].ports;
+  return {cluster.cables[medium.index].a, cluster.cables[medium.index].b};
 }
 
 void Builder::add_bonds() {

@@ -118,7 +118,9 @@ void Builder::add_cables() {
       cable_rate_places_[place] = &spec.at("rate");
     }
     if (spec.has("latency")) cable.propagation_ps = spec.latency_ps;
-    if (spec.has("subnet")) number_ports({cable.a, cable.b}, spec.subnet, spec.at("subnet"), name);
+    if (!spec.has("subnet")) continue;
+    number_ports({cable.a, cable.b}, spec.subnet, spec.at("subnet"), name);
+    medium_subnets_.push_back({false, place, spec.subnet, spec.at("subnet"), name});
   }
 }
 
@@ -151,7 +153,9 @@ void Builder::add_switches() {
     if (spec.has("latency")) box.latency_ps = spec.latency_ps;
     if (spec.has("cable_latency")) box.propagation_ps = spec.cable_latency_ps;
     if (spec.has("mtu")) box.mtu_bytes = spec.mtu_bytes;
-    if (spec.has("subnet")) number_ports(box.ports, spec.subnet, spec.at("subnet"), name);
+    if (!spec.has("subnet")) continue;
+    number_ports(box.ports, spec.subnet, spec.at("subnet"), name);
+    medium_subnets_.push_back({true, static_cast<std::size_t>(index), spec.subnet, spec.at("subnet"), name});
   }
   check_switch_ports();
 }

@@ -36,6 +36,14 @@ class Builder {
   Built take() { return std::move(built_); }
 
  private:
+  /// What the file says of a cable or a switch.
+  struct MediumSubnet {
+    bool is_switch = false;
+    std::size_t index = 0;  // in the cluster's cables or switches
+    models::IpPrefix subnet;
+    Place place;
+    std::string owner;
+  };
   static constexpr int kSeveral = -2;  // in place of a NIC's router, until the file has said which
 
   /// What there is of the kind that a --set named: generated and listed.
@@ -70,6 +78,9 @@ class Builder {
   void join_functions(int node, models::Bond bond, const BondSpec& spec);
   /// Where the functions' cables lead, once all bonds are known.
   void check_bond_cables();
+  /// `device` has the bond's addresses.
+  void check_bond_subnets(models::PortRef device, const models::Bond& bond);
+  std::vector<models::PortRef> ports_of(const MediumSubnet& medium) const;
   void permute_nics(int node, const std::vector<int>& order);
 
   const ScenarioSpec& spec_;
@@ -78,6 +89,7 @@ class Builder {
   std::size_t generated_nodes_ = 0;
   std::map<std::string, int> node_index_;
   std::map<std::pair<int, std::string>, Place> bond_places_;  // [node, name]
+  std::vector<MediumSubnet> medium_subnets_;
   std::vector<const Place*> cable_rate_places_;  // parallel to the cluster's cables; nullptr: the file gives none
 };
 

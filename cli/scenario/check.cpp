@@ -16,6 +16,7 @@
 #include "cli/scenario/placement.h"
 #include "models/gpu.h"
 #include "models/gpu_profile.h"
+#include "models/lan/bond.h"
 #include "models/lan/vlan.h"
 #include "models/topology_generate.h"
 #include "plugin/coll/plan/tuning.h"
@@ -186,10 +187,10 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
   }
   for (const auto& node : scenario.cluster.nodes) {
     for (const int device : devices) {
-      if (static_cast<std::size_t>(device) < node.nics.size()) continue;
+      if (static_cast<std::size_t>(device) < models::rdma_devices(node)) continue;
       return diagnostics.add(said.at("channel_devices"),
                              fmt::format("channel_devices: there is no device {} on {}, which has {}", device,
-                                         node.name, node.nics.size()));
+                                         node.name, models::rdma_devices(node)));
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "cli/scenario/check.h"
+#include "models/lan/bond.h"
 
 namespace meshbed::cli {
 namespace {
@@ -51,7 +52,11 @@ std::vector<Holder> holders_of(const Built& built, const ScenarioSpec& spec) {
   for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {
     const auto& node = cluster.nodes[n];
     for (std::size_t i = 0; i < node.nics.size(); ++i) {
-      const auto found = medium.find({static_cast<int>(n), static_cast<int>(i)});
+      auto found = medium.end();
+      // A RoCE LAG's are on the cable, or the switch, of any of its functions.
+      for (const models::PortRef port : models::functions_of(cluster, {static_cast<int>(n), static_cast<int>(i)})) {
+        if (found == medium.end()) found = medium.find(port);
+      }
       for (const auto& prefix : node.nics[i].addresses) {
         holders.push_back({prefix, found == medium.end() ? kNoMedium : found->second, static_cast<int>(n),
                            fmt::format("{}/{}", node.name, node.nics[i].device), built.nic_places[n][i]});

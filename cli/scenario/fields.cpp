@@ -144,7 +144,7 @@ const Section<PcieSpec> kPcie{
 
 const Section<BondSpec> kBond{
     "[[node.bond]]",
-    "One netdev over several NICs of the [[node]] above, its functions: Linux bonding. Functions of one card, whose\n"
+    "One netdev over several NICs of the [[node]] above, its functions: Linux bonding. All functions of a card, whose\n"
     "names differ in the function's number alone (rocep1s0f0, rocep1s0f1), become one RDMA device with one port (RoCE\n"
     "LAG). Functions of several cards keep theirs, and RDMA uses the active one's. Simulated world only.",
     {

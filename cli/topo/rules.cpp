@@ -14,6 +14,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/topo/tuner.h"
 #include "models/gid_table.h"
+#include "models/lan/bond.h"
 #include "models/lan/vlan.h"
 #include "plugin/base/counted.h"
 #include "plugin/net/connect/routing.h"
@@ -98,13 +99,14 @@ struct MeshRules::State {
       return net::choose_route(request(caller)).has_value();
     }
   };
+  const models::Cluster& cluster;
   const models::Topology& topology;
   std::vector<Node> nodes;
   net::NeighbourMap map;
 };
 
 MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes)
-    : state_(new State{.topology = topology, .nodes = {}, .map = {}}) {
+    : state_(new State{.cluster = cluster, .topology = topology, .nodes = {}, .map = {}}) {
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     State::Node node;
     const models::Node& modelled = cluster.nodes[index];
@@ -149,8 +151,9 @@ MeshAim MeshRules::aim(int from, int to, int device, int peer_device) const {
   if (route) {
     const int nic = own.live[static_cast<std::size_t>(route->nic)];
     const auto paths = models::direct_paths(state_->topology, from, to);
-    const bool there =
-        std::any_of(paths.begin(), paths.end(), [&](const models::DirectPath& path) { return path.from.nic == nic; });
+    const bool there = std::any_of(paths.begin(), paths.end(), [&](const models::DirectPath& path) {
+      return models::device_of(state_->cluster, path.from).nic == nic;
+    });
     // Where an address lies and its cable does not, TCP over that cable is refused before any queue pair is made.
     if (!route->routed) return {there ? Aim::kReached : Aim::kRefused, nic, 1};
     // A route that leads nowhere, or not back, leaves relays.

@@ -5,10 +5,13 @@
 
 #include "cli/command/lint.h"
 #include "cli/report/bonds.h"
+#include "cli/report/expect.h"
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/scenario.h"
 #include "cli/topo/report.h"
+#include "cli/topo/rules.h"
 #include "cli/world/emulate.h"
+#include "models/routing_rules.h"
 #include "models/topology.h"
 
 namespace bond_test {
@@ -185,6 +188,128 @@ TEST_CASE("a bond's cables lead to one switch, or to the functions of one other 
       "[[node]]\nname = \"node1\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\naddresses = [\"10.0.0.2/24\"]\n"
       "[[switch]]\nports = [\"node0/rocep1s0f0\", \"node0/rocep1s0f1\", \"node1/rocep1s0f0\"]\n");
   CHECK(models::direct_paths(models::analyse(one_switch.cluster), 0, 1).size() == 1);
+}
+
+TEST_CASE("devices that a node's LAGs become have names of their own, whatever the file calls one of them") {
+  const auto node = [](const std::string& first, const std::string& nics) {
+    return "[topology]\nkind = \"none\"\n[[node]]\nname = \"node0\"\n" + nics + "[[node.bond]]\nname = \"bond0\"\n" +
+           kBoth + first + "[[node.bond]]\nname = \"bond1\"\nfunctions = [\"rocep2s0f0\", \"rocep2s0f1\"]\n";
+  };
+  std::string nics;
+  for (const char* const device : {"rocep1s0f0", "rocep1s0f1", "rocep2s0f0", "rocep2s0f1"}) {
+    nics += std::string("[[node.nic]]\ndevice = \"") + device + "\"\n";
+  }
+  const auto names = [&](const std::string& text) {
+    const models::Node own = read(text).cluster.nodes.at(0);
+    return std::vector<std::string>{own.nics.at(0).device, own.nics.at(1).device};
+  };
+  CHECK(names(node("", nics)) == std::vector<std::string>{"mlx5_bond_0", "mlx5_bond_1"});
+  CHECK(names(node("device = \"mlx5_bond_1\"\n", nics)) == std::vector<std::string>{"mlx5_bond_1", "mlx5_bond_0"});
+  const models::Node taken =
+      read(node("", nics + "[[node.nic]]\ndevice = \"mlx5_bond_0\"\nnetdev = \"eth9\"\n")).cluster.nodes.at(0);
+  CHECK(taken.nics.at(0).device == "mlx5_bond_1");
+  CHECK(taken.nics.at(1).device == "mlx5_bond_2");
+  CHECK(taken.nics.at(2).device == "mlx5_bond_0");
+}
+
+TEST_CASE("a RoCE LAG has all functions of its card") {
+  const auto nic = [](const std::string& function) { return "[[node.nic]]\ndevice = \"rocep1s0f" + function + "\"\n"; };
+  const std::string nics = "[[node]]\nname = \"node0\"\n" + nic("0") + nic("1") + nic("2");
+  CHECK(errors_of(nics + "[[node.bond]]\nname = \"bond0\"\n" + kBoth) ==
+        "test.toml:11:13: functions: rocep1s0f2 is a function of the same card, and the driver makes a RoCE LAG of all "
+        "of a card's functions or of none; list it as well");
+  CHECK(read(nics + "[[node.bond]]\nname = \"bond0\"\nfunctions = [\"rocep1s0f0\", \"rocep1s0f1\", "
+                    "\"rocep1s0f2\"]\n")
+            .cluster.nodes[0]
+            .bonds[0]
+            .lag);
+}
+
+TEST_CASE("what a function behind the first says in vain is refused") {
+  const std::string bond = "name = \"bond0\"\n" + kBoth;
+  const auto said = [&](const std::string& device, const std::string& what) {
+    return errors_of(pair(bond, bond, "[[node.nic]]\ndevice = \"" + device + "\"\n" + what));
+  };
+  CHECK(said("rocep1s0f1", "mtu = 1500\n") ==
+        "test.toml:12:7: mtu: rocep1s0f0 has 9000 and rocep1s0f1 1500; a bond gives its functions one MTU, the first "
+        "one's");
+  CHECK(said("rocep1s0f1", "mtu = 9000\n").empty());
+  CHECK(said("rocep1s0f0", "mtu = 1500\n").empty());
+  CHECK(has(said("rocep1s0f1", "gids = [{index = 3, address = \"192.168.100.1\"}]\n"),
+            "gids: rocep1s0f1 is a function of bond0, whose GIDs are at the first one, rocep1s0f0; move them there"));
+}
+
+TEST_CASE("an active-backup bond whose first function has no link, and another has, is refused") {
+  CHECK(errors_of(two_cards()).empty());
+  const std::string uncabled =
+      "[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\n"
+      "[[node.bond]]\nname = \"bond0\"\nfunctions = [\"rocep1s0f0\", \"rocep2s0f0\"]\n"
+      "[[node]]\nname = \"node1\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n"
+      "[[switch]]\nsubnet = \"10.0.0.0/24\"\nports = [\"node0/rocep2s0f0\", \"node1/rocep1s0f0\"]\n";
+  CHECK(errors_of(uncabled) ==
+        "test.toml:9:13: functions: node0/rocep1s0f0 is the active one of bond0 and has no link from the start (no "
+        "cable, or its other end is down); list node0/rocep2s0f0 first");
+}
+
+TEST_CASE("a bond's addresses lie in the subnet of its switch, or of one of its cables") {
+  const auto on_switch = [](const std::string& addresses) {
+    return "[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n[[node.nic]]\ndevice = "
+           "\"rocep1s0f1\"\n[[node.bond]]\nname = \"bond0\"\n" +
+           kBoth + addresses +
+           "[[node]]\nname = \"node1\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n"
+           "[[switch]]\nports = [\"node0/rocep1s0f0\", \"node0/rocep1s0f1\", \"node1/rocep1s0f0\"]\n"
+           "subnet = \"10.0.0.0/24\"\n";
+  };
+  CHECK(errors_of(on_switch("")).empty());
+  CHECK(errors_of(on_switch("addresses = [\"10.0.0.9/24\"]\n")).empty());
+  CHECK(errors_of(on_switch("addresses = [\"10.0.1.9/24\"]\n")) ==
+        "test.toml:17:10: subnet: 10.0.1.9/24 of node0's bond0 is outside switch0's prefix 10.0.0.0/24");
+  std::string cables = two_cards();
+  cables.insert(cables.rfind("[[cable]]") + 10, "subnet = \"192.168.101.0/24\"\n");
+  cables.insert(cables.find("[[cable]]") + 10, "subnet = \"192.168.100.0/24\"\n");
+  CHECK(errors_of(cables).empty());
+}
+
+TEST_CASE("what a bond says that it sends is what its functions with a link do") {
+  CHECK(has(bond_lines(read(lag("802.3ad"), {"node.node0.nic.rocep1s0f1.link=down"}).cluster).front(),
+            "is RDMA device mlx5_bond_0, 100 Gb/s; a queue pair uses one of them, 100 Gb/s"));
+  CHECK(bonds_json(read(lag("802.3ad"), {"node.node0.nic.rocep1s0f1.link=down"}).cluster)[0].at("rate_bps") ==
+        100'000'000'000);
+}
+
+TEST_CASE("a RoCE LAG is plugged in where any of its functions is, and is one device of its node") {
+  const auto text = [](const std::string& rest) {
+    return "[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n[[node.nic]]\ndevice = "
+           "\"rocep1s0f1\"\n[[node.bond]]\nname = \"bond0\"\nmode = \"802.3ad\"\naddresses = "
+           "[\"10.0.0.1/24\"]\n" +
+           kBoth +
+           "[[node]]\nname = \"node1\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n"
+           "[[switch]]\nports = [\"node0/rocep1s0f1\", \"node1/rocep1s0f0\"]\nsubnet = \"10.0.0.0/24\"\n" +
+           rest;
+  };
+  CHECK(lint_findings(read(text(""))) == std::vector<std::string>{});
+  CHECK(errors_of(text("[workload]\nchannels = 1\nchannel_devices = [0]\n")).empty());
+  CHECK(has(errors_of(text("[workload]\nchannels = 2\nchannel_devices = [0, 1]\n")),
+            "channel_devices: there is no device 1 on node0, which has 1"));
+}
+
+TEST_CASE("a bond's standby is no idle rail") {
+  const Scenario scenario = read(two_cards());
+  std::map<sim::PairKey, sim::PairUsage> pairs;
+  pairs[{.source_rank = 0, .destination_rank = 1, .source = {0, 0}, .destination = {1, 0}}].payload_bytes = 1000;
+  CHECK_FALSE(rail_imbalance(scenario.cluster, pairs).has_value());
+  pairs[{.source_rank = 0, .destination_rank = 1, .source = {0, 1}, .destination = {1, 1}}].payload_bytes = 500;
+  CHECK(rail_imbalance(scenario.cluster, pairs) == 0.5);
+}
+
+TEST_CASE("topo rules: a RoCE LAG whose first function is down is reached by the other") {
+  const Scenario scenario = read(lag("802.3ad"), {"node.node0.nic.rocep1s0f0.link=down"});
+  const models::Topology topology = models::analyse(scenario.cluster);
+  const MeshRules rules(scenario.cluster, topology);
+  CHECK(rules.aim(0, 1, 0).aim == models::Aim::kReached);
+  CHECK(rules.aim(1, 0, 0).aim == models::Aim::kReached);
+  CHECK(models::RuleAims(models::RoutingRule::kAncestor, scenario.cluster, topology).aim(0, 1, 0).aim ==
+        models::Aim::kReached);
 }
 
 TEST_CASE("a fault finds a function by its own name, and all of a RoCE LAG's by the device's") {

@@ -92,6 +92,20 @@ TEST_CASE("each broken promise is named and makes the exit status 1") {
   CHECK(exit_status(result) == kExitBroken);
 }
 
+TEST_CASE("two VLANs of one switch, or of one cable's ends, are no direct path") {
+  Scenario scenario = line();
+  scenario.cluster.switches.push_back({.name = "switch0", .ports = {{0, 0}, {2, 1}}});
+  CHECK(directly_joined(scenario.cluster, 0, 2));
+  CHECK(directly_joined(scenario.cluster, 2, 0));
+  scenario.cluster.nodes[0].nics[0].vlan = 100;
+  CHECK_FALSE(directly_joined(scenario.cluster, 0, 2));
+  scenario.cluster.nodes[2].nics[1].vlan = 100;
+  CHECK(directly_joined(scenario.cluster, 0, 2));
+  CHECK(directly_joined(scenario.cluster, 0, 1));
+  scenario.cluster.nodes[0].nics[1].vlan = 100;
+  CHECK_FALSE(directly_joined(scenario.cluster, 0, 1));
+}
+
 TEST_CASE("promises about strangers and the whole run: kept up to the figure, and broken where no stranger came") {
   Scenario scenario = line();
   scenario.expect.max_strangers = 64;
