@@ -107,6 +107,7 @@ bool cuts(const Fault& fault) {
 FaultBoard::FaultBoard(const Scenario& scenario)
     : scenario_(scenario),
       in_force_(scenario.faults.size()),
+      held_down_(scenario.faults.size()),
       stopped_(scenario.cluster.nodes.size()),
       killed_(scenario.cluster.nodes.size()) {
   const models::Cluster& cluster = scenario.cluster;
@@ -165,14 +166,19 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   return shape;
 }
 
-/// A port_down is in force: a function of a bond has two names for it.
+/// A port_down is in force there.
 bool FaultBoard::is_down(models::PortRef at) const {
-  for (std::size_t index = 0; index < in_force_.size(); ++index) {
-    if (!in_force_[index] || scenario_.faults[index].kind != "port_down") continue;
-    const std::vector<models::PortRef> targets = ports_of(scenario_.cluster, scenario_.faults[index]);
-    if (std::find(targets.begin(), targets.end(), at) != targets.end()) return true;
+  return std::any_of(held_down_.begin(), held_down_.end(), [&](const std::vector<models::PortRef>& held) {
+    return std::find(held.begin(), held.end(), at) != held.end();
+  });
+}
+
+/// Ports rather than names: a function of a bond has two.
+void FaultBoard::bring_up(const std::vector<models::PortRef>& ports) {
+  for (std::vector<models::PortRef>& held : held_down_) {
+    std::erase_if(held,
+                  [&](models::PortRef port) { return std::find(ports.begin(), ports.end(), port) != ports.end(); });
   }
-  return false;
 }
 
 bool FaultBoard::own_end_up(models::PortRef at) {
@@ -269,11 +275,14 @@ void FaultBoard::take(const FaultStep& step, FaultSite& site) {
   if (fault.kind == "cable_up") {
     end_all("cable_down", fault.target);
   } else if (fault.kind == "port_up") {
-    end_all("port_down", fault.target);
+    bring_up(ports_of(scenario_.cluster, fault));
   } else if (fault.kind == "node_continue") {
     end_all("node_stop", fault.target);
   } else {
     in_force_[step.fault] = step.begins;
+  }
+  if (fault.kind == "port_down") {
+    held_down_[step.fault] = step.begins ? ports_of(scenario_.cluster, fault) : std::vector<models::PortRef>();
   }
   if (fault.kind == "node_kill") {
     const int node = find_node(scenario_.cluster, fault.target);

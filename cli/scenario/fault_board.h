@@ -101,6 +101,7 @@ class FaultBoard {
   void end_all(const std::string& kind, const std::string& target);
   sim::Shape shape_of(models::PortRef port) const;
   bool is_down(models::PortRef port) const;
+  void bring_up(const std::vector<models::PortRef>& ports);
   bool own_end_up(models::PortRef port);
   bool carrier_of(models::PortRef port);
   void tell_nodes(FaultSite& site);
@@ -110,8 +111,9 @@ class FaultBoard {
   void tell_addresses(FaultSite& site);
 
   const Scenario& scenario_;
-  std::vector<std::vector<Port>> ports_;  // by node and NIC
-  std::vector<bool> in_force_;            // by fault
+  std::vector<std::vector<Port>> ports_;                 // by node and NIC
+  std::vector<bool> in_force_;                           // by fault
+  std::vector<std::vector<models::PortRef>> held_down_;  // by fault: what a port_down in force keeps down
   std::vector<std::size_t> readdressed_;  // address_change faults in force, in the order in which they began
   std::vector<bool> stopped_;             // by node, as the site was told
   std::vector<bool> killed_;              // by node

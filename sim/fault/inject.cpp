@@ -25,6 +25,17 @@ void hand_over(World& world, models::PortRef from, models::PortRef to) {
   gids_changed(to);
 }
 
+/// The function that has the address by now, where a bond may have handed it over; else `port`.
+models::PortRef holder_of(World& world, models::PortRef port, const models::IpPrefix& address) {
+  const models::Bond* const bond = models::bond_of(world.cluster(), port);
+  if (bond == nullptr || bond->lag) return port;
+  for (const int nic : bond->functions) {
+    const std::vector<models::IpPrefix>& own = world.node_at(port.node).nics[static_cast<std::size_t>(nic)].addresses;
+    if (std::find(own.begin(), own.end(), address) != own.end()) return {port.node, nic};
+  }
+  return port;
+}
+
 constexpr unsigned kNicBits = 16;
 
 void look_due(void* self, std::uint64_t function) {
@@ -61,6 +72,7 @@ void set_link(World& world, models::PortRef port, bool up) {
 }
 
 void change_address(World& world, models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) {
+  port = holder_of(world, port, from);
   models::Nic& nic = world.change_nic(port);
   std::erase(nic.addresses, from);
   nic.addresses.push_back(to);

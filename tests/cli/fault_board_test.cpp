@@ -180,4 +180,23 @@ TEST_CASE("faults that overlap hold until the last has ended, or until one that 
   CHECK(take(5, true) == "go on 2");
 }
 
+TEST_CASE("port_up ends what port_down holds, by whichever of a bond's two names") {
+  std::string text = "[topology]\nkind = \"ring\"\nnodes = 2\nrails = 2\n";
+  for (const char* const node : {"node0", "node1"}) {
+    text += fmt::format(
+        "[[node]]\nname = \"{}\"\n[[node.bond]]\nname = \"bond0\"\nmode = \"802.3ad\"\nfunctions = "
+        "[\"rocep1s0f0\", \"rocep1s0f1\"]\n",
+        node);
+  }
+  const Scenario scenario =
+      parse_scenario(text + fault("port_down", "node0/mlx5_bond_0") + fault("port_up", "node0/rocep1s0f1") +
+                         fault("port_down", "node0/rocep1s0f1") + fault("port_up", "node0/mlx5_bond_0"),
+                     "test.toml", {});
+  Told told(scenario);
+  CHECK(told(0, true) == "0.0 down; 0.1 down; 1.0 down; 1.1 down");
+  CHECK(told(1, true) == "0.1 up; 1.1 up");
+  CHECK(told(2, true) == "0.1 down; 1.1 down");
+  CHECK(told(3, true) == "0.0 up; 0.1 up; 1.0 up; 1.1 up");
+}
+
 }  // namespace fault_board_test

@@ -110,4 +110,26 @@ TEST_CASE("two cards: the active one's connections die with its cable, and the o
   });
 }
 
+TEST_CASE("a new address goes to the function that has the old one by now") {
+  run_pair(pair(BondMode::kActiveBackup, false), [](Side& side) {
+    if (side.index != 0) return;
+    cut(0);
+    meshbed::test::sleep(2 * models::kBondLookPs);
+    const models::Node& node = World::get().node_at(0);
+    CHECK(node.nics[1].addresses.size() == 1);
+    if (node.nics[1].addresses.empty()) return;
+    const auto call = [](void*, std::uint64_t) {
+      const models::IpPrefix old = World::get().node_at(0).nics[1].addresses[0];
+      models::IpPrefix fresh = old;
+      fresh.address.bytes[3] = 77;
+      sim::change_address(World::get(), {0, 0}, old, fresh);
+    };
+    World::get().after(0, 0, call, nullptr, 0);
+    meshbed::test::sleep(Picoseconds{1});
+    CHECK(node.nics[0].addresses.empty());
+    CHECK(node.nics[0].gids.empty());
+    CHECK(node.nics[1].addresses.back().address.bytes[3] == 77);
+  });
+}
+
 }  // namespace bond_test
