@@ -176,7 +176,9 @@ void add_router(Topology& topology, const Cluster& cluster, int index, IpFamily 
     segment.ports.push_back(port);
     segment.port_switches.push_back(box);
   }
-  segment.subnet = nic_of(cluster, segment.ports.front()).addresses.front();
+  const std::vector<IpPrefix>& addresses = nic_of(cluster, segment.ports.front()).addresses;
+  segment.subnet = *std::find_if(addresses.begin(), addresses.end(),
+                                 [&](const IpPrefix& prefix) { return prefix.address.family == family; });
   add_segment(topology, std::move(segment), [&](PortRef port) {
     const Switch& box = cluster.switches[static_cast<std::size_t>(place.at(port))];
     return std::min(router.rate_bps, device_rate_bps(cluster, box, port));
@@ -207,9 +209,21 @@ bool one_segment_holds_all(const Topology& topology) {
   return false;
 }
 
-/// Breadth first; predecessor of each node, -1 unreached, itself at the start. Each segment is expanded once: after
-/// that all its nodes are known.
-std::vector<int> predecessors(const Topology& topology, int from) {
+/// Two nodes have a way over a router: no relay of others, who are not heard of across one.
+bool joined_by_router(const Topology& topology, int from, int to) {
+  const std::vector<int>& mine = topology.segments_of_node[static_cast<std::size_t>(from)];
+  const auto is_routed_segment = [&](int index) {
+    return topology.segments[static_cast<std::size_t>(index)].router >= 0;
+  };
+  if (std::none_of(mine.begin(), mine.end(), is_routed_segment)) return false;
+  const std::vector<DirectPath> paths = direct_paths(topology, from, to);
+  return std::any_of(paths.begin(), paths.end(),
+                     [&](const DirectPath& path) { return is_routed_segment(path.segment); });
+}
+
+/// Breadth first, over routers or not; predecessor of each node, -1 unreached, itself at the start. Each segment is
+/// expanded once: after that all its nodes are known.
+std::vector<int> predecessors(const Topology& topology, int from, bool over_routers) {
   std::vector<int> previous(topology.segments_of_node.size(), -1);
   std::vector<bool> expanded(topology.segments.size(), false);
   std::vector<int> queue{from};
@@ -218,7 +232,8 @@ std::vector<int> predecessors(const Topology& topology, int from) {
     const int node = queue[head];
     std::vector<int> reached;
     for (const int index : topology.segments_of_node[static_cast<std::size_t>(node)]) {
-      if (expanded[static_cast<std::size_t>(index)]) continue;
+      const bool is_left_out = !over_routers && topology.segments[static_cast<std::size_t>(index)].router >= 0;
+      if (is_left_out || expanded[static_cast<std::size_t>(index)]) continue;
       expanded[static_cast<std::size_t>(index)] = true;
       for (const auto& port : topology.segments[static_cast<std::size_t>(index)].ports) {
         auto& mine = previous[static_cast<std::size_t>(port.node)];
@@ -308,7 +323,7 @@ std::vector<int> neighbours(const Topology& topology, int node) {
 }
 
 std::vector<int> hop_counts(const Topology& topology, int from) {
-  const auto previous = predecessors(topology, from);
+  const auto previous = predecessors(topology, from, false);
   std::vector<int> hops(previous.size(), -1);
   hops[static_cast<std::size_t>(from)] = 0;
   for (std::size_t node = 0; node < previous.size(); ++node) {
@@ -321,12 +336,18 @@ std::vector<int> hop_counts(const Topology& topology, int from) {
     }
     for (int hop = hops[at]; !way.empty(); way.pop_back()) hops[way.back()] = ++hop;
   }
+  for (std::size_t node = 0; node < hops.size(); ++node) {
+    const bool is_far = hops[node] < 0 || hops[node] > 1;
+    if (is_far && joined_by_router(topology, from, static_cast<int>(node))) hops[node] = 1;
+  }
   return hops;
 }
 
 std::vector<int> shortest_path(const Topology& topology, int from, int to) {
-  const auto previous = predecessors(topology, from);
+  const auto previous = predecessors(topology, from, false);
   std::vector<int> path;
+  const bool is_near = from == to || previous[static_cast<std::size_t>(to)] == from;
+  if (!is_near && joined_by_router(topology, from, to)) return {from, to};
   if (previous[static_cast<std::size_t>(to)] < 0) return path;
   for (int at = to; at != from; at = previous[static_cast<std::size_t>(at)]) path.push_back(at);
   path.push_back(from);
@@ -398,8 +419,8 @@ Shape classify(const Topology& topology) {
   const std::size_t nodes = topology.segments_of_node.size();
   Shape shape;
   if (nodes == 0) return shape;
-  const auto hops = hop_counts(topology, 0);
-  shape.connected = std::none_of(hops.begin(), hops.end(), [](int hop) { return hop < 0; });
+  const auto previous = predecessors(topology, 0, true);
+  shape.connected = std::none_of(previous.begin(), previous.end(), [](int node) { return node < 0; });
   if (nodes == 1 || !shape.connected) return shape;
   if (nodes > 3 && one_segment_holds_all(topology)) {
     shape.full_mesh = true;

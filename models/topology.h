@@ -71,10 +71,12 @@ std::uint64_t joint_rate_bps(const Topology& topology, const std::vector<DirectP
 /// The node's neighbours, ascending, without itself.
 std::vector<int> neighbours(const Topology& topology, int node);
 
-/// Hops from `from` to every node by relaying; -1 where there is no way.
+/// Hops from `from` to every node by relaying, or one over a router, on which no chain of relays goes on; -1 where
+/// there is no way.
 std::vector<int> hop_counts(const Topology& topology, int from);
 
-/// Nodes of a shortest relay path, both ends included; empty where there is none. Lower node indices win ties.
+/// Nodes of a shortest relay path, both ends included, or the two ends that a router joins; empty where there is none.
+/// Lower node indices win ties.
 std::vector<int> shortest_path(const Topology& topology, int from, int to);
 
 /// How many pairs of nodes have no direct path, and the first `limit` of them in order.

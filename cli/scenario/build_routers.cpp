@@ -23,6 +23,15 @@ std::string listed_names(const std::vector<Thing>& things) {
   return list_names(names);
 }
 
+/// Of the routers that join the switch.
+std::string router_names(const models::Cluster& cluster, int box) {
+  std::vector<std::string> names;
+  for (const models::Router& router : cluster.routers) {
+    if (models::joins(router, box)) names.push_back(router.name);
+  }
+  return list_names(names);
+}
+
 std::string switch_names(const models::Cluster& cluster, const models::Router& router) {
   std::vector<std::string> names;
   for (const int box : router.switches) names.push_back(cluster.switches[static_cast<std::size_t>(box)].name);
@@ -63,7 +72,9 @@ struct RoutedSubnet {
 
 /// The last host of the subnet that no port of the switch has; nullopt: there is none.
 std::optional<models::IpAddress> free_host(const models::IpPrefix& subnet, const std::set<models::IpAddress>& taken) {
-  for (std::uint64_t host = models::host_capacity(subnet); host > 0; --host) {
+  // The two addresses of a /31 or /127 are two hosts (RFC 3021, RFC 6164).
+  const std::uint64_t first = subnet.length_bits % 32 == 31 && models::host_capacity(subnet) == 2 ? 0 : 1;
+  for (std::uint64_t host = models::host_capacity(subnet) + 1; host-- > first;) {
     const auto address = models::host_in_subnet(subnet, 0, host);
     if (!address || models::is_network_or_broadcast(*address)) continue;
     if (taken.count(address->address) == 0) return address->address;
@@ -164,7 +175,7 @@ void Builder::choose_gateways() {
           built_.nic_places[node][nic],
           fmt::format("gateway: {}/{} is on a switch that several routers join ({}): say which one is its "
                       "gateway, or \"none\"",
-                      cluster.nodes[node].name, models::function_name(one), listed_names(cluster.routers)));
+                      cluster.nodes[node].name, models::function_name(one), router_names(cluster, places[node][nic])));
     }
     for (const models::Bond& bond : cluster.nodes[node].bonds) {
       const int router = nic_at({static_cast<int>(node), bond.functions.front()}).router;

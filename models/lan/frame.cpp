@@ -45,15 +45,17 @@ std::vector<SmallSwitchMtu> small_switch_mtus(const Cluster& cluster, const Topo
   // By switch, whether single ports have the MTU, whether RDMA passes, MTU.
   std::map<std::tuple<int, bool, bool, std::uint32_t>, SmallSwitchMtu> found;
   for (const Segment& segment : topology.segments) {
-    if (segment.switch_index < 0) continue;
-    const Switch& box = cluster.switches[static_cast<std::size_t>(segment.switch_index)];
+    if (segment.cable >= 0) continue;
     TwoLargest largest;
     for (const PortRef port : segment.ports) largest.add(plugged_nic(cluster, port).mtu_bytes);
-    std::vector<PortRef> ports;
-    for (const PortRef device : segment.ports) {
-      for (const PortRef port : plugged_ports(cluster, box, device)) ports.push_back(port);
+    std::vector<std::pair<PortRef, int>> ports;  // and their switches, which on the way to a router differ
+    for (std::size_t place = 0; place < segment.ports.size(); ++place) {
+      const int index = segment.router >= 0 ? segment.port_switches[place] : segment.switch_index;
+      const Switch& box = cluster.switches[static_cast<std::size_t>(index)];
+      for (const PortRef port : plugged_ports(cluster, box, segment.ports[place])) ports.emplace_back(port, index);
     }
-    for (const PortRef port : ports) {
+    for (const auto& [port, index] : ports) {
+      const Switch& box = cluster.switches[static_cast<std::size_t>(index)];
       const Nic& nic = plugged_nic(cluster, port);
       const std::uint32_t mtu_bytes = switch_port_mtu_bytes(box, nic);
       const std::uint32_t used_bytes = largest.shared_with(nic.mtu_bytes);
@@ -61,8 +63,8 @@ std::vector<SmallSwitchMtu> small_switch_mtus(const Cluster& cluster, const Topo
       const std::uint32_t path_mtu_bytes = rdma_mtu_bytes(used_bytes);
       const bool rdma_passes = mtu_bytes >= largest_frame_bytes(path_mtu_bytes, segment.subnet.address.family);
       const bool of_port = nic.switch_mtu_bytes != 0;
-      SmallSwitchMtu& group = found[{segment.switch_index, of_port, rdma_passes, mtu_bytes}];
-      group.switch_index = segment.switch_index;
+      SmallSwitchMtu& group = found[{index, of_port, rdma_passes, mtu_bytes}];
+      group.switch_index = index;
       group.mtu_bytes = mtu_bytes;
       group.of_switch = !of_port;
       group.rdma_is_lost = !rdma_passes;

@@ -72,8 +72,9 @@ struct SmallSwitchMtu {
   std::uint32_t path_mtu_bytes = 0;  // the largest of RDMA there
   std::uint32_t needed_bytes = 0;    // an MTU that lets everything pass
 };
-/// Two ports of one segment use the smaller of their active MTUs for RDMA, of their netdevs' for TCP. In order of the
-/// switches; of one, its own MTU before those of single ports, lost RDMA before lost TCP.
+/// Two ports of one segment, on one switch or with a router between, use the smaller of their active MTUs for RDMA, of
+/// their netdevs' for TCP. In order of the switches; of one, its own MTU before those of single ports, lost RDMA before
+/// lost TCP.
 std::vector<SmallSwitchMtu> small_switch_mtus(const Cluster& cluster, const Topology& topology);
 
 }  // namespace meshbed::models

@@ -222,7 +222,8 @@ PortRef Network::routed(PortRef from, const models::IpAddress& address) const {
     const auto is_there = [&](PortRef port) { return state(port).switch_index == index; };
     if (std::any_of(own.begin(), own.end(), is_there)) continue;
     for (const PortRef port : cluster_.switches[static_cast<std::size_t>(index)].ports) {
-      if (owns(device(port), address)) return device(port);
+      // The router's own ports are in no VLAN.
+      if (nic(device(port)).vlan == 0 && owns(device(port), address)) return device(port);
     }
   }
   return {};

@@ -156,6 +156,72 @@ TEST_CASE("a switch of two subnets, or of one that has no room, cannot be joined
         std::string::npos);
 }
 
+TEST_CASE("of several routers those are named that join the NIC's switch") {
+  std::string text;
+  for (int leaf = 2; leaf < 4; ++leaf) {
+    const std::string number = std::to_string(leaf);
+    text += "[[node]]\nname = \"n" + std::to_string(leaf + 2) +
+            "\"\nnic = [{device = \"mlx5_0\"}]\n[[switch]]\nname = "
+            "\"leaf" +
+            number + "\"\nports = [\"n" + std::to_string(leaf + 2) + "/mlx5_0\"]\nsubnet = \"10.1." + number +
+            ".0/24\"\n";
+  }
+  text += std::string(kRouter) +
+          "[[router]]\nname = \"border\"\njoins = [\"leaf1\", \"leaf2\"]\n[[router]]\nname = "
+          "\"edge\"\njoins = [\"leaf2\", \"leaf3\"]\n";
+  const std::string errors = errors_of(text);
+  CHECK(errors.find("n2/mlx5_0 is on a switch that several routers join (spine, border): say") != std::string::npos);
+  CHECK(errors.find("n4/mlx5_0 is on a switch that several routers join (border, edge): say") != std::string::npos);
+}
+
+TEST_CASE("both addresses of a /31 are hosts: a NIC has one, its router the other") {
+  const std::string text =
+      "[[node]]\nname = \"a\"\nnic = [{device = \"mlx5_0\", addresses = [\"10.0.0.1/31\"]}]\n[[node]]\nname = "
+      "\"b\"\nnic = [{device = \"mlx5_0\", addresses = [\"10.0.0.2/31\"]}]\n[[switch]]\nname = \"leaf0\"\nports = "
+      "[\"a/mlx5_0\"]\n[[switch]]\nname = \"leaf1\"\nports = [\"b/mlx5_0\"]\n" +
+      std::string(kRouter);
+  const models::Cluster cluster = parse_scenario(text, "test.toml", {}).cluster;
+  REQUIRE(cluster.nodes[0].nics[0].routes.size() == 1);
+  CHECK(models::to_string(cluster.nodes[0].nics[0].routes[0].gateway) == "10.0.0.0");
+  REQUIRE(cluster.nodes[1].nics[0].routes.size() == 1);
+  CHECK(models::to_string(cluster.nodes[1].nics[0].routes[0].gateway) == "10.0.0.3");
+}
+
+TEST_CASE("lint: a switch between a NIC alone and the router that is too small for it") {
+  const std::string text =
+      "[[node]]\nname = \"a\"\nnic = [{device = \"mlx5_0\"}]\n[[node]]\nname = \"b\"\nnic = [{device = "
+      "\"mlx5_0\"}]\n[[switch]]\nname = \"leaf0\"\nports = [\"a/mlx5_0\"]\nsubnet = \"10.1.0.0/24\"\nmtu = 1500\n"
+      "[[switch]]\nname = \"leaf1\"\nports = [\"b/mlx5_0\"]\nsubnet = \"10.1.1.0/24\"\n" +
+      std::string(kRouter);
+  const std::vector<std::string> found = lint_findings(parse_scenario(text, "test.toml", {}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].find("switch 'leaf0': mtu = 1500 drops full RDMA packets of a/mlx5_0 (active_mtu 4096)") == 0);
+}
+
+TEST_CASE("no chain of relays goes over a router, and lint and topo check do not say so") {
+  // a and b have a cable, b and c a router between them.
+  const std::string text =
+      "[[node]]\nname = \"a\"\nnic = [{device = \"mlx5_0\"}]\n[[node]]\nname = \"b\"\nnic = [{device = \"mlx5_0\"}, "
+      "{device = \"mlx5_1\"}]\n[[node]]\nname = \"c\"\nnic = [{device = \"mlx5_0\"}]\n[[cable]]\nends = "
+      "[\"a/mlx5_0\", \"b/mlx5_0\"]\nsubnet = \"10.2.0.0/24\"\n[[switch]]\nname = \"leaf0\"\nports = "
+      "[\"b/mlx5_1\"]\nsubnet = \"10.1.0.0/24\"\n[[switch]]\nname = \"leaf1\"\nports = [\"c/mlx5_0\"]\nsubnet = "
+      "\"10.1.1.0/24\"\n" +
+      std::string(kRouter) + "[workload]\ncollective = \"alltoall\"\nbytes = \"3K\"\n";
+  const Scenario scenario = parse_scenario(text, "test.toml", {});
+  const models::Topology topology = models::analyse(scenario.cluster);
+  CHECK(MeshRules(scenario.cluster, topology).aim(0, 2, 0).aim == models::Aim::kRefused);
+  CHECK(models::shortest_path(topology, 0, 2).empty());
+  CHECK(models::hop_counts(topology, 0) == std::vector<int>{0, 1, -1});
+  CHECK(models::hop_counts(topology, 1) == std::vector<int>{1, 0, 1});
+  CHECK(models::shortest_path(topology, 1, 2) == std::vector<int>{1, 2});
+  CHECK(topology_report(scenario, false).find("not even by relay") != std::string::npos);
+  const std::vector<std::string> found = lint_findings(scenario);
+  CHECK(std::count_if(found.begin(), found.end(), [](const std::string& finding) {
+          return finding.find("alltoall sends from a to c, which have no direct path, not even by relay") == 0 ||
+                 finding.find("alltoall sends from c to a, which have no direct path, not even by relay") == 0;
+        }) == 1);
+}
+
 TEST_CASE("lint: routes that the plugin does not see are a finding, and what follows from them") {
   CHECK(lint_findings(read_scenario(kFile, {})).empty());
   const std::vector<std::string> hidden =

@@ -113,6 +113,9 @@ TEST_CASE("over a router: every link of the way, the latencies of both switches 
   CHECK(network.routed({0, 0}, *models::parse_ip("192.168.101.4")) == PortRef{3, 0});
   CHECK(network.routed({0, 0}, *models::parse_ip("192.168.101.77")) == PortRef{});
   CHECK(network.routed({0, 0}, *models::parse_ip("192.168.100.2")) == PortRef{});  // on link
+  models::Cluster tagged = cluster;
+  tagged.nodes[3].nics[0].vlan = 100;  // the router's port is in none
+  CHECK(sim::Network(tagged).routed({0, 0}, *models::parse_ip("192.168.101.4")) == PortRef{});
   CHECK(network.neighbour({0, 0}, *models::parse_ip("192.168.101.4")) == PortRef{});
   auto without = cluster;
   without.nodes[0].nics[0].router = -1;
