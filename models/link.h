@@ -11,11 +11,11 @@
 
 namespace meshbed::models {
 
-/// Ethernet preamble + start delimiter 8, header 14, FCS 4, inter-frame gap 12 (IEEE 802.3);
-/// IPv4 20, UDP 8; base transport header 12, invariant CRC 4 (InfiniBand Architecture, Annex A17 RoCEv2). 82 bytes.
-inline constexpr std::uint32_t kRoceV2PacketOverheadBytes = 8 + 14 + 4 + 12 + 20 + 8 + 12 + 4;
-/// RoCE v1: a 40-byte global route header in the place of IPv4 and UDP (Annex A16). 94 bytes.
-inline constexpr std::uint32_t kRoceV1PacketOverheadBytes = 8 + 14 + 4 + 12 + 40 + 12 + 4;
+/// Ethernet preamble + start delimiter 8, header 14, FCS 4, inter-frame gap 12 (IEEE 802.3).
+inline constexpr std::uint32_t kEthernetOverheadBytes = 8 + 14 + 4 + 12;
+/// RoCE v2 over IPv4: IPv4 20, UDP 8; base transport header 12, invariant CRC 4 (InfiniBand Architecture, Annex A17
+/// RoCEv2). 82 bytes; over IPv6, and of RoCE v1, see packet_headers_bytes (lan/frame.h).
+inline constexpr std::uint32_t kRoceV2PacketOverheadBytes = kEthernetOverheadBytes + 20 + 8 + 12 + 4;
 inline constexpr std::uint32_t kRethBytes = 16;    // RDMA extended header: first packet of a write, read request
 inline constexpr std::uint32_t kImmBytes = 4;      // immediate data
 inline constexpr std::uint32_t kAethBytes = 4;     // acknowledgement header

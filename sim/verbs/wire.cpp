@@ -13,8 +13,7 @@ constexpr std::uint32_t kAtomicAckBytes = 8;  // the original value
 
 std::uint32_t packet_overhead(const QueuePair& qp) {
   const std::uint32_t tag = qp.route.vlan == 0 ? 0 : models::kVlanTagBytes;
-  return tag + (qp.route.gid_type == models::GidType::kRoceV1 ? models::kRoceV1PacketOverheadBytes
-                                                              : models::kRoceV2PacketOverheadBytes);
+  return tag + models::kEthernetOverheadBytes + qp.route.headers_bytes;
 }
 
 /// Packets of `flight` before the first that a port's Shape loses or lets be overtaken; Flight::left: none is.

@@ -190,6 +190,26 @@ TEST_CASE("RoCE v1 on both ends delivers, with its larger headers") {
   });
 }
 
+TEST_CASE("RoCE v2 over IPv6 has 20 bytes more a packet than over IPv4") {
+  auto cluster = ring_cluster(2);
+  for (std::size_t node = 0; node < 2; ++node) {
+    auto& nic = cluster.nodes[node].nics[0];
+    nic.addresses.push_back(*models::parse_prefix("fd00:1::" + std::to_string(node + 1) + "/64"));
+    nic.gids.push_back({.index = 2, .gid = models::gid_of(nic.addresses.back().address)});
+  }
+  PairOptions options;
+  options.cluster = std::move(cluster);
+  options.configure = [](Setup& setup, int) { setup.gid_index = 2; };
+  run_pair(options, [](Side& side) {
+    if (side.index != 0) return;
+    const Picoseconds start = now();
+    CHECK(side.post_write(1, 0, 4096) == 0);
+    CHECK(side.wait().status == IBV_WC_SUCCESS);
+    const std::uint64_t wire_bytes = 4096 + 102 + 16;  // 82 bytes a packet over IPv4, and 20; RETH
+    CHECK(now() - start == wire_time_ps(wire_bytes, 100'000'000'000) + 2 * kPicosecondsPerMicrosecond);
+  });
+}
+
 // Linux addr_resolve_neigh: an own address resolves to the own Ethernet address.
 TEST_CASE("two queue pairs of one port reach one another within the adapter") {
   auto options = unconnected();
