@@ -17,7 +17,7 @@ This page is generated from the reader's own tables (`meshbed lint --dictionary`
 
 - A key that is not listed here is an error. So is a value out of range, a name that nothing has, an overlap of subnets.
 - **rate**: text with a unit, `"100Gb/s"`, `"25 Gbit/s"`, or an integer in bits per second. Prefixes are powers of 1000.
-- **time**: text with a unit: `ps`, `ns`, `us`, `ms`, `s`, as in `"1.5us"`.
+- **time**: text with a unit: `ps`, `ns`, `us`, `ms`, `s`, as in `"1.5us"`, up to `"100000s"`.
 - **size**: `"64M"`, `"64MiB"`, `"1K"`, or an integer in bytes. Prefixes are powers of 1024, as in nccl-tests.
 - **prefix**: `"192.168.100.1/24"`. **name**: letters, digits and `_ . : + -`.
 - Every command takes `--set SECTION.KEY=VALUE`: `--set workload.bytes=1M`, `--set topology.nodes=64`,

@@ -26,6 +26,8 @@ std::string found_text(const toml::node& node) {
 /// A port's rate: from a serial line to far beyond any port; keeps wire times within 64 bits of picoseconds.
 constexpr std::uint64_t kRateMinBps = 1'000;
 constexpr std::uint64_t kRateMaxBps = 100'000'000'000'000;
+/// More than a day: dozens of such times, one behind the other, are within 64 bits of picoseconds.
+constexpr Picoseconds kTimeMaxPs = 100'000 * kPicosecondsPerSecond;
 constexpr std::uint64_t kSizeMaxBytes = 1024 * kGiB;  // NCCL_MAX_NET_SIZE_BYTES
 
 }  // namespace
@@ -139,6 +141,8 @@ void Value::time(Picoseconds& out) const {
   if (!value) return;
   const auto parsed = parse_time_ps(*value);
   if (!parsed) return refuse(parsed.error().text);
+  if (*parsed > kTimeMaxPs)
+    return refuse(fmt::format("'{}' is out of range; accepted: up to 100000s", value->substr(0, 40)));
   out = *parsed;
 }
 
@@ -183,6 +187,9 @@ void Value::amount(double& out, AmountUnit& unit) const {
       out = static_cast<double>(*rate_bps);
       unit = AmountUnit::kRate;
     } else if (const auto time_ps = parse_time_ps(text->get())) {
+      if (*time_ps > kTimeMaxPs) {
+        return refuse(fmt::format("'{}' is out of range; accepted: up to 100000s", text->get().substr(0, 40)));
+      }
       out = static_cast<double>(*time_ps);
       unit = AmountUnit::kTime;
     } else {
