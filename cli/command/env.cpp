@@ -110,7 +110,10 @@ std::vector<Row> rows_of_node(const models::Node& node) {
   };
   std::vector<net::PortName> ports;
   for (std::size_t nic = 0; nic < models::rdma_devices(node); ++nic) {
-    ports.push_back({.device = node.nics[nic].device, .port = 1});
+    // Lower ones are there, and down.
+    for (int port = 1; port <= node.nics[nic].port; ++port) {
+      ports.push_back({.device = node.nics[nic].device, .port = port});
+    }
   }
   std::vector<Row> rows;
   for (const net::VariableInfo& variable : net::kVariables) {

@@ -187,4 +187,18 @@ TEST_CASE("lint: exit 0 for clean files, 1 for findings and errors; no file is w
   CHECK_THROWS_AS(lint({"--bogus"}, output), std::exception);
 }
 
+TEST_CASE("env: NCCL_IB_HCA fits the port that the scenario gives a device") {
+  const auto shown = [](const std::string& hca) {
+    std::ostringstream out, err;
+    const int status = env_command({"--scenario", MESHBED_SOURCE_DIR "/scenarios/pair.toml", "--set",
+                                    "node.node0.nic.rocep1s0f0.port=2", "--set", "environment.NCCL_IB_HCA=" + hca},
+                                   out, err);
+    CHECK(status == 0);
+    return out.str();
+  };
+  CHECK(shown("rocep1s0f0:2").find("lets in none") == std::string::npos);
+  CHECK(shown("rocep1s0f0:3").find("lets in none of the ports that there are: rocep1s0f0:1, rocep1s0f0:2") !=
+        std::string::npos);
+}
+
 }  // namespace scenario_lint_test
