@@ -1,5 +1,9 @@
-// Mutated scenario files: whatever is done to a file, it is read or refused, and nothing else happens. The sanitizer
-// build runs the same test; tests/fuzz/scenario_fuzz.cpp goes on from here with coverage feedback.
+// Mutated scenario files: whatever is done to a file, it is read or refused with place and text, and nothing else
+// happens. What is read goes through all that looks at a scenario without running it. The sanitizer build runs the same
+// test; tests/fuzz/scenario_fuzz.cpp goes on from here with coverage feedback.
+//
+// Of 10,000 files a seeded sample is ordinarily gone through; MESHBED_TEST_WALKS=full goes through all of them, and
+// MESHBED_TEST_MUTATIONS=N through as many as it says, of which the first are the same.
 
 #include <doctest/doctest.h>
 
@@ -9,8 +13,15 @@
 #include <sstream>
 
 #include "cli/command/lint.h"
+#include "cli/report/bonds.h"
+#include "cli/scenario/fault_board.h"
 #include "cli/scenario/scenario.h"
+#include "cli/topo/report.h"
+#include "cli/topo/rules.h"
+#include "cli/world/emulate.h"
 #include "plugin/base/prng.h"
+#include "sim/engine/network.h"
+#include "tests/support/walk.h"
 
 namespace scenario_mutation_test {
 
@@ -48,7 +59,75 @@ std::vector<File> scenario_files() {
                    "[[fault]]\nkind = \"loss\"\ntarget = \"c\"\namount = 0.5\n"
                    "[[fault]]\nkind = \"address_change\"\ntarget = \"a/x\"\naddress = \"10.1.0.9/24\"\n"
                    "[expect]\nunreachable = [[\"a\", \"b\"]]\nerror = \"no path\"\n"});
+  // Bonds of both kinds, VLANs, MTUs of switches, PCIe links, routers, and ranks with places.
+  files.push_back({"placed.toml",
+                   "[topology]\ngpu_model = \"H100\"\ngpus = 2\n"
+                   "[[node]]\nname = \"a\"\ngpu_pcie = [\"up\", \"up\"]\ndevice_order = [\"ens1f1\"]\n"
+                   "[[node.pcie]]\nname = \"up\"\nlanes = 4\ngeneration = 5\n[[node.pcie]]\nname = \"side\"\nrate = "
+                   "\"50Gb/s\"\n"
+                   "[[node.nic]]\ndevice = \"ens1f0\"\npcie = \"up\"\ngateway = \"spine\"\n[[node.nic]]\ndevice = "
+                   "\"ens1f1\"\npcie = \"side\"\nswitch_mtu = 4200\n"
+                   "[[node.nic]]\ndevice = \"mlx5_2\"\nvlan = 100\naddresses = [\"10.3.0.1/24\"]\nnetdev = \"eth2\"\n"
+                   "[[node.bond]]\nname = \"bond0\"\nfunctions = [\"ens1f0\", \"ens1f1\"]\nmode = \"802.3ad\"\n"
+                   "xmit_hash_policy = \"layer2+3\"\naddresses = [\"10.1.0.7/24\"]\ndevice = \"mlx5_bond_7\"\n"
+                   "[[node]]\nname = \"b\"\n[[node.nic]]\ndevice = \"mlx5_0\"\nmtu = 1500\ngateway_table = "
+                   "\"policy\"\n[[node.nic]]\ndevice = \"mlx5_2\"\nvlan = 200\naddresses = [\"10.3.0.2/24\"]\n"
+                   "[[node]]\nname = \"c\"\n[[node.nic]]\ndevice = \"one\"\n[[node.nic]]\ndevice = \"two\"\nlink = "
+                   "\"down\"\n[[node.bond]]\nname = \"bond0\"\nfunctions = [\"one\", \"two\"]\n"
+                   "[[switch]]\nname = \"leaf0\"\nports = [\"a/ens1f0\", \"a/ens1f1\"]\nsubnet = "
+                   "\"10.1.0.0/24\"\nmtu = 9000\n"
+                   "[[switch]]\nname = \"leaf1\"\nports = [\"b/mlx5_0\", \"c/one\", \"c/two\"]\nsubnet = "
+                   "\"10.1.1.0/24\"\nmtu = 1500\n"
+                   "[[cable]]\nends = [\"a/mlx5_2\", \"b/mlx5_2\"]\n"
+                   "[[router]]\nname = \"spine\"\njoins = [\"leaf0\", \"leaf1\"]\nrate = \"40Gb/s\"\ncable_latency = "
+                   "\"2us\"\n"
+                   "[environment]\nNCCL_MESH_ALLOW_ROUTED = \"1\"\n"
+                   "[workload]\nplacement = [\"a\", \"b\", \"c\", \"a\"]\nchannels = 2\n"
+                   "[[fault]]\nkind = \"port_down\"\ntarget = \"a/mlx5_bond_7\"\nduration = \"1ms\"\n"
+                   "[[fault]]\nkind = \"address_change\"\ntarget = \"c/one\"\naddress = \"10.1.1.9/24\"\n"});
   return files;
+}
+
+/// What looks at a scenario that was read, as far as it costs little.
+void look_at(const Scenario& scenario) {
+  (void)lint_findings(scenario);
+  (void)bond_lines(scenario.cluster);
+  (void)bonds_json(scenario.cluster);
+  const std::size_t nodes = scenario.cluster.nodes.size();
+  if (nodes > 8) return;
+  const FaultBoard board(scenario);
+  for (const Fault& fault : scenario.faults) (void)board.steps_from(point_of(fault));
+  (void)topology_report(scenario, false);
+  (void)rules_report(scenario);
+  if (scenario.cluster.cables.size() + scenario.cluster.switches.size() <= 16) (void)topology_svg(scenario);
+  const sim::Network network(scenario.cluster);
+  for (std::size_t from = 0; from < nodes; ++from) {
+    for (std::size_t to = 0; to < nodes; ++to) {
+      if (scenario.cluster.nodes[from].nics.empty() || scenario.cluster.nodes[to].nics.empty()) continue;
+      (void)network.path({static_cast<int>(from), 0}, {static_cast<int>(to), 0}, from + to);
+    }
+  }
+  try {
+    (void)emulated_cluster(scenario, {});
+  } catch (const std::runtime_error& error) {
+    CHECK_MESSAGE(std::string(error.what()).find("--world emu") != std::string::npos, error.what());
+  }
+}
+
+/// "PATH:LINE:COLUMN: TEXT", or "PATH: TEXT" where it is about the file as a whole; of several lines each.
+void check_refusal(const std::string& message, const std::string& path) {
+  std::istringstream lines(message);
+  for (std::string line; std::getline(lines, line);) {
+    CHECK_MESSAGE(line.rfind(path + ":", 0) == 0, message);
+    CHECK_MESSAGE(line.size() > path.size() + 10, message);
+  }
+  CHECK_FALSE(message.empty());
+}
+
+std::size_t mutations() {
+  constexpr std::size_t kWhole = 10'000, kSample = 2'500;
+  if (const char* const wanted = std::getenv("MESHBED_TEST_MUTATIONS")) return std::strtoul(wanted, nullptr, 10);
+  return test::walks_whole() ? kWhole : kSample;
 }
 
 /// The start and size of a random line of `text`.
@@ -99,31 +178,38 @@ void mutate_once(std::string& text, const std::vector<File>& files, Prng& prng) 
 
 }  // namespace
 
-TEST_CASE("10,000 mutated scenario files are read or refused, and nothing else happens") {
+TEST_CASE("mutated scenario files are read or refused, and nothing else happens") {
   constexpr std::uint64_t kSeed = 20'260'101;
-  MESSAGE("seed ", kSeed);
+  const std::size_t count = mutations();
+  MESSAGE("seed ", kSeed, ", ", count, " files (MESHBED_TEST_MUTATIONS)");
   const auto files = scenario_files();
   Prng prng(kSeed);
-  int read = 0;
-  int refused = 0;
-  for (int i = 0; i < 10'000; ++i) {
+  std::size_t read = 0;
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < count; ++i) {
     const File& file = files[prng.below(files.size())];
     std::string text = file.text;
     for (std::uint64_t step = 0; step <= prng.below(4); ++step) mutate_once(text, files, prng);
     try {
-      (void)lint_findings(parse_scenario(text, file.path, {}));
+      look_at(parse_scenario(text, file.path, {}));
       ++read;
     } catch (const ScenarioError& error) {
       ++refused;
-      const std::string message = error.what();
-      CHECK_MESSAGE(message.find(file.path) != std::string::npos, message);
+      check_refusal(error.what(), file.path);
     } catch (const std::exception& error) {
       FAIL_CHECK("mutation ", i, " of ", file.path, ": ", error.what(), "\n", text);
     }
   }
   // Both outcomes must be common, or the mutations test nothing.
-  CHECK(read > 1000);
-  CHECK(refused > 1000);
+  CHECK(read > count / 10);
+  CHECK(refused > count / 10);
+}
+
+TEST_CASE("the file with bonds, routers and the like is right before it is mutated") {
+  const std::vector<File> files = scenario_files();
+  const File& placed = files.back();
+  REQUIRE(placed.path == "placed.toml");
+  CHECK_NOTHROW(look_at(parse_scenario(placed.text, placed.path, {})));
 }
 
 TEST_CASE("mutated --set arguments are applied or refused, and nothing else happens") {
