@@ -74,6 +74,13 @@ TEST_CASE("a listed GID table is that of the VLAN interface, where the NIC has o
   CHECK(scenario.cluster.nodes[1].nics[0].gids[0].vlan == 7);
 }
 
+TEST_CASE("a delay that no sum of times has room for is refused, as such latencies are") {
+  const std::string fault = "fault=[{kind=\"delay\",target=\"node0-node1\",amount=\"100001s\"}]";
+  CHECK(errors_of("ring", {fault}).find("amount: '100001s' is out of range; accepted: up to 100000s") !=
+        std::string::npos);
+  CHECK(errors_of("ring", {"limits.time=100000s"}).empty());
+}
+
 TEST_CASE("a switch_mtu without a switch, a VLAN's long name and numbers out of range are refused") {
   CHECK(errors_of("ring", {"node.node0.nic.rocep1s0f0.switch_mtu=1500"}) ==
         "--set node.node0.nic.rocep1s0f0.switch_mtu=1500: switch_mtu: node0/rocep1s0f0 is on no switch; list it in the "
