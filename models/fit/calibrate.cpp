@@ -24,7 +24,7 @@ struct Group {
 
 /// What the sweeps hold, which decides what they can determine.
 struct Evidence {
-  std::set<std::tuple<bool, Collective, int, std::uint64_t, bool, bool, bool, bool, int>> points;
+  std::set<std::tuple<bool, Collective, int, int, std::uint64_t, bool, bool, bool, bool, int, int>> points;
   std::set<double> step_counts;
   std::set<Collective> summed, moved;  // collectives that reduce, and that do not
   bool messages = false, reads = false, collectives = false, latencies = false;
@@ -39,9 +39,10 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
       const CollectiveCall& call = point.call;
-      evidence.points.insert({point.is_message, call.collective, call.ranks, call.bytes, point.message.latency,
-                              point.message.read, call.eager, call.barrier,
-                              call.algorithm ? static_cast<int>(*call.algorithm) : -1});
+      evidence.points.insert({point.is_message, call.collective, call.ranks, call.nodes, call.bytes,
+                              point.message.latency, point.message.read, call.eager, call.barrier,
+                              call.algorithm ? static_cast<int>(*call.algorithm) : -1,
+                              call.protocol ? static_cast<int>(*call.protocol) : -1});
       const auto bytes = static_cast<double>(call.bytes);
       evidence.smallest = std::min(evidence.smallest, bytes);
       evidence.largest = std::max(evidence.largest, bytes);

@@ -196,6 +196,11 @@ TEST_CASE("too few points are refused, with how many are needed; messages and co
   const auto few = calibrate(sheet(), {sweep_of(truth(), Collective::kAllReduce, 4, 1024, 4096)}, "made.csv");
   REQUIRE_FALSE(few.has_value());
   CHECK(few.error().text.find("under-determined: 3 different points") == 0);
+  // The same ranks on fewer nodes are another job.
+  Sweep on_two_nodes = sweep_of(truth(), Collective::kAllReduce, 4, 1024, 4096);
+  for (SweepPoint& point : on_two_nodes.points) point.call.nodes = 2;
+  const Sweep on_four = sweep_of(truth(), Collective::kAllReduce, 4, 1024, 4096);
+  CHECK(calibrate(sheet(), {on_four, on_two_nodes}, "made.csv").has_value());
   // Points that repeat one another add nothing.
   Sweep twice = sweep_of(truth(), Collective::kAllReduce, 4, 1024, 4096);
   twice.points.insert(twice.points.end(), twice.points.begin(), twice.points.end());
