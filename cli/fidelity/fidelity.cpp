@@ -92,6 +92,7 @@ OrderCount count_order(const std::vector<Validated>& all) {
   };
   std::map<std::tuple<models::Collective, int, std::uint64_t>, std::vector<Seen>> groups;
   for (const Validated& validated : all) {
+    if (!is_good_quality(validated.file.quality)) continue;
     for (std::size_t index = 0; index < validated.file.rows.size(); ++index) {
       const MeasuredRow& row = validated.file.rows[index];
       if (row.point.is_message) continue;

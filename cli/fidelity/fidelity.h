@@ -34,7 +34,8 @@ struct LeftOut {
 std::vector<LeftOut> leave_one_out(const models::Machine& machine, const std::vector<models::Sweep>& sweeps,
                                    const std::vector<models::Peer>& peers);
 
-/// Pairs of measured points of one kind and size that differ by more than 10 %: whether the models say the same.
+/// Pairs of measured points of one kind and size that differ by more than 10 %: whether the models say the same. Of
+/// files of good quality.
 struct OrderCount {
   std::size_t pairs = 0, right = 0;
 };

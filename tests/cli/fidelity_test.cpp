@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <sstream>
 
 #include "cli/fidelity/profiles.h"
 #include "cli/fidelity/validated.h"
@@ -208,6 +209,18 @@ TEST_CASE("left out: a class of one kind has nothing to predict it from; of two,
       leave_one_out(machine, {sweep_of(Collective::kAllGather), sweep_of(Collective::kReduceScatter)}, {});
   REQUIRE(left.size() == 2);
   for (const LeftOut& each : left) CHECK(summarise(each.model).max < 0.05);
+}
+
+TEST_CASE("which of two set-ups is faster is asked of files of good quality alone") {
+  const auto profiles = shipped_machines();
+  const auto judged = [&](const std::string& name, char quality, int time_us) {
+    std::ostringstream notes;
+    const std::string text = std::string("# topology_class: 1gpu/node, EFA\n# quality: ") + quality + "\n" + kColumns +
+                             "all_reduce,2,2,8192," + std::to_string(time_us) + ",,,out,\n";
+    return validate_file(parse_measured(text, name, {}), profiles, notes);
+  };
+  CHECK(count_order({judged("a.csv", 'A', 20), judged("b.csv", 'B', 40)}).pairs == 1);
+  CHECK(count_order({judged("a.csv", 'A', 20), judged("c.csv", 'C', 40)}).pairs == 0);
 }
 
 }  // namespace fidelity_test
