@@ -104,6 +104,17 @@ TEST_CASE("uncalibrated and unseen: the profile without its fits, and with what 
   };
   CHECK(median_of("") < median_of(" --unseen"));
   CHECK(median_of(" --unseen") < median_of(" --uncalibrated"));
+  // What was fitted to the nearest class is a fit, too: nothing of it is left in the machine that stands for the
+  // file's.
+  const std::string path = file_with("near.csv", "# topology_class: 8gpu/node NVLink, 8x400G InfiniBand\n" + kColumns +
+                                                     "all_reduce,16,2,1048576,120,,,out,\n");
+  const auto predicted = [&](const std::string& words) {
+    const std::string output = run_meshbed("validate " + path + " --uncalibrated --json" + words).output;
+    const std::size_t begin = output.find('{');  // behind a note
+    REQUIRE(begin != std::string::npos);
+    return json::parse(output.substr(begin)).at("rows").at(0).at("predicted_us").get<double>();
+  };
+  CHECK(predicted("") == predicted(" --profile b200-ib400"));
 }
 
 TEST_CASE("a mangled file is an error with file, line and cause, or its good rows and the bad ones by line") {

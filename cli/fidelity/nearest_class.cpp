@@ -167,7 +167,7 @@ std::optional<Nearest> nearest_class(const MeasuredFile& file, const std::vector
   Nearest nearest{.machine = *best, .why = {}};
   for (auto& value : nearest.machine.values) {
     if (!value || value->basis != models::Basis::kCalibrated) continue;
-    value->basis = models::Basis::kGuess;
+    value->basis = models::Basis::kPooled;  // a fit all the same, which goes where fits go
     value->source = "of the nearest class, " + best->name + ": " + value->source;
   }
   const std::string changed = adapt(nearest.machine, told, each_node);

@@ -239,8 +239,12 @@ std::string fidelity_page(const std::vector<Validated>& all, const std::vector<m
   for (const Validated& each : all) {
     std::vector<models::Machine> told = bare(each);
     for (models::Machine& machine : told) {
-      const auto known = unseen.find(machine.name);
-      if (known != unseen.end()) machine = known->second;
+      const auto own = std::find_if(profiles.begin(), profiles.end(),
+                                    [&](const models::Machine& one) { return one.name == machine.name; });
+      // The nearest class to a file's has the file's own ranks and adapters.
+      const bool as_known = own != profiles.end() && own->ranks_per_node == machine.ranks_per_node &&
+                            (*own)[models::MachineParameter::kNicGBps] == machine[models::MachineParameter::kNicGBps];
+      machine = as_known ? unseen.at(machine.name) : models::with_pool(std::move(machine), peers);
     }
     errors.push_back({&each, errors_of(each), other_errors(each, bare(each)), other_errors(each, told)});
   }
