@@ -70,6 +70,7 @@ enum : CUresult {
   kStreamCaptureUnmatched = 903,
   kStreamCaptureUnjoined = 904,
   kStreamCaptureImplicit = 906,
+  kStreamCaptureWrongThread = 908,
   kCapturedEvent = 907,
   kGraphExecUpdateFailure = 910,
 };
@@ -333,7 +334,7 @@ struct CUgraphNodeParams {
   long long last_reserved;
 };
 struct cudaGraphExecUpdateResultInfo {
-  int result;  // 0: done; 1: something else; 2: the shape differs; 3: a node's kind differs; 5: what it is given does
+  int result;  // 0: done; 1: something else; 2: the shape differs; 3: a node's kind; 5: what it is given; 8: attributes
   GraphNode* node;
   GraphNode* from;
 };

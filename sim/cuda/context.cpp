@@ -34,15 +34,6 @@ CUresult with_ordinal(CUdevice ordinal, Caller& caller) {
   return with_device(ordinal, caller, device);
 }
 
-CUresult synchronize(Driver& driver, Context& context) {
-  for (const auto& stream : context.streams) {
-    if (const CUresult error = refuse_in_capture(*stream)) return error;
-  }
-  ++driver.counters.device_syncs;
-  wait_for_all(context, "cuCtxSynchronize");
-  return context.failure;
-}
-
 CUresult create(Context** context, unsigned flags, CUdevice device) {
   Caller caller;
   if (const CUresult error = with_ordinal(device, caller)) return error;
@@ -53,6 +44,25 @@ CUresult create(Context** context, unsigned flags, CUdevice device) {
   *context = &make_context(*caller.driver, device, flags);
   caller.thread->contexts.push_back(*context);
   return kSuccess;
+}
+
+/// Runs use(context); nullptr: the current one, whether a kernel has failed in it or not.
+template <typename Use>
+CUresult with_context(Context* context, const Use& use) {
+  const Caller caller = enter_context();
+  if (caller.driver == nullptr || !caller.driver->initialized) return caller.error;
+  if (context == nullptr) context = caller.context;
+  return find_context(*caller.driver, context) != nullptr ? use(*context) : kInvalidContext;
+}
+
+/// What stands in no stream: calls of host functions for objects that are destroyed.
+void wait_for_rest(const Context& context) {
+  const auto is_its = [&](const auto& one) { return one.second->context == &context; };
+  const auto& works = system().works;
+  for (auto found = std::find_if(works.begin(), works.end(), is_its); found != works.end();
+       found = std::find_if(works.begin(), works.end(), is_its)) {
+    wait_for(WorkRef(found->second), "cuCtxDestroy");
+  }
 }
 
 }  // namespace
@@ -140,7 +150,8 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
 CUresult cuCtxCreate_v2(Context** context, unsigned flags, CUdevice device) { return create(context, flags, device); }
 
 CUresult cuCtxCreate_v3(Context** context, void*, int affinity_count, unsigned flags, CUdevice device) {
-  return affinity_count == 0 ? create(context, flags, device) : refuse("cuCtxCreate_v3 with affinities");
+  if (affinity_count != 0) return refuse("cuCtxCreate_v3 with affinities");
+  return create(context, flags, device);
 }
 
 CUresult cuCtxCreate_v4(Context** context, void* parameters, unsigned flags, CUdevice device) {
@@ -155,6 +166,7 @@ CUresult cuCtxDestroy_v2(Context* context) {
   if (caller.error != kSuccess) return caller.error;
   if (find_context(*caller.driver, context) == nullptr || context->primary) return kInvalidContext;
   wait_for_device(*caller.driver, *context->device, "cuCtxDestroy, which waits for the device");
+  wait_for_rest(*context);
   clear_context(*context);
   auto& stack = caller.thread->contexts;
   if (!stack.empty() && stack.back() == context) stack.pop_back();
@@ -197,24 +209,14 @@ CUresult cuCtxGetCurrent(Context** context) {
   return kSuccess;
 }
 
-CUresult cuCtxGetDevice(CUdevice* device) {
-  const Caller caller = enter_context();
-  if (caller.context == nullptr) return caller.error;
-  if (device == nullptr) return kInvalidValue;
-  *device = caller.context->ordinal;
-  return kSuccess;
-}
-
-// CUDA 13's: of any context.
 CUresult cuCtxGetDevice_v2(CUdevice* device, Context* context) {
-  if (context == nullptr) return cuCtxGetDevice(device);
-  const Caller caller = enter();
-  if (caller.error != kSuccess) return caller.error;
-  if (device == nullptr) return kInvalidValue;
-  if (find_context(*caller.driver, context) == nullptr) return kInvalidContext;
-  *device = context->ordinal;
-  return kSuccess;
+  return with_context(context, [&](const Context& found) -> CUresult {
+    if (device == nullptr) return kInvalidValue;
+    *device = found.ordinal;
+    return kSuccess;
+  });
 }
+CUresult cuCtxGetDevice(CUdevice* device) { return cuCtxGetDevice_v2(device, nullptr); }
 
 CUresult cuCtxGetFlags(unsigned* flags) {
   const Caller caller = enter_context();
@@ -252,18 +254,17 @@ CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
   return kSuccess;
 }
 
-CUresult cuCtxSynchronize() {
-  const Caller caller = enter_context();
-  return caller.error != kSuccess ? caller.error : synchronize(*caller.driver, *caller.context);
-}
-
-// CUDA 13's: of any context.
 CUresult cuCtxSynchronize_v2(Context* context) {
-  if (context == nullptr) return cuCtxSynchronize();
-  const Caller caller = enter();
-  if (caller.error != kSuccess) return caller.error;
-  if (find_context(*caller.driver, context) == nullptr) return kInvalidContext;
-  return context->failure != kSuccess ? context->failure : synchronize(*caller.driver, *context);
+  return with_context(context, [&](Context& found) -> CUresult {
+    if (found.failure != kSuccess) return found.failure;
+    for (const auto& stream : found.streams) {
+      if (const CUresult error = refuse_in_capture(*stream)) return error;
+    }
+    ++found.driver->counters.device_syncs;
+    wait_for_all(found, "cuCtxSynchronize");
+    return found.failure;
+  });
 }
+CUresult cuCtxSynchronize() { return cuCtxSynchronize_v2(nullptr); }
 
 }  // namespace meshbed::sim::cuda

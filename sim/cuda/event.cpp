@@ -72,6 +72,10 @@ CUresult cuStreamWaitEvent(Stream* handle, Event* event, unsigned flags) {
   if (flags == kExternal) return record_node(*stream, {.task = Marker{}, .awaited = event});
   if (event->capture != nullptr) {
     if (event->capture->graph == nullptr) return kCapturedEvent;  // the recording has ended
+    if (stream == stream->context->legacy.get()) {                // which cannot be recorded
+      event->capture->invalid = true;
+      return kStreamCaptureImplicit;
+    }
     // The stream joins the recording.
     if (stream->capture != nullptr && stream->capture != event->capture) return 902;  // STREAM_CAPTURE_MERGE
     stream->capture = event->capture;
@@ -86,6 +90,7 @@ CUresult cuStreamWaitEvent(Stream* handle, Event* event, unsigned flags) {
     stream->capture->invalid = true;
     return 905;  // STREAM_CAPTURE_ISOLATION: an event from outside of the recording
   }
+  if (conflicts_with_capture(*stream)) return refuse_in_capture(*stream);
   const WorkRef recorded = event->last();
   if (recorded == nullptr || recorded->ended()) return kSuccess;
   const WorkRef wait = make_work(*stream->context, Marker{}, 0);

@@ -12,7 +12,6 @@ namespace meshbed::sim::cuda {
 
 struct Driver;
 struct Graph;
-struct ThreadState;
 
 /// Something of the program's that is destroyed when nobody refers to it any more (cuUserObjectCreate): the program
 /// itself, graphs, and what was made ready of them. Each holds one of these; how many references it counts is its own.
@@ -32,22 +31,39 @@ struct UserReferences {
 };
 using UserObjects = std::map<const UserObject*, UserReferences>;
 
+/// What a graph's node gives. It has its place as long as the graph or what was made ready of it is there; where the
+/// program has not freed it until then, it is memory as any other.
+struct GraphMemory {
+  GraphMemory(Driver& of, CUdeviceptr place);
+  static std::shared_ptr<GraphMemory> of(Driver& driver, CUdeviceptr place);
+  ~GraphMemory();
+  GraphMemory(const GraphMemory&) = delete;
+  GraphMemory& operator=(const GraphMemory&) = delete;
+  Driver& driver;
+  CUdeviceptr address;
+  std::uint64_t id;  // of the allocation
+  std::weak_ptr<int> system_lives;
+};
+
 struct GraphNode {
   Task task;
-  std::vector<std::size_t> before{};    // indices of nodes that must end first
-  int memory = 0;                       // 1: here its memory begins, 2: here it ends; the task is a marker then
-  CUdeviceptr address = 0;              // of that memory
-  Event* recorded = nullptr;            // the node records it; the task is a marker then
-  Event* awaited = nullptr;             // and likewise here it is waited for
-  std::shared_ptr<Graph> child{};       // a whole graph stands here; the task is a marker then
-  const GraphNode* original = nullptr;  // in a clone: the node that it was made of
-  bool of_stream = false;               // a stream recorded it
-  bool enabled = true;                  // in an executable; else it does nothing
-  std::vector<void*> arguments{};       // what cuGraphKernelNodeGetParams shows
+  std::vector<std::size_t> before{};     // indices of nodes that must end first
+  int memory = 0;                        // 1: here its memory begins, 2: here it ends; the task is a marker then
+  CUdeviceptr address = 0;               // of that memory
+  Event* recorded = nullptr;             // the node records it; the task is a marker then
+  Event* awaited = nullptr;              // and likewise here it is waited for
+  std::shared_ptr<Graph> child{};        // a whole graph stands here; the task is a marker then
+  const GraphNode* original = nullptr;   // in a clone: the node that it was made of
+  bool of_stream = false;                // a stream recorded it
+  bool enabled = true;                   // in an executable; else it does nothing
+  std::vector<void*> arguments{};        // what cuGraphKernelNodeGetParams shows
+  std::uint64_t id = 0;                  // in an executable: of the graph's node; 0: the end of a child
+  std::shared_ptr<GraphMemory> gives{};  // where its memory begins
 };
 struct Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes;
   UserObjects objects{};
+  std::weak_ptr<int> ready{};  // what was made ready of it last
 };
 
 /// A graph made ready. What graphs stand in it stands in line, each between two markers.
@@ -57,8 +73,9 @@ struct GraphExec {
   std::vector<std::size_t> inside;        // of a child's first marker: how many nodes follow before the second one
   std::vector<std::size_t> events;        // nodes that record or wait, each behind those that come before it
   unsigned long long flags = 0;
-  UserObjects objects{};  // of the graph and its children
+  UserObjects objects{};  // of the graph; a child's are those of its first marker's child, which has nothing else
   WorkRef last;           // the end of the last launch, which the next one comes after
+  std::shared_ptr<int> lives = std::make_shared<int>();
 };
 
 /// cuda.h's CUstreamCaptureMode: whose calls are refused while a stream records.
@@ -69,9 +86,9 @@ struct Capture {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
   Stream* origin = nullptr;
   bool invalid = false;
-  int mode = 0;                         // kGlobalMode and its like
-  const ThreadState* thread = nullptr;  // that began it
+  int mode = 0;  // kGlobalMode and its like
   std::uint64_t id = 0;
+  ThreadKey begun = nullptr;              // by which thread
   std::vector<const GraphNode*> shown{};  // to whoever asked for the last nodes
 };
 

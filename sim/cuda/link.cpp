@@ -1,5 +1,6 @@
 // Linking at run time: cuLink*. What a program links is one text of PTX, which is its own image; several would have to
 // find one another's names.
+#include <algorithm>
 #include <cstring>
 
 #include "plugin/base/log.h"
@@ -7,24 +8,43 @@
 
 namespace meshbed::sim::cuda {
 
-// Options speak of registers, of optimisation and of where a log goes: an interpreter has none of the first two, and
-// its log is empty.
-CUresult cuLinkCreate_v2(unsigned, int*, void**, Link** link) {
+void leave_logs_empty(unsigned count, const int* options, void** values) {
+  enum : int { kWallTime = 2, kInfoLog, kInfoLogBytes, kErrorLog, kErrorLogBytes };  // cuda.h's CUjit_option
+  if (options == nullptr || values == nullptr) return;
+  const auto has_room = [&](int bytes_option) {
+    const auto* found = std::find(options, options + count, bytes_option);
+    return found != options + count && values[found - options] != nullptr;
+  };
+  for (unsigned index = 0; index < count; ++index) {
+    const bool is_log = options[index] == kInfoLog || options[index] == kErrorLog;
+    if (!is_log || values[index] == nullptr || !has_room(options[index] + 1)) continue;
+    *static_cast<char*>(values[index]) = '\0';
+  }
+  for (unsigned index = 0; index < count; ++index) {
+    const int option = options[index];
+    if (option == kWallTime || option == kInfoLogBytes || option == kErrorLogBytes) values[index] = nullptr;
+  }
+}
+
+// Options speak of registers, of optimisation and of where a log goes: an interpreter has none of the first two.
+CUresult cuLinkCreate_v2(unsigned count, int* options, void** values, Link** link) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
   if (link == nullptr) return kInvalidValue;
+  leave_logs_empty(count, options, values);
   *link = caller.driver->links.add(std::make_unique<Link>());
   return kSuccess;
 }
 
-CUresult cuLinkAddData_v2(Link* handle, int type, void* data, std::size_t size, const char* name, unsigned, int*,
-                          void**) {
+CUresult cuLinkAddData_v2(Link* handle, int type, void* data, std::size_t size, const char* name, unsigned count,
+                          int* options, void** values) {
   constexpr int kPtx = 1;  // cuda.h's CUjitInputType
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
   Link* link = caller.driver->links.find(handle);
   if (link == nullptr) return kInvalidHandle;
   if (data == nullptr || size == 0 || link->complete) return kInvalidValue;
+  leave_logs_empty(count, options, values);
   if (type != kPtx) return refuse("cuLinkAddData of input type " + std::to_string(type) + ", which is not PTX,");
   if (!link->image.empty()) return refuse("cuLinkAddData of a second text of PTX");
   std::string text(static_cast<const char*>(data), size);

@@ -58,6 +58,9 @@ CUresult check_location(const Driver& driver, const CUmemLocation& location) {
   return find_device(driver, location.id) != nullptr ? kSuccess : kInvalidDevice;
 }
 
+/// For who accesses it: a device, or the host as a whole.
+bool is_processor(const CUmemLocation& location) { return location.type == kDeviceType || location.type == kHostType; }
+
 /// From `at` on there are hints of their own.
 void split(std::map<std::uint64_t, Hints>& hints, std::uint64_t at) {
   const auto next = hints.upper_bound(at);
@@ -158,6 +161,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, std::size_t size, int advice, CUmem
   // As documented: only these look at where.
   if (advice == kSetPreferred || advice == kSetAccessedBy || advice == kUnsetAccessedBy) {
     if (const CUresult error = check_location(*range.caller.driver, location)) return error;
+    if (advice != kSetPreferred && !is_processor(location)) return kInvalidValue;
   }
   change(range, [&](Hints& hints) {
     if (advice == kSetReadMostly || advice == kUnsetReadMostly) hints.read_mostly = advice == kSetReadMostly;
@@ -205,13 +209,18 @@ CUresult cuMemRangeGetAttribute(void* data, std::size_t data_size, int attribute
   return cuMemRangeGetAttributes(&data, &data_size, &attribute, 1, address, size);
 }
 
-CUresult cuStreamAttachMemAsync(Stream* handle, CUdeviceptr address, std::size_t, unsigned flags) {
+CUresult cuStreamAttachMemAsync(Stream* handle, CUdeviceptr address, std::size_t size, unsigned flags) {
+  constexpr unsigned kGlobal = 1, kHost = 2, kSingle = 4;
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr) return kInvalidHandle;
   const Allocation* found = find_allocation(*caller.driver, address, 1);
-  if (found == nullptr || found->kind != MemoryKind::kManaged || flags > 4) return kInvalidValue;
+  if (found == nullptr || found->kind != MemoryKind::kManaged) return kInvalidValue;
+  if (flags != kGlobal && flags != kHost && flags != kSingle) return kInvalidValue;
+  // As documented: all of the allocation, and not to the default stream alone, which is no specific stream.
+  if ((size != 0 && size != found->size_bytes) || (flags == kSingle && stream == stream->context->legacy.get()))
+    return kInvalidValue;
   return submit(*stream, Marker{});
 }
 

@@ -171,8 +171,11 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   const MemoryKind kind = found->second.kind;
   if (kind != MemoryKind::kDevice && kind != MemoryKind::kManaged) return kInvalidValue;
   if (found->second.of_graph) {
-    if (!std::exchange(found->second.given, false)) return kInvalidValue;
+    if (!found->second.given) return kInvalidValue;  // no launch has given it
+    const std::shared_ptr<GraphMemory> kept = found->second.graph_memory.lock();
     wait_for_all(*caller.context, "cuMemFree, which waits for the whole context");
+    const auto still = caller.driver->allocations.find(address);
+    if (still != caller.driver->allocations.end()) still->second.given = false;
     return kSuccess;
   }
   return free_and_wait(caller, address, "cuMemFree, which waits for the whole context");

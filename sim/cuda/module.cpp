@@ -260,17 +260,22 @@ CUresult cuModuleLoad(Module** module, const char* path) { return load_file(modu
 CUresult cuModuleLoadData(Module** module, const void* image) { return load(module, image, 0, "a module", true); }
 CUresult cuModuleLoadFatBinary(Module** module, const void* image) { return load(module, image, 0, "a module", true); }
 // Options are the just-in-time compiler's, and there is none.
-CUresult cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**) {
+CUresult cuModuleLoadDataEx(Module** module, const void* image, unsigned count, int* options, void** values) {
+  leave_logs_empty(count, options, values);
   return load(module, image, 0, "a module", true);
 }
 CUresult cuModuleUnload(Module* module) { return unload(module); }
 CUresult cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
   return get_kernel(function, module, name);
 }
-CUresult cuLibraryLoadData(Module** library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
+CUresult cuLibraryLoadData(Module** library, const void* image, int* options, void** values, unsigned count, int*,
+                           void**, unsigned) {
+  leave_logs_empty(count, options, values);
   return load(library, image, 0, "a library", false);
 }
-CUresult cuLibraryLoadFromFile(Module** library, const char* path, int*, void**, unsigned, int*, void**, unsigned) {
+CUresult cuLibraryLoadFromFile(Module** library, const char* path, int* options, void** values, unsigned count, int*,
+                               void**, unsigned) {
+  leave_logs_empty(count, options, values);
   return load_file(library, path, false);
 }
 CUresult cuLibraryUnload(Module* library) { return unload(library); }

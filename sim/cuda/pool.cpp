@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "sim/cuda/system.h"
+#include "sim/cuda/graph/nodes.h"
 
 namespace meshbed::sim::cuda {
 namespace {
@@ -32,7 +32,9 @@ CUresult with_pools(CUdevice ordinal, Caller& caller) {
 
 /// A node of the recording where memory begins (1) or ends (2).
 CUresult record_memory(Stream& stream, int memory, CUdeviceptr address) {
-  return record_node(stream, {.task = Marker{}, .memory = memory, .address = address});
+  GraphNode node{.task = Marker{}, .memory = memory, .address = address};
+  if (memory == 1) node.gives = GraphMemory::of(*stream.context->driver, address);
+  return record_node(stream, std::move(node));
 }
 
 CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, Pool* pool, Stream* handle) {
@@ -49,6 +51,24 @@ CUresult allocate(const Caller& caller, CUdeviceptr* address, std::size_t size, 
 }
 
 }  // namespace
+
+GraphMemory::GraphMemory(Driver& of, CUdeviceptr place)
+    : driver(of), address(place), id(of.allocations.at(place).id), system_lives(system().lives) {}
+std::shared_ptr<GraphMemory> GraphMemory::of(Driver& driver, CUdeviceptr place) {
+  auto made = std::make_shared<GraphMemory>(driver, place);
+  driver.allocations.at(place).graph_memory = made;
+  return made;
+}
+GraphMemory::~GraphMemory() {
+  if (system_lives.expired()) return;
+  const auto found = driver.allocations.find(address);
+  if (found == driver.allocations.end() || found->second.id != id) return;  // its context has gone
+  if (found->second.given) {
+    found->second.of_graph = false;
+  } else {
+    free_allocation(driver, address);
+  }
+}
 
 CUresult allocate_for_graph(const Caller& caller, std::uint64_t size_bytes, CUdeviceptr& address) {
   const CUresult error = allocate_device(caller, size_bytes, nullptr, address);
@@ -110,12 +130,17 @@ CUresult cuMemFreeAsync(CUdeviceptr address, Stream* handle) {
   if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kDevice) return kInvalidValue;
   if (stream->capture != nullptr) {
     if (!found->second.of_graph) return kInvalidValue;
+    const Graph* graph = stream->capture->graph.get();
+    if (graph != nullptr && has_free(*graph, address)) return kInvalidValue;  // as documented: once in a graph
     return record_memory(*stream, 2, address);
   }
   if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (found->second.of_graph) {
-    if (!std::exchange(found->second.given, false)) return kInvalidValue;
-    return submit(*stream, Marker{});
+    if (!found->second.given) return kInvalidValue;  // no launch has given it
+    // Where its graph goes before, it is there until its turn comes.
+    const CUresult error = submit(*stream, Action{[kept = found->second.graph_memory.lock()] {}});
+    found->second.given = error != kSuccess;
+    return error;
   }
   return submit(*stream, Action([driver = caller.driver, address] { free_allocation(*driver, address); }));
 }

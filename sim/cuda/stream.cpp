@@ -87,16 +87,13 @@ Stream* make_stream(Context& context, unsigned flags, int priority) {
   return stream;
 }
 
-/// A recording in a blocking stream forbids the default stream, which would have to wait for it.
+/// A recording in a blocking stream forbids the default stream, and is lost where it is used.
 bool forbidden_by_capture(const Stream& stream) {
-  Context& context = *stream.context;
-  if (&stream != context.legacy.get()) return false;
-  bool forbidden = false;
-  for (const auto& one : context.streams) {
-    if (one->capture == nullptr || !is_blocking(*one)) continue;
-    one->capture->invalid = forbidden = true;
+  if (!conflicts_with_capture(stream)) return false;
+  for (const auto& one : stream.context->streams) {
+    if (one->capture != nullptr && is_blocking(*one)) one->capture->invalid = true;
   }
-  return forbidden;
+  return true;
 }
 
 /// What `of` says of the stream.
@@ -111,6 +108,13 @@ CUresult answer_of(Stream* handle, Value* value, const Of& of) {
 }
 
 }  // namespace
+
+bool conflicts_with_capture(const Stream& stream) {
+  const Context& context = *stream.context;
+  return &stream == context.legacy.get() &&
+         std::any_of(context.streams.begin(), context.streams.end(),
+                     [](const auto& one) { return one->capture != nullptr && is_blocking(*one); });
+}
 
 CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream) {
   caller = enter_context();
@@ -152,6 +156,7 @@ CUresult record_node(Stream& stream, GraphNode node) {
   if (stream.capture->invalid) return kStreamCaptureInvalidated;
   node.before = stream.capture_tails;
   node.of_stream = true;
+  node.id = system().next_id++;
   auto& nodes = stream.capture->graph->nodes;
   nodes.push_back(std::make_unique<GraphNode>(std::move(node)));
   stream.capture_tails = {nodes.size() - 1};
@@ -291,10 +296,9 @@ CUresult cuStreamGetPriority(Stream* handle, int* priority) {
 CUresult cuStreamGetCtx(Stream* handle, Context** context) {
   return answer_of(handle, context, [](const Stream& stream) { return stream.context; });
 }
-// CUDA 12.5's: the second context is a green one, and there are none.
 CUresult cuStreamGetCtx_v2(Stream* handle, Context** context, void** green) {
   const CUresult error = cuStreamGetCtx(handle, context);
-  if (error == kSuccess && green != nullptr) *green = nullptr;
+  if (error == kSuccess && green != nullptr) *green = nullptr;  // none is implemented, so that no stream is of one
   return error;
 }
 CUresult cuStreamGetId(Stream* handle, unsigned long long* id) {

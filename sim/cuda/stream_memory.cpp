@@ -25,15 +25,23 @@ CUresult find_place(Stream* handle, CUdeviceptr address, std::size_t bytes, Plac
   place.stream = find_stream(place.caller, handle);
   if (place.stream == nullptr) return kInvalidHandle;
   if (address % bytes != 0) return kInvalidValue;
+  const Allocation* memory = find_allocation(*place.caller.driver, address, bytes);
+  if (memory != nullptr && memory->kind == MemoryKind::kManaged) return kInvalidValue;  // as documented
   place.at = bytes_at(*place.caller.driver, address, bytes);
   if (place.at == nullptr) return kInvalidValue;
   return kSuccess;
 }
 
-CUresult wait_value(Stream* handle, CUdeviceptr address, std::uint64_t value, std::size_t bytes, unsigned flags) {
-  Place place;
+CUresult check_wait(Stream* handle, CUdeviceptr address, std::size_t bytes, unsigned flags, Place& place) {
   if (const CUresult error = find_place(handle, address, bytes, place)) return error;
   if ((flags & ~(kWaitConditions | kWaitFlush)) != 0) return kInvalidValue;
+  // As CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES says.
+  return (flags & kWaitFlush) == 0 ? kSuccess : refuse("cuStreamWaitValue with a flush of remote writes");
+}
+
+CUresult wait_value(Stream* handle, CUdeviceptr address, std::uint64_t value, std::size_t bytes, unsigned flags) {
+  Place place;
+  if (const CUresult error = check_wait(handle, address, bytes, flags, place)) return error;
   const auto condition = static_cast<WaitCondition>(flags & kWaitConditions);
   return submit(*place.stream, WaitValue{.at = place.at, .bytes = bytes, .value = value, .condition = condition});
 }
@@ -56,8 +64,7 @@ CUresult check(Stream* handle, const CUstreamBatchMemOpParams& wanted) {
   switch (wanted.operation) {
     case kWait32:
     case kWait64:
-      if ((wanted.flags & ~(kWaitConditions | kWaitFlush)) != 0) return kInvalidValue;
-      return find_place(handle, wanted.address, bytes_of(wanted.operation), place);
+      return check_wait(handle, wanted.address, bytes_of(wanted.operation), wanted.flags, place);
     case kWrite32:
     case kWrite64:
       if ((wanted.flags & ~kWriteNoMemoryBarrier) != 0) return kInvalidValue;

@@ -98,12 +98,13 @@ struct Allocation {
   std::uint64_t id = 0;
   std::shared_ptr<Buffer> buffer{};  // of device memory
   Pool* pool = nullptr;
-  bool of_graph = false;                   // a graph's node gave it: the same place at every launch
-  bool given = false;                      // of a graph: launched, and not yet freed
-  bool backed = false;                     // of a graph: launched since it was last trimmed
-  bool exported = false;                   // a handle was given out, by which another process may have it open
-  int opened = 0;                          // of imported memory: how often
-  std::map<std::uint64_t, Hints> hints{};  // of managed memory, by where they begin
+  bool of_graph = false;                      // a graph's node gives it: the same place at every launch
+  bool given = false;                         // and a launch has given it, and nobody has freed it since
+  bool backed = false;                        // and one has been since it was last trimmed
+  std::weak_ptr<GraphMemory> graph_memory{};  // which frees it: whoever keeps that, keeps this
+  bool exported = false;                      // a handle was given out, by which another process may have it open
+  int opened = 0;                             // of imported memory: how often
+  std::map<std::uint64_t, Hints> hints{};     // of managed memory, by where they begin
 };
 
 struct Pool {
@@ -225,9 +226,10 @@ struct Driver {
   std::vector<Device*> devices{};  // visible ones
   std::vector<std::unique_ptr<Context>> contexts{};
   std::map<const Device*, CopyQueues> copy_queues{};
-  std::map<std::uint64_t, Allocation> allocations{};  // by address
-  std::uint64_t allocation_changes = 0;               // one more whenever an allocation has gone
-  std::deque<Freed> freed{};                          // the last ones, for errors
+  std::map<std::uint64_t, Allocation> allocations{};                          // by address
+  std::map<const UserObject*, std::weak_ptr<UserObject>> all_user_objects{};  // whoever refers to them
+  std::uint64_t allocation_changes = 0;  // one more whenever an allocation has gone
+  std::deque<Freed> freed{};             // the last ones, for errors
   std::map<std::uint64_t, Reservation> reservations{};
   std::map<CUmemGenericAllocationHandle, Physical> physical{};
   std::vector<std::unique_ptr<Pool>> default_pools{};  // by device
@@ -333,6 +335,8 @@ CUresult submit(Stream& stream, Task task, Picoseconds delay_ps = 0, WorkRef* wo
 CUresult record_node(Stream& stream, GraphNode node);
 /// All that the context has been given; the calling thread blocks.
 void wait_for_all(Context& context, const char* what);
+/// The default stream would have to wait for a stream that is recorded.
+bool conflicts_with_capture(const Stream& stream);
 /// A call that waits must not come while a stream records; the recording is lost then.
 CUresult refuse_in_capture(Stream& stream);
 /// For calls that may not be made while somebody records: whose recording that is, and in which modes, cuda.h says at
@@ -357,7 +361,7 @@ bool can_be_exported(const Allocation& allocation);
 /// One WARN where another process still has it open.
 void name_importer(const Allocation& exported);
 /// Memory whose life is between two nodes of a graph: it has one place for all launches, as CUDA promises, and here it
-/// stays there between them.
+/// stays there between them, until GraphMemory lets it go.
 CUresult allocate_for_graph(const Caller& caller, std::uint64_t size_bytes, CUdeviceptr& address);
 /// A default pool or one that was made; nullptr: neither.
 Pool* find_pool(Driver& driver, Pool* handle);
@@ -397,6 +401,8 @@ void flush_printed(Driver& driver);
 /// The image loaded for the device: PTX text, a fat binary or its wrapper, a cubin. `place` names it in errors.
 CUresult load_image(Driver& driver, Device& device, const void* image, std::size_t image_bytes,
                     const std::string& place, std::unique_ptr<Module>& module);
+/// Of a compiler's options those that it writes: nothing is said, in no time.
+void leave_logs_empty(unsigned count, const int* options, void** values);
 CUdevice ordinal_of(const Driver& driver, const Device& device);
 void unload_variables(Driver& driver, Module& module);
 /// The kernel behind a host function of the program's.

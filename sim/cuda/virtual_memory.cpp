@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 #include "sim/cuda/system.h"
@@ -16,15 +17,15 @@ constexpr int kPosixDescriptor = 1;  // cuda.h's CU_MEM_HANDLE_TYPE_POSIX_FILE_D
 
 bool is_whole(std::uint64_t size_bytes) { return size_bytes > 0 && size_bytes % kGranularity == 0; }
 
-/// A range of addresses that nobody can access, aligned to the granularity.
-char* reserve(std::uint64_t size_bytes) {
-  void* range =
-      ::mmap(nullptr, size_bytes + kGranularity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/// A range of addresses that nobody can access.
+char* reserve(std::uint64_t size_bytes, std::uint64_t alignment) {
+  if (size_bytes + alignment < size_bytes) return nullptr;
+  void* range = ::mmap(nullptr, size_bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return nullptr;
   const auto begin = reinterpret_cast<std::uint64_t>(range);
-  const std::uint64_t aligned = (begin + kGranularity - 1) / kGranularity * kGranularity;
+  const std::uint64_t aligned = (begin + alignment - 1) / alignment * alignment;
   if (aligned > begin) ::munmap(range, aligned - begin);
-  if (const std::uint64_t behind = begin + kGranularity - aligned; behind > 0) {
+  if (const std::uint64_t behind = begin + alignment - aligned; behind > 0) {
     ::munmap(reinterpret_cast<void*>(aligned + size_bytes), behind);
   }
   return reinterpret_cast<char*>(aligned);
@@ -67,6 +68,35 @@ bool is_mapped(const Driver& driver, std::uint64_t address, std::uint64_t size_b
          find_allocation(driver, address, 1) != nullptr;
 }
 
+/// The range is that of one mapping, or of several side by side.
+bool is_mapped_whole(const Driver& driver, std::uint64_t address, std::uint64_t size_bytes) {
+  std::uint64_t mapped_bytes = 0;
+  for (auto next = driver.allocations.find(address);
+       mapped_bytes < size_bytes && next != driver.allocations.end() && next->first == address + mapped_bytes &&
+       next->second.kind == MemoryKind::kMapped;
+       ++next) {
+    mapped_bytes += next->second.size_bytes;
+  }
+  return size_bytes > 0 && mapped_bytes == size_bytes;
+}
+
+/// Ends one mapping; its addresses stay reserved.
+CUresult unmap(Driver& driver, const Allocation& mapping) {
+  const CUmemGenericAllocationHandle handle = mapping.id;
+  const std::uint64_t size_bytes = mapping.size_bytes;
+  char* hardware = mapping.bytes;
+  host().release(*mapping.buffer);
+  ++driver.allocation_changes;
+  driver.allocations.erase(mapping.address);
+  if (::mmap(hardware, size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
+      MAP_FAILED) {
+    return kOutOfMemory;
+  }
+  --driver.physical.at(handle).maps;
+  forget_if_unused(driver, handle);
+  return kSuccess;
+}
+
 }  // namespace
 
 PhysicalMemory::PhysicalMemory(Device& of, std::shared_ptr<Buffer> bytes, const CUmemAllocationProp& wanted)
@@ -91,9 +121,10 @@ CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t size, std::size_t
                              unsigned long long flags) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  if (address == nullptr || !is_whole(size) || flags != 0 || alignment > kGranularity) return kInvalidValue;
-  char* program = reserve(size);
-  char* hardware = program != nullptr ? reserve(size) : nullptr;
+  const bool is_power = (alignment & (alignment - 1)) == 0;  // or 0, which leaves it to the driver
+  if (address == nullptr || !is_whole(size) || flags != 0 || !is_power) return kInvalidValue;
+  char* program = reserve(size, std::max<std::uint64_t>(alignment, kGranularity));
+  char* hardware = program != nullptr ? reserve(size, kGranularity) : nullptr;
   if (hardware == nullptr) {
     if (program != nullptr) ::munmap(program, size);
     return kOutOfMemory;
@@ -184,46 +215,50 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t size) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
   Driver& driver = *caller.driver;
-  const auto found = driver.allocations.find(address);
-  if (found == driver.allocations.end() || found->second.kind != MemoryKind::kMapped ||
-      found->second.size_bytes != size) {
-    return kInvalidValue;
+  if (!is_mapped_whole(driver, address, size)) return kInvalidValue;
+  // Others may make and destroy contexts while this one waits.
+  std::vector<WorkRef> tails;
+  for (const auto& context : driver.contexts) {
+    tails.push_back(context->legacy->tail);
+    for (const auto& stream : context->streams) tails.push_back(stream->tail);
   }
-  for (const auto& context : driver.contexts) wait_for_all(*context, "cuMemUnmap, which waits for the whole context");
+  for (const WorkRef& tail : tails) {
+    if (tail != nullptr && !tail->ended()) wait_for(tail, "cuMemUnmap, which waits for all contexts");
+  }
+  if (!is_mapped_whole(driver, address, size)) return kInvalidValue;
   ++driver.counters.implicit_device_syncs;
-  const CUmemGenericAllocationHandle handle = found->second.id;
-  char* hardware = found->second.bytes;
-  host().release(*found->second.buffer);
-  ++driver.allocation_changes;
-  driver.allocations.erase(found);
-  // The addresses stay reserved.
-  if (::mmap(hardware, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
-    return kOutOfMemory;
+  for (auto found = driver.allocations.find(address);
+       found != driver.allocations.end() && found->first < address + size;
+       found = driver.allocations.lower_bound(address)) {
+    const CUresult error = unmap(driver, found->second);
+    if (error != kSuccess) return error;
   }
-  --driver.physical.at(handle).maps;
-  forget_if_unused(driver, handle);
   return kSuccess;
 }
 
 CUresult cuMemSetAccess(CUdeviceptr address, std::size_t size, const CUmemAccessDesc* access, std::size_t count) {
-  constexpr int kOnDevice = 1, kReadWrite = 3;
+  constexpr int kOnDevice = 1, kReadWrite = 3, kNoAccess = 0;
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  const auto is_meant = [&](const Allocation& one) {
-    return one.kind == MemoryKind::kMapped && one.address >= address && one.address < address + size;
-  };
-  std::uint64_t mapped_bytes = 0;
-  for (const auto& [begin, allocation] : caller.driver->allocations) {
-    if (is_meant(allocation)) mapped_bytes += allocation.size_bytes;
-  }
-  if (access == nullptr || count == 0 || mapped_bytes != size) return kInvalidValue;
+  auto& allocations = caller.driver->allocations;
+  if (access == nullptr || count == 0 || !is_mapped_whole(*caller.driver, address, size)) return kInvalidValue;
+  const auto begin = allocations.find(address), end = allocations.lower_bound(address + size);
   for (std::size_t index = 0; index < count; ++index) {
-    if (access[index].location.type != kOnDevice || access[index].flags != kReadWrite) {
-      return refuse("cuMemSetAccess with other than read and write by a device");
+    const CUmemAccessDesc& wanted = access[index];
+    if (wanted.location.type != kOnDevice || (wanted.flags != kReadWrite && wanted.flags != kNoAccess)) {
+      return refuse("cuMemSetAccess with other than read and write, or nothing, by a device");
     }
+    if (find_device(*caller.driver, wanted.location.id) == nullptr) return kInvalidDevice;
+    // Devices have no path to one another here.
+    const bool reaches = std::all_of(
+        begin, end, [&wanted](const auto& mapping) { return mapping.second.ordinal == wanted.location.id; });
+    if (!reaches && wanted.flags != kNoAccess) return kInvalidDevice;
   }
-  for (auto& [begin, allocation] : caller.driver->allocations) {
-    if (is_meant(allocation)) allocation.flags = kReadWrite;
+  for (std::size_t index = 0; index < count; ++index) {
+    for (auto mapping = begin; mapping != end; ++mapping) {
+      if (mapping->second.ordinal != access[index].location.id) continue;
+      mapping->second.flags = static_cast<unsigned>(access[index].flags);
+    }
   }
   return kSuccess;
 }

@@ -65,6 +65,7 @@ TEST_CASE("one call adds nodes of each kind, and changes them in the graph and i
     wanted.of.memory.bytes = 64;
     CHECK(add(&gives, graph, nullptr, nullptr, 0, &wanted) == 0);
     CHECK(wanted.of.memory.address != nullptr);
+    const auto given = reinterpret_cast<CUdeviceptr>(wanted.of.memory.address);
     wanted = of_type(kConditional);
     CHECK(add(&gives, graph, nullptr, nullptr, 0, &wanted) == 801);
     wanted.type = 99;
@@ -80,6 +81,7 @@ TEST_CASE("one call adds nodes of each kind, and changes them in the graph and i
     CHECK(cuEventSynchronize(event) == 0);
     CHECK(number_at(place) == 1);
     CHECK(number_at(place + 4) == 3);
+    CHECK(cuMemFreeAsync(given, stream) == 0);  // or it could not be given again
     wanted = fill_of(place + 4, 4);
     CHECK(DRIVER_CALL(cuGraphExecNodeSetParams, "cuGraphExecNodeSetParams")(executable, fill, &wanted) == 0);
     CHECK(DRIVER_CALL(cuGraphLaunch, "cuGraphLaunch")(executable, handle_of(stream)) == 0);

@@ -36,7 +36,8 @@ void leave(Driver& driver, const std::shared_ptr<Capture>& capture) {
   }
 }
 
-/// Nodes from which the stream goes away on purpose need not come back to it, nor what comes before them.
+}  // namespace
+
 void excuse(Graph& graph, const std::vector<std::size_t>& left) {
   std::vector<std::size_t> open = left;
   while (!open.empty()) {
@@ -46,8 +47,6 @@ void excuse(Graph& graph, const std::vector<std::size_t>& left) {
     open.insert(open.end(), node.before.begin(), node.before.end());
   }
 }
-
-}  // namespace
 
 CUresult cuStreamBeginCapture_v2(Stream* handle, int mode) {
   Caller caller;
@@ -59,7 +58,7 @@ CUresult cuStreamBeginCapture_v2(Stream* handle, int mode) {
   stream->capture = std::make_shared<Capture>();
   stream->capture->origin = stream;
   stream->capture->mode = mode;
-  stream->capture->thread = caller.thread;
+  stream->capture->begun = host().thread();
   stream->capture->id = system().next_id++;
   caller.driver->recordings.push_back(stream->capture);
   stream->capture_tails.clear();
@@ -72,6 +71,7 @@ CUresult cuStreamIsCapturing(Stream* handle, int* status) {
   Stream* stream = nullptr;
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
   if (status == nullptr) return kInvalidValue;
+  if (conflicts_with_capture(*stream)) return kStreamCaptureImplicit;  // which goes on all the same
   *status = stream->capture == nullptr ? kNone : stream->capture->invalid ? kInvalidated : kActive;
   return kSuccess;
 }
@@ -84,6 +84,7 @@ CUresult cuStreamEndCapture(Stream* handle, Graph** graph) {
   const std::shared_ptr<Capture> capture = stream->capture;
   if (capture == nullptr) return kIllegalState;
   if (capture->origin != stream) return kStreamCaptureUnmatched;
+  if (capture->mode != kRelaxedMode && capture->begun != host().thread()) return kStreamCaptureWrongThread;
   const bool joined = is_joined(*capture->graph, stream->capture_tails);
   leave(*caller.driver, capture);
   std::unique_ptr<Graph> recorded = std::move(capture->graph);  // nothing joins a recording that has ended
@@ -101,8 +102,8 @@ CUresult refuse_beside_recordings(const Caller& caller) {
   std::erase_if(caller.driver->recordings, [&](const std::weak_ptr<Capture>& one) {
     const std::shared_ptr<Capture> capture = one.lock();
     if (capture == nullptr || capture->graph == nullptr) return true;  // it has ended
-    const bool forbids = capture->thread == caller.thread ? capture->mode != kRelaxedMode
-                                                          : capture->mode == kGlobalMode && own_mode == kGlobalMode;
+    const bool forbids = capture->begun == host().thread() ? capture->mode != kRelaxedMode
+                                                           : capture->mode == kGlobalMode && own_mode == kGlobalMode;
     if (forbids) refused = capture->invalid = true;
     return false;
   });
@@ -124,6 +125,7 @@ CUresult cuStreamGetCaptureInfo_v3(Stream* handle, int* status, unsigned long lo
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr) return kInvalidHandle;
   if (const CUresult error = cuStreamIsCapturing(handle, status)) return error;
+  if (edges != nullptr && nodes == nullptr) return kInvalidValue;
   if (stream->capture == nullptr) return kSuccess;
   Capture& capture = *stream->capture;
   capture.shown.clear();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "sim/cuda/graph/nodes.h"
 
@@ -12,7 +13,6 @@ namespace {
 /// The graph's nodes behind those that are there. `head`: after which all of them come.
 void append(GraphExec& made, const Graph& graph, const std::size_t* head) {
   std::vector<std::size_t> begins, ends;
-  made.objects.insert(graph.objects.begin(), graph.objects.end());
   for (const auto& node : graph.nodes) {
     const std::size_t begin = made.nodes.size();
     made.nodes.push_back(*node);
@@ -20,6 +20,9 @@ void append(GraphExec& made, const Graph& graph, const std::size_t* head) {
     made.origins.push_back(node.get());
     made.inside.push_back(0);
     if (node->child != nullptr) {
+      // Its nodes stand in line, so that this has what the child refers to and no more.
+      made.nodes.back().child = std::make_shared<Graph>();
+      made.nodes.back().child->objects = node->child->objects;
       append(made, *node->child, &begin);
       made.inside[begin] = made.nodes.size() - begin - 1;
       GraphNode end{.task = Marker{}};
@@ -57,30 +60,90 @@ std::vector<std::size_t> in_order(const std::vector<GraphNode>& nodes) {
 
 bool has_event(const GraphNode& node) { return node.recorded != nullptr || node.awaited != nullptr; }
 
-CUresult make_executable(const Graph& graph, std::unique_ptr<GraphExec>& made) {
+/// A node of a circle, where some nodes come before themselves: whoever goes back from node to node among those without
+/// a place in the order ends in one.
+const GraphNode* node_of_circle(const GraphExec& executable, const std::vector<std::size_t>& order) {
+  std::vector<bool> placed(executable.nodes.size(), false);
+  for (const std::size_t index : order) placed[index] = true;
+  auto at = static_cast<std::size_t>(std::find(placed.begin(), placed.end(), false) - placed.begin());
+  for (std::size_t step = 0; step < executable.nodes.size() || executable.origins[at] == nullptr; ++step) {
+    const auto& before = executable.nodes[at].before;
+    at = *std::find_if(before.begin(), before.end(), [&](std::size_t one) { return !placed[one]; });
+  }
+  return executable.origins[at];
+}
+
+/// `failed`: the node that is to blame.
+CUresult make_executable(const Graph& graph, std::unique_ptr<GraphExec>& made, const GraphNode** failed = nullptr) {
   made = std::make_unique<GraphExec>();
+  made->objects = graph.objects;
   append(*made, graph, nullptr);
   made->events = in_order(made->nodes);
-  if (made->events.size() < made->nodes.size()) return kInvalidValue;
+  if (made->events.size() < made->nodes.size()) {
+    if (failed != nullptr) *failed = node_of_circle(*made, made->events);
+    return kInvalidValue;
+  }
   std::erase_if(made->events, [&](std::size_t index) { return !has_event(made->nodes[index]); });
   return kSuccess;
 }
 
-CUresult instantiate(const Caller& caller, const Graph& graph, unsigned long long flags, GraphExec** executable) {
-  constexpr unsigned long long kUpload = 2;
-  constexpr unsigned long long kHints = 1 | kUpload | 8;  // free memory on launch, upload, use the nodes' priorities
+// cuda.h's CUgraphInstantiate_flags.
+constexpr unsigned long long kFreeOnLaunch = 1, kUpload = 2, kDeviceLaunch = 4, kNodePriorities = 8;
+
+CUresult instantiate(const Caller& caller, Graph& graph, unsigned long long flags, GraphExec** executable,
+                     const GraphNode** failed) {
+  constexpr unsigned long long kKnown = kFreeOnLaunch | kDeviceLaunch | kNodePriorities;
+  constexpr unsigned long long kNotBoth = kFreeOnLaunch | kDeviceLaunch;
   if (executable == nullptr || is_recorded(*caller.driver, graph)) return kInvalidValue;
-  if ((flags & ~kHints) != 0) return refuse("cuGraphInstantiateWithFlags with flags " + std::to_string(flags));
+  if ((flags & ~kKnown) != 0 || (flags & kNotBoth) == kNotBoth) return kInvalidValue;
+  if ((flags & kDeviceLaunch) != 0) return refuse("a graph that is made ready for launches by the device");
   if (const CUresult error = refuse_beside_recordings(caller)) return error;
+  // A graph that gives memory is ready once at a time; 801 is what an H200 answers.
+  if (has_memory(graph) && !graph.ready.expired()) return kNotSupported;
   std::unique_ptr<GraphExec> made;
-  if (const CUresult error = make_executable(graph, made)) return error;
-  // As documented: a graph that gives memory is ready once at a time.
-  for (const GraphNode& node : made->nodes) {
-    if (node.memory == 1 && is_given_by_executable(*caller.driver, node.address)) return kNotSupported;
-  }
-  made->flags = flags & ~kUpload;
+  if (const CUresult error = make_executable(graph, made, failed)) return error;
+  made->flags = flags;
+  graph.ready = made->lives;
   *executable = caller.driver->executables.add(std::move(made));
   return kSuccess;
+}
+
+CUresult instantiate(GraphExec** executable, Graph* handle, unsigned long long flags, GraphNode** failed) {
+  const GraphNode* to_blame = nullptr;
+  const CUresult error = with_graph(handle, [&](const Caller& caller, Graph& graph) {
+    return instantiate(caller, graph, flags, executable, &to_blame);
+  });
+  if (failed != nullptr) *failed = const_cast<GraphNode*>(to_blame);
+  return error;
+}
+
+bool has_objects(const GraphExec& executable) {
+  return !executable.objects.empty() ||
+         std::any_of(executable.nodes.begin(), executable.nodes.end(),
+                     [](const GraphNode& node) { return node.child != nullptr && !node.child->objects.empty(); });
+}
+
+bool gives_memory(const GraphExec& executable) {
+  return std::any_of(executable.nodes.begin(), executable.nodes.end(),
+                     [](const GraphNode& node) { return node.gives != nullptr; });
+}
+
+/// What an executable no longer refers to: launches that are under way may use it until they have ended.
+void keep_until_ended(const WorkRef& last, GraphExec old) {
+  if (last == nullptr || last->ended() || !(has_objects(old) || gives_memory(old))) return;
+  Context& context = *last->context;
+  WorkRef before = last;
+  if (has_objects(old)) {
+    // Objects are destroyed on the thread for host functions, which has to be there: where a work ends none can be
+    // started.
+    const WorkRef turn = make_work(context, HostCall{.function = [](void*) {}}, 0);
+    put_before(before, turn);
+    release(turn);
+    before = turn;
+  }
+  const WorkRef keeper = make_work(context, Action{[kept = std::make_shared<GraphExec>(std::move(old))] {}}, 0);
+  put_before(before, keeper);
+  release(keeper);
 }
 
 /// As a graph once more: what a stream that records has of a launch.
@@ -88,6 +151,7 @@ std::shared_ptr<Graph> graph_of(const GraphExec& executable) {
   auto graph = std::make_shared<Graph>();
   graph->objects = executable.objects;
   for (const GraphNode& node : executable.nodes) {
+    if (node.child != nullptr) graph->objects.insert(node.child->objects.begin(), node.child->objects.end());
     graph->nodes.push_back(std::make_unique<GraphNode>(node));
     graph->nodes.back()->child = nullptr;  // its nodes stand here
     if (!node.enabled) graph->nodes.back()->task = Marker{};
@@ -97,30 +161,33 @@ std::shared_ptr<Graph> graph_of(const GraphExec& executable) {
 
 /// What differs between what is ready and what shall be; result 0: only what nodes do.
 cudaGraphExecUpdateResultInfo difference(const GraphExec& ready, const GraphExec& wanted) {
-  constexpr int kDone = 0, kShapeDiffers = 2, kTypeDiffers = 3;
-  if (ready.nodes.size() != wanted.nodes.size()) return {.result = kShapeDiffers, .node = nullptr, .from = nullptr};
+  if (ready.nodes.size() != wanted.nodes.size()) return {.result = kTopologyChanged, .node = nullptr, .from = nullptr};
   for (std::size_t index = 0; index < ready.nodes.size(); ++index) {
     const GraphNode &was = ready.nodes[index], &now = wanted.nodes[index];
     auto* node = const_cast<GraphNode*>(wanted.origins[index]);
-    if (type_of(was) != type_of(now)) return {.result = kTypeDiffers, .node = node, .from = nullptr};
-    if (was.before == now.before) continue;
+    if (type_of(was) != type_of(now)) return {.result = kTypeChanged, .node = node, .from = nullptr};
+    if (was.before == now.before) {
+      const UpdateResult change = change_of(was.task, now.task);
+      if (change != kUpdated) return {.result = change, .node = node, .from = nullptr};
+      continue;
+    }
     // The first edge of it that is new.
     const auto is_new = [&was](std::size_t one) {
       return std::find(was.before.begin(), was.before.end(), one) == was.before.end();
     };
     const auto from = std::find_if(now.before.begin(), now.before.end(), is_new);
     auto* source = from != now.before.end() ? const_cast<GraphNode*>(wanted.origins[*from]) : nullptr;
-    return {.result = kShapeDiffers, .node = node, .from = source};
+    return {.result = kTopologyChanged, .node = node, .from = source};
   }
-  return {.result = kDone, .node = nullptr, .from = nullptr};
+  return {.result = kUpdated, .node = nullptr, .from = nullptr};
 }
 
-/// Node `at` is from now on `now`; that it is switched off stays.
-void take_over(GraphExec& executable, std::size_t at, GraphNode now) {
-  GraphNode& own = executable.nodes[at];
+/// The node is from now on `now`, which becomes what it was; whose it is, and that it is switched off, stays.
+void take_over(GraphNode& own, GraphNode& now) {
   now.before = own.before;
   now.enabled = own.enabled;
-  own = std::move(now);
+  now.id = own.id;
+  std::swap(own, now);
 }
 
 /// The events that it records and awaits are still there.
@@ -132,27 +199,37 @@ CUresult check_events(const Driver& driver, const GraphExec& executable) {
   return kSuccess;
 }
 
-/// What a launch does to the memory that its graph gives and takes; kInvalidValue: it gives what it gave before, and
-/// nobody has freed that.
-CUresult exchange_memory(Driver& driver, const GraphExec& executable) {
-  constexpr unsigned long long kFreeOnLaunch = 1;
-  const auto each = [&](int memory, const auto& use) {
-    for (const GraphNode& node : executable.nodes) {
-      if (node.memory != memory) continue;
-      const auto found = driver.allocations.find(node.address);
-      if (found != driver.allocations.end() && !use(found->second)) return false;
-    }
-    return true;
-  };
-  const bool free = (executable.flags & kFreeOnLaunch) != 0 ||
-                    each(1, [](const Allocation& allocation) { return !allocation.given; });
-  if (!free) return kInvalidValue;
-  each(1, [](Allocation& allocation) { return allocation.given = allocation.backed = true; });
-  each(2, [](Allocation& allocation) {
-    allocation.given = false;
-    return true;
-  });
+/// Some node of it frees that memory.
+bool has_free(const GraphExec& executable, CUdeviceptr address) {
+  return std::any_of(executable.nodes.begin(), executable.nodes.end(),
+                     [&](const GraphNode& node) { return node.memory == 2 && node.address == address; });
+}
+
+/// What it gave and nobody has freed cannot be given again.
+CUresult check_memory(const Driver& driver, const GraphExec& executable) {
+  if ((executable.flags & kFreeOnLaunch) != 0) return kSuccess;
+  for (const GraphNode& node : executable.nodes) {
+    if (node.memory != 1) continue;
+    const auto found = driver.allocations.find(node.address);
+    if (found != driver.allocations.end() && found->second.given) return kInvalidValue;
+  }
   return kSuccess;
+}
+
+/// A launch of it, until `last`: what it gives, and does not free itself, the program has from now on; what it frees of
+/// another graph's is there until it has ended.
+void give_memory(Driver& driver, const GraphExec& executable, const WorkRef& last) {
+  for (const GraphNode& node : executable.nodes) {
+    const auto found = driver.allocations.find(node.address);
+    if (node.memory == 0 || found == driver.allocations.end()) continue;
+    Allocation& memory = found->second;
+    memory.backed = true;
+    const bool was_given = std::exchange(memory.given, node.memory == 1 && !has_free(executable, node.address));
+    if (node.memory != 2 || !was_given) continue;
+    const WorkRef keeper = make_work(*last->context, Action{[kept = memory.graph_memory.lock()] {}}, 0);
+    put_before(last, keeper);
+    release(keeper);
+  }
 }
 
 /// Runs use(node) for a node that can be switched off.
@@ -179,14 +256,12 @@ bool is_given_by_executable(const Driver& driver, CUdeviceptr address) {
 }
 
 CUresult cuGraphInstantiateWithFlags(GraphExec** executable, Graph* handle, unsigned long long flags) {
-  return with_graph(
-      handle, [&](const Caller& caller, const Graph& graph) { return instantiate(caller, graph, flags, executable); });
+  return instantiate(executable, handle, flags, nullptr);
 }
 
 // CUDA 10's and 11's: a node that is to blame, and a text.
 CUresult cuGraphInstantiate(GraphExec** executable, Graph* graph, GraphNode** failed, char* text, std::size_t bytes) {
-  const CUresult error = cuGraphInstantiateWithFlags(executable, graph, 0);
-  if (failed != nullptr) *failed = nullptr;
+  const CUresult error = instantiate(executable, graph, 0, failed);
   if (text != nullptr && bytes > 0) {
     std::snprintf(text, bytes, "%s", error != kSuccess ? "no graph, or its edges make a circle" : "");
   }
@@ -199,15 +274,20 @@ CUresult cuGraphInstantiate_v2(GraphExec** executable, Graph* graph, GraphNode**
 
 CUresult cuGraphInstantiateWithParams(GraphExec** executable, Graph* graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   constexpr int kDone = 0, kError = 1, kNoStructure = 2;
-  constexpr unsigned long long kUpload = 2;
   if (parameters == nullptr) return kInvalidValue;
-  CUresult error = cuGraphInstantiateWithFlags(executable, graph, parameters->flags);
-  parameters->failed = nullptr;
-  parameters->result = error == kSuccess ? kDone : error == kInvalidValue ? kNoStructure : kError;
-  if (error != kSuccess || (parameters->flags & kUpload) == 0) return error;
-  error = cuGraphUpload(*executable, parameters->upload_stream);
-  if (error != kSuccess) parameters->result = kError;
-  return error;
+  GraphExec* made = nullptr;
+  CUresult error =
+      instantiate(executable != nullptr ? &made : nullptr, graph, parameters->flags & ~kUpload, &parameters->failed);
+  parameters->result = error == kSuccess ? kDone : parameters->failed != nullptr ? kNoStructure : kError;
+  if (error != kSuccess) return error;
+  if ((parameters->flags & kUpload) != 0) error = cuGraphUpload(made, parameters->upload_stream);
+  if (error != kSuccess) {
+    parameters->result = kError;
+    cuGraphExecDestroy(made);
+    return error;
+  }
+  *executable = made;
+  return kSuccess;
 }
 
 CUresult cuGraphExecDestroy(GraphExec* executable) {
@@ -216,17 +296,9 @@ CUresult cuGraphExecDestroy(GraphExec* executable) {
   GraphExec* found = caller.driver->executables.find(executable);
   if (found == nullptr) return kInvalidValue;
   if (const CUresult error = refuse_beside_recordings(caller)) return error;
-  if (!found->objects.empty() && found->last != nullptr && !found->last->ended()) {
-    // What is under way may use them until it has ended. The host function is there to have the thread for host
-    // functions, on which they are destroyed: where a work ends none can be started.
-    Context& context = *found->last->context;
-    const WorkRef turn = make_work(context, HostCall{.function = [](void*) {}}, 0);
-    const WorkRef keeper = make_work(context, Action{[kept = std::move(found->objects)] {}}, 0);
-    put_before(found->last, turn);
-    put_before(turn, keeper);
-    release(turn);
-    release(keeper);
-  }
+  const WorkRef last = found->last;
+  found->lives.reset();  // its graph can be made ready again
+  keep_until_ended(last, std::move(*found));
   caller.driver->executables.remove(executable);
   return kSuccess;
 }
@@ -255,10 +327,14 @@ CUresult cuGraphLaunch(GraphExec* executable, Stream* handle) {
   GraphExec* found = caller.driver->executables.find(executable);
   if (found == nullptr) return kInvalidValue;
   if (const CUresult error = check_events(*caller.driver, *found)) return error;
+  if (const CUresult error = check_memory(*caller.driver, *found)) return error;
   if (stream->capture != nullptr) return record_node(*stream, {.task = Marker{}, .child = graph_of(*found)});
-  if (const CUresult error = exchange_memory(*caller.driver, *found)) return error;
   const models::GpuModel& model = *stream->context->device->model;
   host().sleep(model.graph_call_ps);
+  // Another thread may have destroyed them meanwhile.
+  if (caller.driver->executables.find(executable) == nullptr) return kInvalidValue;
+  if (const CUresult error = with_stream(handle, caller, stream)) return error;
+  if (const CUresult error = check_events(*caller.driver, *found)) return error;
   const bool follows_itself = found->last == nullptr || found->last->ended() || found->last == stream->tail;
   WorkRef head;
   if (const CUresult error = submit(*stream, Marker{}, model.launch_delay_ps, &head)) return error;
@@ -290,6 +366,7 @@ CUresult cuGraphLaunch(GraphExec* executable, Stream* handle) {
     node.recorded->last() = works[index];
   }
   stream->tail = found->last = tail;
+  give_memory(*caller.driver, *found, tail);
   if (!follows_itself) release(gate);
   for (const WorkRef& work : works) release(work);
   release(tail);
@@ -297,20 +374,21 @@ CUresult cuGraphLaunch(GraphExec* executable, Stream* handle) {
 }
 
 CUresult cuGraphExecUpdate_v2(GraphExec* executable, Graph* handle, cudaGraphExecUpdateResultInfo* result) {
-  constexpr int kError = 1, kDone = 0;
+  if (result == nullptr) return kInvalidValue;
+  *result = {.result = kUpdateError, .node = nullptr, .from = nullptr};
   return with_graph(handle, [&](const Caller& caller, const Graph& graph) -> CUresult {
     GraphExec* ready = caller.driver->executables.find(executable);
-    if (ready == nullptr || result == nullptr) return kInvalidValue;
+    if (ready == nullptr) return kInvalidValue;
     std::unique_ptr<GraphExec> wanted;
-    if (make_executable(graph, wanted) != kSuccess) {
-      *result = {.result = kError, .node = nullptr, .from = nullptr};
-      return kGraphExecUpdateFailure;
-    }
+    if (make_executable(graph, wanted) != kSuccess) return kGraphExecUpdateFailure;
     *result = difference(*ready, *wanted);
-    if (result->result != kDone) return kGraphExecUpdateFailure;
+    if (result->result != kUpdated) return kGraphExecUpdateFailure;
     for (std::size_t index = 0; index < ready->nodes.size(); ++index) {
-      take_over(*ready, index, std::move(wanted->nodes[index]));
+      take_over(ready->nodes[index], wanted->nodes[index]);
     }
+    // What it refers to is what the graph refers to (CUDA C++ Programming Guide 13.0, "CUDA User Objects").
+    std::swap(ready->objects, wanted->objects);
+    keep_until_ended(ready->last, std::move(*wanted));
     return kSuccess;
   });
 }
@@ -338,10 +416,15 @@ CUresult cuGraphExecChildGraphNodeSetParams(GraphExec* executable, GraphNode* no
                            for (std::size_t index = head + 1; index < wanted.nodes.size(); ++index) {
                              const GraphNode &was = ready.nodes[index], &now = wanted.nodes[index];
                              if (type_of(was) != type_of(now) || was.before != now.before) return kInvalidValue;
+                             if (change_of(was.task, now.task) != kUpdated) return kInvalidValue;
                            }
-                           for (std::size_t index = head + 1; index < wanted.nodes.size(); ++index) {
-                             take_over(ready, index, std::move(wanted.nodes[index]));
+                           wanted.nodes[head] = ready.nodes[head];
+                           wanted.nodes[head].child = std::make_shared<Graph>();
+                           wanted.nodes[head].child->objects = graph->objects;
+                           for (std::size_t index = head; index < wanted.nodes.size(); ++index) {
+                             take_over(ready.nodes[index], wanted.nodes[index]);
                            }
+                           keep_until_ended(ready.last, std::move(wanted));
                            return kSuccess;
                          });
 }

@@ -30,6 +30,12 @@ bool any_graph(const Driver& driver, const See& see) {
   return false;
 }
 
+/// It stands in another one.
+bool is_child(const Driver& driver, Graph* handle) {
+  const Graph* found = find_graph(driver, handle);
+  return found != nullptr && driver.graphs.find(handle) == nullptr && !is_recorded(driver, *found);
+}
+
 bool place_in(Graph& graph, const GraphNode* node, NodePlace& place) {
   for (std::size_t index = 0; index < graph.nodes.size(); ++index) {
     if (graph.nodes[index].get() == node) {
@@ -94,12 +100,18 @@ bool has_memory(const Graph& graph) {
   });
 }
 
+bool has_free(const Graph& graph, CUdeviceptr address) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [&](const auto& node) { return node->memory == 2 && node->address == address; });
+}
+
 std::unique_ptr<Graph> clone_of(const Graph& graph) {
   auto clone = std::make_unique<Graph>();
   clone->objects = graph.objects;
   for (const auto& node : graph.nodes) {
     GraphNode& made = *clone->nodes.emplace_back(std::make_unique<GraphNode>(*node));
     made.original = node.get();
+    made.id = system().next_id++;
     made.arguments.clear();  // they point into the other one
     if (node->child != nullptr) made.child = clone_of(*node->child);
   }
@@ -128,6 +140,7 @@ CUresult add_node(const Caller& caller, GraphNode** node, Graph* graph, GraphNod
     if (place == found->nodes.size() || twice) return kInvalidValue;
     made.before.push_back(place);
   }
+  made.id = system().next_id++;
   *node = found->nodes.emplace_back(std::make_unique<GraphNode>(std::move(made))).get();
   return kSuccess;
 }
@@ -145,6 +158,8 @@ CUresult kernel_task(const Caller& caller, const CUDA_KERNEL_NODE_PARAMS_v1* par
   KernelLaunch made;
   const CUresult error = prepare_launch(caller, parameters->function, parameters->grid, parameters->block,
                                         parameters->shared_bytes, parameters->arguments, parameters->extra, made);
+  // Whether it is cooperative is an attribute of the node and none of its parameters.
+  if (const auto* was = std::get_if<KernelLaunch>(&task)) made.cooperative = was->cooperative;
   if (error == kSuccess) task = std::move(made);
   return error;
 }
@@ -280,16 +295,14 @@ CUresult cuGraphAddMemAllocNode(GraphNode** node, Graph* graph, GraphNode* const
     if ((pool.type != kPinned && pool.type != kManaged) || pool.location.type == 0) return kInvalidValue;
     if (pool.location.type == kOnDevice && find_device(*caller.driver, pool.location.id) == nullptr)
       return kInvalidValue;
+    if (is_child(*caller.driver, graph)) return refuse("a node that gives memory in a child graph");
     if (pool.type != kPinned || pool.location.type != kOnDevice || pool.location.id != caller.context->ordinal)
       return refuse("a graph's memory of another kind or place than the current device's own");
     CUdeviceptr address = 0;
     if (const CUresult error = allocate_for_graph(caller, parameters->bytes, address)) return error;
-    const CUresult error =
-        add_node(caller, node, graph, before, count, {.task = Marker{}, .memory = 1, .address = address});
-    if (error != kSuccess) {
-      free_allocation(*caller.driver, address);
-      return error;
-    }
+    GraphNode made{.task = Marker{}, .memory = 1, .address = address};
+    made.gives = GraphMemory::of(*caller.driver, address);
+    if (const CUresult error = add_node(caller, node, graph, before, count, std::move(made))) return error;
     parameters->address = reinterpret_cast<void*>(address);
     return kSuccess;
   });
@@ -300,9 +313,9 @@ CUresult cuGraphAddMemFreeNode(GraphNode** node, Graph* graph, GraphNode* const*
   return in_context([&](const Caller& caller) -> CUresult {
     const auto found = caller.driver->allocations.find(address);
     if (found == caller.driver->allocations.end() || !found->second.of_graph) return kInvalidValue;
-    const Graph* own = find_graph(*caller.driver, graph);
-    const auto frees_it = [&](const auto& one) { return one->memory == 2 && one->address == address; };
-    if (own != nullptr && std::any_of(own->nodes.begin(), own->nodes.end(), frees_it)) return kInvalidValue;
+    if (is_child(*caller.driver, graph)) return refuse("a node that frees memory in a child graph");
+    const Graph* owner = find_graph(*caller.driver, graph);
+    if (owner != nullptr && has_free(*owner, address)) return kInvalidValue;  // as documented: once in a graph
     return add_node(caller, node, graph, before, count, {.task = Marker{}, .memory = 2, .address = address});
   });
 }

@@ -30,6 +30,8 @@ Graph* find_graph(const Driver& driver, Graph* handle);
 bool is_recorded(const Driver& driver, const Graph& graph);
 /// It gives memory, so that nothing may be taken from it, and it exists once (cuda.h, cuGraphAddMemAllocNode).
 bool has_memory(const Graph& graph);
+/// A node of it frees that memory.
+bool has_free(const Graph& graph, CUdeviceptr address);
 /// Something that was made ready gives this memory when it is launched.
 bool is_given_by_executable(const Driver& driver, CUdeviceptr address);
 /// Its nodes know which ones they were made of.
@@ -59,9 +61,24 @@ CUresult copy_task(const Caller& caller, const CUDA_MEMCPY3D* parameters, Task& 
 CUresult fill_task(const Caller& caller, const cudaMemsetParams* parameters, Task& task);
 CUresult host_task(const cudaHostNodeParams* parameters, Task& task);
 
+/// cuda.h's CUgraphExecUpdateResult.
+enum UpdateResult : int {
+  kUpdated,
+  kUpdateError,
+  kTopologyChanged,
+  kTypeChanged,
+  kParametersChanged = 5,
+  kAttributesChanged = 8
+};
+/// As documented of nodes that are ready: between which sides of memory a copy goes stays as it was, and so do the rows
+/// of a fill, where it has several all its measures, and whether a kernel is cooperative.
+UpdateResult change_of(const Task& was, const Task& now);
 /// As documented of a copy that is ready: it takes another one's place where both have one dimension, and memory of the
 /// same sides. `error`: of making that one.
 CUresult exchange_copy(Task& task, CUresult error, Task&& wanted);
+/// Nodes from which the program has gone away need not come before the end of the recording, nor what comes before
+/// them.
+void excuse(Graph& graph, const std::vector<std::size_t>& left);
 
 /// Runs call(caller) in the thread's context.
 template <typename Call>
@@ -93,12 +110,13 @@ template <typename Call>
 CUresult with_ready_node(GraphExec* handle, const GraphNode* node, NodeType type, const Call& call) {
   return in_context([&](const Caller& caller) -> CUresult {
     GraphExec* executable = caller.driver->executables.find(handle);
-    if (executable == nullptr || node == nullptr) return kInvalidValue;
-    const auto& origins = executable->origins;
-    const auto found = std::find(origins.begin(), origins.end(), node);
-    if (found == origins.end()) return kInvalidValue;
-    const auto index = static_cast<std::size_t>(found - origins.begin());
-    return type_of(executable->nodes[index]) == type ? call(caller, *executable, index) : kInvalidValue;
+    // As documented, the graph still has it; a number, because a node that was made later may have its address.
+    if (executable == nullptr || find_node(*caller.driver, node).graph == nullptr) return kInvalidValue;
+    const auto& nodes = executable->nodes;
+    const auto found =
+        std::find_if(nodes.begin(), nodes.end(), [&](const GraphNode& one) { return one.id == node->id; });
+    if (found == nodes.end() || type_of(*found) != type) return kInvalidValue;
+    return call(caller, *executable, static_cast<std::size_t>(found - nodes.begin()));
   });
 }
 

@@ -31,12 +31,29 @@ void show_side(const Driver& driver, CUdeviceptr address, CUDA_MEMCPY3D::Side& s
 
 }  // namespace
 
+UpdateResult change_of(const Task& was, const Task& now) {
+  if (const auto* launch = std::get_if<KernelLaunch>(&was)) {
+    return launch->cooperative == std::get<KernelLaunch>(now).cooperative ? kUpdated : kAttributesChanged;
+  }
+  if (const auto* copy = std::get_if<Copy>(&was)) {
+    const Copy& other = std::get<Copy>(now);
+    const bool same_way = copy->engine == other.engine && copy->between_hosts == other.between_hosts;
+    return same_way ? kUpdated : kParametersChanged;
+  }
+  if (const auto* fill = std::get_if<Fill>(&was)) {
+    const Fill& other = std::get<Fill>(now);
+    const bool same_measures = fill->rows == 1 || (fill->element_bytes == other.element_bytes &&
+                                                   fill->count == other.count && fill->pitch == other.pitch);
+    return fill->rows == other.rows && same_measures ? kUpdated : kParametersChanged;
+  }
+  return kUpdated;
+}
+
 CUresult exchange_copy(Task& task, CUresult error, Task&& wanted) {
   const auto is_flat = [](const Copy& copy) { return copy.height == 1 && copy.depth == 1; };
   if (error != kSuccess) return error;
-  const Copy &was = std::get<Copy>(task), &now = std::get<Copy>(wanted);
-  const bool same_way = was.engine == now.engine && was.between_hosts == now.between_hosts;
-  if (!is_flat(was) || !is_flat(now) || !same_way) return kInvalidValue;
+  if (!is_flat(std::get<Copy>(task)) || !is_flat(std::get<Copy>(wanted))) return kInvalidValue;
+  if (change_of(task, wanted) != kUpdated) return kInvalidValue;
   task = std::move(wanted);
   return kSuccess;
 }
@@ -136,8 +153,12 @@ CUresult cuGraphMemsetNodeSetParams(GraphNode* node, const cudaMemsetParams* par
 CUresult cuGraphExecMemsetNodeSetParams(GraphExec* executable, GraphNode* node, const cudaMemsetParams* parameters,
                                         Context* context) {
   return set_ready(executable, node, kFillNode, [&](const Caller& caller, Task& task) -> CUresult {
+    Task wanted;
     if (const CUresult error = same_context(caller, context)) return error;
-    return fill_task(caller, parameters, task);
+    if (const CUresult error = fill_task(caller, parameters, wanted)) return error;
+    if (change_of(task, wanted) != kUpdated) return kInvalidValue;
+    task = std::move(wanted);
+    return kSuccess;
   });
 }
 

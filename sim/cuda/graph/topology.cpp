@@ -193,11 +193,14 @@ CUresult cuGraphAddDependencies(Graph* graph, GraphNode* const* from, GraphNode*
 
 CUresult cuGraphRemoveDependencies_v2(Graph* handle, GraphNode* const* from, GraphNode* const* to,
                                       const CUgraphEdgeData* edges, std::size_t count) {
-  return with_graph(handle, [&](const Caller&, Graph& graph) -> CUresult {
+  return with_graph(handle, [&](const Caller& caller, Graph& graph) -> CUresult {
     if (const CUresult error = refuse_edge_data(edges, count)) return error;
+    const bool recorded = is_recorded(*caller.driver, graph);
     if (has_memory(graph)) return refuse("cuGraphRemoveDependencies from a graph that gives memory");
     return each_pair(graph, from, to, count, [&](std::size_t first, std::size_t second) -> CUresult {
-      return std::erase(graph.nodes[second]->before, first) > 0 ? kSuccess : kInvalidValue;
+      if (std::erase(graph.nodes[second]->before, first) == 0) return kInvalidValue;
+      if (recorded) excuse(graph, {first});
+      return kSuccess;
     });
   });
 }

@@ -21,9 +21,9 @@ bool take(UserObjects& objects, const UserObject* object, unsigned count) {
 }
 
 /// Whoever has it: the program, or a graph of its.
-std::shared_ptr<UserObject> find_object(const UserObjects& objects, const UserObject* object) {
-  const auto found = objects.find(object);
-  return found != objects.end() ? found->second.object : nullptr;
+std::shared_ptr<UserObject> find_object(const Driver& driver, const UserObject* object) {
+  const auto found = driver.all_user_objects.find(object);
+  return found != driver.all_user_objects.end() ? found->second.lock() : nullptr;
 }
 
 void give(UserObjects& objects, const std::shared_ptr<UserObject>& object, unsigned count) {
@@ -39,6 +39,7 @@ UserObject::UserObject(Driver& of, CUhostFn function, void* argument)
 
 UserObject::~UserObject() {
   if (system_lives.expired()) return;
+  driver.all_user_objects.erase(this);
   if (driver.contexts.empty()) {
     host().outside([this] { destroy(data); });
     return;
@@ -53,6 +54,7 @@ CUresult cuUserObjectCreate(UserObject** object, void* data, CUhostFn destroy, u
   if (object == nullptr || destroy == nullptr || !is_count(count) || flags != kNoDestructorSync) return kInvalidValue;
   const auto made = std::make_shared<UserObject>(*caller.driver, destroy, data);
   give(caller.driver->user_objects, made, count);
+  caller.driver->all_user_objects[made.get()] = made;
   *object = made.get();
   return kSuccess;
 }
@@ -60,7 +62,7 @@ CUresult cuUserObjectCreate(UserObject** object, void* data, CUhostFn destroy, u
 CUresult cuUserObjectRetain(UserObject* object, unsigned count) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  const auto found = find_object(caller.driver->user_objects, object);
+  const auto found = find_object(*caller.driver, object);
   if (found == nullptr || !is_count(count)) return kInvalidValue;
   give(caller.driver->user_objects, found, count);
   return kSuccess;
@@ -77,7 +79,7 @@ CUresult cuGraphRetainUserObject(Graph* handle, UserObject* object, unsigned cou
   constexpr unsigned kMove = 1;
   return with_graph(handle, [&](const Caller& caller, Graph& graph) -> CUresult {
     UserObjects& own = caller.driver->user_objects;
-    const auto found = find_object(own, object);
+    const auto found = find_object(*caller.driver, object);
     if (found == nullptr || !is_count(count) || flags > kMove) return kInvalidValue;
     if (flags == kMove && !take(own, object, count)) return kInvalidValue;
     give(graph.objects, found, count);
