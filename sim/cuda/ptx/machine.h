@@ -78,7 +78,11 @@ struct Texture {
   bool linear = false;                  // the mean of the texels around, else the nearest one
   bool normalized_coordinates = false;  // 0 to 1 across the texture
   bool reads_normalized = false;        // integers of 8 and 16 bits as 0 to 1, or -1 to 1
+  bool srgb = false;                    // bytes are sRGB, but for the fourth channel
   std::array<float, 4> border{};
+  std::vector<Texture> smaller{};  // levels 1, 2 ... of a mipmapped array, each with the same settings
+  bool mixes_levels = false;       // the mean of two levels, else the nearest one
+  float level_bias = 0, level_least = 0, level_most = 0;
 };
 
 /// What the device says about addresses of the generic space that are not shared or local windows.

@@ -175,8 +175,8 @@ void Parser::statement() {
   made.opcode = opcode.text;
   while (lexer_.now().kind == Token::Kind::kDotted) made.modifiers.push_back(lexer_.take().text);
   // Operands of opcodes that trap where they are executed may have forms that nothing here reads.
-  static constexpr std::string_view kUnread[] = {"wgmma", "tcgen05", "tensormap", "multimem", "tld4",
-                                                 "txq",   "sured",   "suq",       "wmma",     "mma"};
+  static constexpr std::string_view kUnread[] = {"wgmma", "tcgen05", "tensormap", "multimem", "txq",
+                                                 "sured", "suq",     "wmma",      "mma"};
   if (std::find(std::begin(kUnread), std::end(kUnread), made.opcode) != std::end(kUnread)) {
     lexer_.skip_statement();
     function_->statements.push_back(std::move(made));
