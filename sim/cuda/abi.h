@@ -21,6 +21,7 @@ struct GraphNode;
 struct Pool;
 struct FatBinary;
 struct Array;
+struct MipmappedArray;
 struct Link;
 struct UserObject;
 
@@ -63,6 +64,7 @@ enum : CUresult {
   kLaunchFailed = 719,
   kHostMemoryAlreadyRegistered = 712,
   kHostMemoryNotRegistered = 713,
+  kContextIsDestroyed = 709,
   kCooperativeLaunchTooLarge = 720,
   kNotSupported = 801,
   kStreamCaptureUnsupported = 900,
@@ -79,7 +81,7 @@ inline constexpr int kCudaVersion = 13000;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlockingSync = 1, kEventDisableTiming = 2, kEventInterprocess = 4;
-inline constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2, kMemoryUnified = 4;
+inline constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2, kMemoryArray = 3, kMemoryUnified = 4;
 inline constexpr int kPriorityLowest = 0, kPriorityHighest = -5;
 
 struct CUuuid {
@@ -119,6 +121,46 @@ struct CUDA_MEMCPY3D {
   };
   Side source, target;
   std::size_t width_bytes, height, depth;
+};
+
+struct CUDA_ARRAY_DESCRIPTOR {
+  std::size_t width, height;
+  int format;  // of one channel: cuda.h's CUarray_format
+  unsigned channels;
+};
+struct CUDA_ARRAY3D_DESCRIPTOR {
+  std::size_t width, height, depth;
+  int format;
+  unsigned channels, flags;
+};
+struct CUDA_RESOURCE_DESC {
+  int type;  // as cudaResourceDesc's
+  union {
+    Array* array;
+    MipmappedArray* mipmap;
+    struct {
+      CUdeviceptr address;
+      int format;
+      unsigned channels;
+      std::size_t bytes;
+    } linear;
+    struct {
+      CUdeviceptr address;
+      int format;
+      unsigned channels;
+      std::size_t width, height, pitch;
+    } pitch;
+    int reserved[32];
+  } of;
+  unsigned flags;
+};
+struct CUDA_TEXTURE_DESC {
+  int address_mode[3], filter;
+  unsigned flags, anisotropy_max;
+  int mipmap_filter;
+  float mipmap_bias, mipmap_least, mipmap_most;
+  float border[4];
+  int reserved[12];
 };
 
 struct LaunchAttribute {
@@ -239,6 +281,7 @@ struct cudaResourceDesc {
   int type;  // 0 an array, 1 a mipmapped one, 2 linear memory, 3 rows with a pitch
   union {
     Array* array;
+    MipmappedArray* mipmap;
     struct {
       void* address;
       cudaChannelFormatDesc format;

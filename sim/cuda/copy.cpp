@@ -150,31 +150,48 @@ CUresult flat(std::uint64_t target, unsigned target_kind, std::uint64_t source, 
                         stream, waits);
 }
 
-CUresult rectangle(const CUDA_MEMCPY2D* copy, Stream* stream, Waits waits) {
-  constexpr unsigned kArray = 3;
+CUresult volume(const CUDA_MEMCPY3D* copy, Stream* stream, Waits waits) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
+  Box box;
   if (copy == nullptr) return kInvalidValue;
-  if (copy->source_kind == kArray || copy->target_kind == kArray) return refuse("cuMemcpy2D of CUDA arrays");
-  const auto address = [](unsigned kind, const void* host, CUdeviceptr device) {
-    return kind == kMemoryHost ? reinterpret_cast<CUdeviceptr>(host) : device;
-  };
-  const std::size_t target_pitch = copy->target_pitch != 0 ? copy->target_pitch : copy->width_bytes;
-  const std::size_t source_pitch = copy->source_pitch != 0 ? copy->source_pitch : copy->width_bytes;
-  if (copy->target_x_bytes + copy->width_bytes > target_pitch) return kInvalidValue;
-  if (copy->source_x_bytes + copy->width_bytes > source_pitch) return kInvalidValue;
-  return copy_in_stream(caller,
-                        {.target = address(copy->target_kind, copy->target_host, copy->target_device) +
-                                   copy->target_x_bytes + copy->target_y * target_pitch,
-                         .source = address(copy->source_kind, copy->source_host, copy->source_device) +
-                                   copy->source_x_bytes + copy->source_y * source_pitch,
-                         .target_kind = copy->target_kind,
-                         .source_kind = copy->source_kind,
-                         .width = copy->width_bytes,
-                         .height = copy->height,
-                         .target_pitch = target_pitch,
-                         .source_pitch = source_pitch},
-                        stream, waits);
+  if (const CUresult error = box_of(*copy, box)) return error;
+  const auto memory = [](unsigned kind) { return kind == kMemoryArray ? kMemoryDevice : kind; };
+  Wanted wanted = wanted_of(box);
+  wanted.target_kind = memory(copy->target.kind);
+  wanted.source_kind = memory(copy->source.kind);
+  return copy_in_stream(caller, wanted, stream, waits);
+}
+
+CUresult rectangle(const CUDA_MEMCPY2D* copy, Stream* stream, Waits waits) {
+  if (copy == nullptr) return volume(nullptr, stream, waits);
+  CUDA_MEMCPY3D slice{};
+  slice.source = {copy->source_x_bytes,
+                  copy->source_y,
+                  0,
+                  0,
+                  copy->source_kind,
+                  copy->source_host,
+                  copy->source_device,
+                  copy->source_array,
+                  nullptr,
+                  copy->source_pitch,
+                  0};
+  slice.target = {copy->target_x_bytes,
+                  copy->target_y,
+                  0,
+                  0,
+                  copy->target_kind,
+                  copy->target_host,
+                  copy->target_device,
+                  copy->target_array,
+                  nullptr,
+                  copy->target_pitch,
+                  0};
+  slice.width_bytes = copy->width_bytes;
+  slice.height = copy->height;
+  slice.depth = 1;
+  return volume(&slice, stream, waits);
 }
 
 struct Area {
@@ -227,6 +244,10 @@ CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) { return rectangle(co
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, Stream* stream) {
   return rectangle(copy, stream, Waits::kAsNeeded);
 }
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* copy) { return volume(copy, nullptr, Waits::kAlways); }
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, Stream* stream) {
+  return volume(copy, stream, Waits::kAsNeeded);
+}
 
 CUresult cuMemsetD8_v2(CUdeviceptr target, unsigned char value, std::size_t number) {
   return fill(target, value, {.element_bytes = 1, .width = number}, nullptr);
@@ -261,24 +282,32 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr target, std::size_t pitch, unsigned value,
 }
 
 CUresult box_of(const CUDA_MEMCPY3D& copy, Box& box) {
-  constexpr unsigned kArray = 3;
-  for (const CUDA_MEMCPY3D::Side* side : {&copy.source, &copy.target}) {
-    if (side->kind == kArray) return refuse("cuMemcpy3D of CUDA arrays");
-    const bool known = side->kind == kMemoryHost || side->kind == kMemoryDevice || side->kind == kMemoryUnified;
-    if (!known || side->level != 0) return kInvalidValue;
-  }
-  const auto place = [&copy](const CUDA_MEMCPY3D::Side& side, std::size_t& pitch, std::size_t& height) {
+  const Driver* driver = current_driver();
+  if (driver == nullptr) return kNoDevice;
+  const auto place = [&](const CUDA_MEMCPY3D::Side& side, std::size_t& pitch, std::size_t& height,
+                         CUdeviceptr& address) -> CUresult {
+    if (side.level != 0) return kInvalidValue;
+    if (side.kind == kMemoryArray) {
+      const Array* array = driver->arrays.find(static_cast<Array*>(side.array));
+      const Region region{side.x_bytes, side.y, side.z, copy.width_bytes, copy.height, copy.depth};
+      if (array == nullptr || !holds(*array, region)) return kInvalidValue;
+      pitch = array->row_bytes();
+      height = array->height;
+      address = address_in(*array, side.x_bytes, side.y, side.z);
+      return kSuccess;
+    }
+    const bool known = side.kind == kMemoryHost || side.kind == kMemoryDevice || side.kind == kMemoryUnified;
     pitch = side.pitch != 0 ? side.pitch : copy.width_bytes;
     height = side.height != 0 ? side.height : copy.height;
+    if (!known || plus(side.x_bytes, copy.width_bytes) > pitch) return kInvalidValue;
+    if (side.height != 0 && plus(side.y, copy.height) > side.height) return kInvalidValue;
     const std::uint64_t base = side.kind == kMemoryHost ? address_of(side.host) : side.device;
-    return base + side.x_bytes + (side.z * height + side.y) * pitch;
+    address = base + side.x_bytes + (side.z * height + side.y) * pitch;
+    return kSuccess;
   };
   box = {.width = copy.width_bytes, .height = copy.height, .depth = copy.depth};
-  box.target = place(copy.target, box.target_pitch, box.target_height);
-  box.source = place(copy.source, box.source_pitch, box.source_height);
-  const bool fits = plus(copy.target.x_bytes, copy.width_bytes) <= box.target_pitch &&
-                    plus(copy.source.x_bytes, copy.width_bytes) <= box.source_pitch;
-  return fits ? kSuccess : kInvalidValue;
+  if (const CUresult error = place(copy.target, box.target_pitch, box.target_height, box.target)) return error;
+  return place(copy.source, box.source_pitch, box.source_height, box.source);
 }
 
 CUresult copy_box(const Box& box, Stream* handle, bool waits) {

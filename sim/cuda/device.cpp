@@ -79,6 +79,19 @@ int attribute_of(const Device& device, int attribute) {
     case 12:
     case 82:
       return model.registers_per_sm;  // a block's, an SM's
+    case 14:
+      return kTextureAlignment;
+    case 21:
+    case 22:
+      return 1 << 17;  // a texture's width, of one dimension and of two
+    case 23:
+      return 1 << 16;  // and height
+    case 24:
+    case 25:
+    case 26:
+      return 1 << 14;  // each way, of three
+    case 51:
+      return kTexturePitchAlignment;
     case 15:
     case 19:
     case 31:

@@ -238,7 +238,8 @@ struct Driver {
   Handles<Event> events{};
   Handles<Module> modules{};
   Handles<Link> links{};
-  Handles<Array> arrays{};
+  Handles<Array> arrays{};  // with the levels of mipmapped ones
+  Handles<MipmappedArray> mipmaps{};
   std::map<std::uint64_t, TexelObject> texels{};  // by handle
   Handles<Graph> graphs{};
   Handles<GraphExec> executables{};

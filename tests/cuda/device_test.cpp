@@ -161,13 +161,13 @@ TEST_CASE("error codes have the names of both interfaces") {
 TEST_CASE("what is not implemented says so once by its name, and tables of a genuine driver are not there") {
   const std::string said = run_gpus({}, [] {
     const Gpu gpu;
-    CHECK(cuMemcpy3D_v2(nullptr) == 801);
-    CHECK(cuMemcpy3D_v2(nullptr) == 801);
+    CHECK(cuMemcpy3DPeer(nullptr) == 801);
+    CHECK(cuMemcpy3DPeer(nullptr) == 801);
     const void* table = &gpu;
     CHECK(cuGetExportTable(&table, "0123456789abcdef") == 801);
     CHECK(table == &gpu);
   });
-  const std::string warning = "cuMemcpy3D_v2 is not implemented in the simulated CUDA: CUDA_ERROR_NOT_SUPPORTED";
+  const std::string warning = "cuMemcpy3DPeer is not implemented in the simulated CUDA: CUDA_ERROR_NOT_SUPPORTED";
   const std::size_t first = said.find(warning);
   CHECK(first != std::string::npos);
   CHECK(said.find(warning, first + 1) == std::string::npos);
@@ -188,10 +188,10 @@ TEST_CASE("cuGetProcAddress finds the newest version that its caller knows, and 
     CHECK(cuGetProcAddress_v2("cuMemAllocAsync", &function, 11010, 0, &status) == 0);
     CHECK(function == nullptr);
     CHECK(status == 2);  // CUDA 11.2's
-    CHECK(cuGetProcAddress_v2("cuMemcpy3D", &function, 13000, 0, &status) == 0);
+    CHECK(cuGetProcAddress_v2("cuMemcpy3DPeer", &function, 13000, 0, &status) == 0);
     CHECK(function == nullptr);
     CHECK(status == 1);
-    CHECK(cuGetProcAddress_v2("cuMemcpy3D", &function, 13000, 0, nullptr) == 500);
+    CHECK(cuGetProcAddress_v2("cuMemcpy3DPeer", &function, 13000, 0, nullptr) == 500);
     CHECK(cuGetProcAddress_v2("cuInit", &function, 14000, 0, &status) == 1);
   });
 }

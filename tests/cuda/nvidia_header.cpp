@@ -56,6 +56,19 @@ SAME_PLACE(cudaResourceDesc, res.pitch2D.pitchInBytes, cudaResourceDesc, of.pitc
 SAME_SIZE(cudaTextureDesc, cudaTextureDesc);
 SAME_PLACE(cudaTextureDesc, normalizedCoords, cudaTextureDesc, normalized_coordinates);
 SAME_PLACE(cudaTextureDesc, borderColor, cudaTextureDesc, border);
+SAME_SIZE(CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY_DESCRIPTOR);
+SAME_PLACE(CUDA_ARRAY_DESCRIPTOR, NumChannels, CUDA_ARRAY_DESCRIPTOR, channels);
+SAME_SIZE(CUDA_ARRAY3D_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR);
+SAME_PLACE(CUDA_ARRAY3D_DESCRIPTOR, Flags, CUDA_ARRAY3D_DESCRIPTOR, flags);
+SAME_SIZE(CUDA_RESOURCE_DESC, CUDA_RESOURCE_DESC);
+SAME_PLACE(CUDA_RESOURCE_DESC, res.array.hArray, CUDA_RESOURCE_DESC, of.array);
+SAME_PLACE(CUDA_RESOURCE_DESC, res.linear.sizeInBytes, CUDA_RESOURCE_DESC, of.linear.bytes);
+SAME_PLACE(CUDA_RESOURCE_DESC, res.pitch2D.pitchInBytes, CUDA_RESOURCE_DESC, of.pitch.pitch);
+SAME_PLACE(CUDA_RESOURCE_DESC, flags, CUDA_RESOURCE_DESC, flags);
+SAME_SIZE(CUDA_TEXTURE_DESC, CUDA_TEXTURE_DESC);
+SAME_PLACE(CUDA_TEXTURE_DESC, flags, CUDA_TEXTURE_DESC, flags);
+SAME_PLACE(CUDA_TEXTURE_DESC, maxMipmapLevelClamp, CUDA_TEXTURE_DESC, mipmap_most);
+SAME_PLACE(CUDA_TEXTURE_DESC, borderColor, CUDA_TEXTURE_DESC, border);
 SAME_SIZE(CUctxCreateParams, CUctxCreateParams);
 SAME_SIZE(CUDA_MEMCPY3D, CUDA_MEMCPY3D);
 SAME_PLACE(CUDA_MEMCPY3D, srcHeight, CUDA_MEMCPY3D, source.height);
@@ -138,6 +151,7 @@ static_assert(int{CU_LAUNCH_ATTRIBUTE_PRIORITY} == int{ours::kAttributePriority}
 static_assert(int{CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION} == int{ours::kAttributeClusterDimension});
 static_assert(CU_STREAM_NON_BLOCKING == ours::kStreamNonBlocking);
 static_assert(CU_EVENT_DISABLE_TIMING == ours::kEventDisableTiming);
+static_assert(CU_MEMORYTYPE_ARRAY == ours::kMemoryArray);
 
 // The product's own door: each call's parameters, in number and size, pointers where there are pointers; and constants.
 namespace {

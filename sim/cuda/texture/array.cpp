@@ -12,29 +12,20 @@ namespace {
 constexpr unsigned kLayered = 1, kSurface = 2, kCubemap = 4, kGather = 8;
 constexpr unsigned kKnownArrayFlags = kLayered | kSurface | kCubemap | kGather;
 
-CUresult make_array(const Caller& caller, Array** handle, const cudaChannelFormatDesc* format, cudaExtent extent,
-                    unsigned flags) {
-  if (handle == nullptr || format == nullptr || extent.width == 0) return kInvalidValue;
-  if ((flags & ~kKnownArrayFlags) != 0) return refuse("a CUDA array with flags " + std::to_string(flags));
-  if ((flags & kCubemap) != 0 && (extent.width != extent.height || extent.depth != 6)) {
-    if ((flags & kLayered) != 0) return refuse("a layered cubemap");
-    return kInvalidValue;
-  }
-  auto array = std::make_unique<Array>();
-  array->format = *format;
-  array->element_bytes = element_bytes_of(*format);
-  if (array->element_bytes == 0) return kInvalidValue;
-  // No axis of a texture is longer (CUDA C++ Programming Guide 13.0, compute capabilities), and no product overflows.
-  constexpr std::size_t kLongest = std::size_t{1} << 17U;
-  if (std::max({extent.width, extent.height, extent.depth}) > kLongest) return kInvalidValue;
-  array->asked = extent;
-  array->width = extent.width;
-  array->height = std::max<std::size_t>(extent.height, 1);
-  array->depth = std::max<std::size_t>(extent.depth, 1);
-  array->flags = flags;
-  if (const CUresult error = allocate_device(caller, array->bytes(), nullptr, array->address)) return error;
-  *handle = caller.driver->arrays.add(std::move(array));
-  return kSuccess;
+/// Whether an array may have that shape, and how large it may be: the table of cuda.h's cuArray3DCreate, with what
+/// compute capabilities from 8.0 on have (CUDA C++ Programming Guide 13.0, "Technical Specifications").
+bool is_shape(const cudaExtent& extent, unsigned flags) {
+  const auto& [width, height, depth] = extent;
+  const auto within = [&](std::size_t w, std::size_t h, std::size_t d) {
+    return width <= w && height <= h && depth <= d;
+  };
+  constexpr std::size_t kLayers = 2048, kLayerSide = 1U << 15U, kVolume = 1U << 14U;
+  if (width == 0) return false;
+  if ((flags & kGather) != 0 && (height == 0 || depth != 0)) return false;
+  if ((flags & kCubemap) != 0) return width == height && depth == 6 && within(kLayerSide, kLayerSide, depth);
+  if ((flags & kLayered) != 0) return depth != 0 && within(kLayerSide, kLayerSide, kLayers);
+  if (depth == 0) return within(std::size_t{1} << 17U, std::size_t{1} << 16U, 0);
+  return height != 0 && (within(kVolume, kVolume, kVolume) || within(kVolume / 2, kVolume / 2, kVolume * 2));
 }
 
 /// Runs call(caller, array).
@@ -48,11 +39,6 @@ CUresult with_array(const Array* handle, const Call& call) {
   });
 }
 
-bool fits(const Array& array, std::size_t x_bytes, std::size_t y, std::size_t width_bytes, std::size_t rows) {
-  return x_bytes <= array.row_bytes() && width_bytes <= array.row_bytes() - x_bytes && y <= array.height &&
-         rows <= array.height - y;
-}
-
 struct Rectangle {
   std::size_t x_bytes, y, width_bytes, rows, pitch;
 };
@@ -60,7 +46,8 @@ struct Rectangle {
 CUresult copy_rectangle(const Array* handle, const Rectangle& at, const void* other, bool into, Stream* stream,
                         bool waits) {
   return with_array(handle, [&](const Caller&, const Array& array) -> CUresult {
-    if (!fits(array, at.x_bytes, at.y, at.width_bytes, at.rows) || at.pitch < at.width_bytes) return kInvalidValue;
+    if (!holds(array, {at.x_bytes, at.y, 0, at.width_bytes, at.rows}) || at.pitch < at.width_bytes)
+      return kInvalidValue;
     const CUdeviceptr inside = address_in(array, at.x_bytes, at.y, 0);
     const auto outside = reinterpret_cast<CUdeviceptr>(other);
     return copy_box({.target = into ? inside : outside,
@@ -88,6 +75,40 @@ CUresult copy_run(const Array* handle, std::size_t x_bytes, std::size_t y, const
 
 }  // namespace
 
+CUresult make_array(const Caller& caller, const cudaChannelFormatDesc& format, cudaExtent extent, unsigned flags,
+                    Array** handle) {
+  if ((flags & ~kKnownArrayFlags) != 0) return refuse("a CUDA array with flags " + std::to_string(flags));
+  if ((flags & kCubemap) != 0 && (flags & kLayered) != 0) return refuse("a layered cubemap");
+  auto array = std::make_unique<Array>();
+  array->format = format;
+  array->element_bytes = element_bytes_of(format);
+  if (array->element_bytes == 0 || !is_shape(extent, flags)) return kInvalidValue;
+  array->asked = extent;
+  array->width = extent.width;
+  array->height = std::max<std::size_t>(extent.height, 1);
+  array->depth = std::max<std::size_t>(extent.depth, 1);
+  array->flags = flags;
+  if (const CUresult error = allocate_device(caller, array->bytes(), nullptr, array->address)) return error;
+  *handle = caller.driver->arrays.add(std::move(array));
+  return kSuccess;
+}
+
+void free_array(const Caller& caller, Array* array) {
+  if (array->is_level) return;
+  wait_for_all(*caller.context, "freeing a CUDA array, which waits for the whole context");
+  ++caller.driver->counters.implicit_device_syncs;
+  free_allocation(*caller.driver, array->address);
+  caller.driver->arrays.remove(array);
+}
+
+bool holds(const Array& array, const Region& region) {
+  const auto within = [](std::uint64_t at, std::uint64_t count, std::uint64_t size) {
+    return at <= size && count <= size - at;
+  };
+  return within(region.x_bytes, region.width_bytes, array.row_bytes()) &&
+         within(region.y, region.height, array.height) && within(region.z, region.depth, array.depth);
+}
+
 std::uint64_t element_bytes_of(const cudaChannelFormatDesc& format) {
   if (format.x != 8 && format.x != 16 && format.x != 32) return 0;
   const int all[] = {format.x, format.y, format.z, format.w};
@@ -108,7 +129,9 @@ cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, int kind
 CUresult cudaMalloc3DArray(Array** array, const cudaChannelFormatDesc* format, cudaExtent extent, unsigned flags) {
   return in_runtime([&]() -> CUresult {
     const Caller caller = enter_context();
-    return caller.error != kSuccess ? caller.error : make_array(caller, array, format, extent, flags);
+    if (caller.error != kSuccess) return caller.error;
+    if (array == nullptr || format == nullptr) return kInvalidValue;
+    return make_array(caller, *format, extent, flags, array);
   });
 }
 CUresult cudaMallocArray(Array** array, const cudaChannelFormatDesc* format, std::size_t width, std::size_t height,
@@ -118,11 +141,8 @@ CUresult cudaMallocArray(Array** array, const cudaChannelFormatDesc* format, std
 
 CUresult cudaFreeArray(Array* handle) {
   if (handle == nullptr) return kSuccess;
-  return with_array(handle, [&](const Caller& caller, const Array& array) {
-    wait_for_all(*caller.context, "cudaFreeArray, which waits for the whole context");
-    ++caller.driver->counters.implicit_device_syncs;
-    free_allocation(*caller.driver, array.address);
-    caller.driver->arrays.remove(handle);
+  return with_array(handle, [&](const Caller& caller, const Array&) {
+    free_array(caller, handle);
     return kSuccess;
   });
 }
@@ -197,10 +217,7 @@ CUresult box_of(const cudaMemcpy3DParms& copy, Box& box) {
       return kSuccess;
     }
     const std::size_t x_bytes = at.x * array->element_bytes;
-    if (!fits(*array, x_bytes, at.y, width, copy.extent.height) || at.z > array->depth ||
-        copy.extent.depth > array->depth - at.z) {
-      return kInvalidValue;
-    }
+    if (!holds(*array, {x_bytes, at.y, at.z, width, copy.extent.height, copy.extent.depth})) return kInvalidValue;
     address = address_in(*array, x_bytes, at.y, at.z);
     pitch = array->row_bytes();
     rows = array->height;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "sim/cuda/abi.h"
 #include "sim/cuda/ptx/machine.h"
@@ -13,6 +14,10 @@
 namespace meshbed::sim::cuda {
 
 struct Driver;
+struct Caller;
+
+/// CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT and ..._TEXTURE_PITCH_ALIGNMENT: of texels in memory that is no array's.
+inline constexpr int kTextureAlignment = 512, kTexturePitchAlignment = 32;
 
 struct Array {
   cudaChannelFormatDesc format{};
@@ -21,9 +26,15 @@ struct Array {
   unsigned flags = 0;
   CUdeviceptr address = 0;
   std::uint64_t element_bytes = 0;
+  bool is_level = false;  // of a mipmapped array, whose memory it is
 
   std::uint64_t row_bytes() const { return width * element_bytes; }
   std::uint64_t bytes() const { return row_bytes() * height * depth; }
+};
+
+/// Level 0 as it was asked for, each further one half as large along every axis that is no layer's.
+struct MipmappedArray {
+  std::vector<Array*> levels{};
 };
 
 /// A texture or a surface. Its texels are a program's memory, which may have gone since.
@@ -31,12 +42,39 @@ struct TexelObject {
   ptx::Texture texture{};
   std::uint64_t address = 0, size_bytes = 0;
   bool is_surface = false;
-  bool destroyed = false;  // kernels that were launched before still read it
+  bool destroyed = false;       // kernels that were launched before still read it
+  cudaResourceDesc resource{};  // as the program gave them
+  cudaTextureDesc how{};
 };
 
 /// Bytes of a texel; 0: channels that no texture has.
 std::uint64_t element_bytes_of(const cudaChannelFormatDesc& format);
+/// The driver's way to say it, a channel's format and their number, as the runtime's, and back.
+CUresult channels_of(int format, unsigned channels, cudaChannelFormatDesc& found);
+int driver_format_of(const cudaChannelFormatDesc& format);
+unsigned channels_in(const cudaChannelFormatDesc& format);
 /// Where texel (x in bytes, y, z) of the array is.
 CUdeviceptr address_in(const Array& array, std::uint64_t x_bytes, std::uint64_t y, std::uint64_t z);
+
+struct Region {
+  std::uint64_t x_bytes = 0, y = 0, z = 0, width_bytes = 0, height = 1, depth = 1;
+};
+/// Whether the array has all of it.
+bool holds(const Array& array, const Region& region);
+
+CUresult make_array(const Caller& caller, const cudaChannelFormatDesc& format, cudaExtent extent, unsigned flags,
+                    Array** handle);
+/// Waits for all that the context was given, as freeing memory does. Of a mipmapped array's level nothing is freed.
+void free_array(const Caller& caller, Array* array);
+
+/// The runtime is stricter than the driver with textures of integers: it answers an error where their mean is asked
+/// for, or what 32 bits are from 0 to 1; the driver's textures read them as they are then.
+enum class Integers { kChecked, kAsTheyAre };
+CUresult add_texture(const Caller& caller, const cudaResourceDesc& resource, const cudaTextureDesc& how,
+                     Integers integers, unsigned long long* handle);
+CUresult add_surface(const Caller& caller, const cudaResourceDesc& resource, unsigned long long* handle);
+/// nullptr: there is none of that kind.
+TexelObject* find_texels(const Caller& caller, unsigned long long handle, bool is_surface);
+CUresult destroy_texels(const Caller& caller, unsigned long long handle, bool is_surface);
 
 }  // namespace meshbed::sim::cuda

@@ -104,7 +104,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                    CUstream stream, void** arguments);
-CUresult cuMemcpy3D_v2(const void* copy);
+CUresult cuMemcpy3DPeer(const void* copy);
 
 typedef int cudaError_t;
 typedef struct CudaDim3 {
