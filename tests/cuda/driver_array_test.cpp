@@ -217,4 +217,37 @@ TEST_CASE("a box goes into an array of three dimensions and out of it") {
   });
 }
 
+TEST_CASE("a graph's node copies rows of an array, and says so") {
+  run_gpus({}, [] {
+    const Gpu gpu;
+    cuda::Array* array = small_float_array();
+    auto* pinned = static_cast<float*>(allocate_pinned(16));
+    cuda::CUDA_MEMCPY3D wanted{};
+    wanted.source.kind = kFromArray;
+    wanted.source.array = array;
+    wanted.source.x_bytes = 8;
+    wanted.source.y = 1;
+    wanted.target.kind = kFromHost;
+    wanted.target.host = pinned;
+    wanted.width_bytes = 8;
+    wanted.height = 2;
+    wanted.depth = 1;
+    cuda::Graph* graph = nullptr;
+    cuda::GraphNode* node = nullptr;
+    cuda::GraphExec* executable = nullptr;
+    CHECK(DRIVER_CALL(cuGraphCreate, "cuGraphCreate")(&graph, 0) == 0);
+    CHECK(DRIVER_CALL(cuGraphAddMemcpyNode, "cuGraphAddMemcpyNode")(&node, graph, nullptr, 0, &wanted, nullptr) == 0);
+    CHECK(DRIVER_CALL(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags")(&executable, graph, 0) == 0);
+    const CUstream stream = make_stream();
+    CHECK(DRIVER_CALL(cuGraphLaunch, "cuGraphLaunch")(executable, handle_of(stream)) == 0);
+    CHECK(cuStreamSynchronize(stream) == 0);
+    CHECK(std::vector<float>(pinned, pinned + 4) == std::vector<float>{6, 7, 10, 11});
+    cuda::CUDA_MEMCPY3D found{};
+    CHECK(DRIVER_CALL(cuGraphMemcpyNodeGetParams, "cuGraphMemcpyNodeGetParams")(node, &found) == 0);
+    CHECK((found.source.kind == kFromArray && found.source.array == array));
+    CHECK((found.source.x_bytes == 8 && found.source.y == 1 && found.source.z == 0));
+    CHECK((found.target.kind == kFromHost && found.target.host == pinned));
+  });
+}
+
 }  // namespace driver_array_test

@@ -19,6 +19,21 @@ CUresult set_ready(GraphExec* executable, GraphNode* node, NodeType type, const 
 }
 
 void show_side(const Driver& driver, CUdeviceptr address, CUDA_MEMCPY3D::Side& side) {
+  const Array* array = nullptr;
+  driver.arrays.any([&](const Array& one) {
+    if (address - one.address >= one.bytes()) return false;
+    array = &one;
+    return true;
+  });
+  if (array != nullptr) {
+    const std::uint64_t offset = address - array->address, row = offset / array->row_bytes();
+    side.kind = kMemoryArray;
+    side.array = const_cast<Array*>(array);
+    side.x_bytes = offset % array->row_bytes();
+    side.y = row % array->height;
+    side.z = row / array->height;
+    return;
+  }
   const Allocation* found = find_allocation(driver, address, 1);
   const bool on_host = found == nullptr || found->kind == MemoryKind::kPinned || found->kind == MemoryKind::kRegistered;
   side.kind = on_host ? kMemoryHost : kMemoryDevice;
