@@ -1,5 +1,5 @@
-// CUDA arrays of the driver interface and the copies into and out of them. Every code here is also what driver 580
-// gives on an H200.
+// CUDA arrays of the driver interface and the copies into and out of them. Every code here but the graph's is also what
+// driver 580 gives on an H200.
 #include <vector>
 
 #include "tests/cuda/texels.h"

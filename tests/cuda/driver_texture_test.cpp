@@ -1,4 +1,5 @@
-// Textures and surfaces of the driver interface. Every code here is also what driver 580 gives on an H200.
+// Textures and surfaces of the driver interface. Every code here is cuda.h's, and those of textures are also what
+// driver 580 gives on an H200.
 #include <array>
 
 #include "tests/cuda/texels.h"
