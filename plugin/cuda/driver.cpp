@@ -109,6 +109,16 @@ Result<Pointer> Driver::look_at(const void* address) const {
   return pointer;
 }
 
+Result<bool> Driver::is_gpu_direct(const void* address) const {
+  std::array<CUpointer_attribute, 1> asked{kPointerGpuDirect};
+  unsigned capable = 0;  // documented as a Boolean of 4 bytes
+  std::array<void*, 1> answers{&capable};
+  const CUresult code = calls_.cuPointerGetAttributes(static_cast<unsigned>(asked.size()), asked.data(), answers.data(),
+                                                      address_of(address));
+  if (auto done = outcome(code, "cuPointerGetAttributes"); !done) return done.error();
+  return capable != 0;
+}
+
 Result<CUcontext> Driver::retain_primary(CUdevice device) const {
   CUcontext context = nullptr;
   auto done = outcome(calls_.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");

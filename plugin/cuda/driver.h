@@ -22,6 +22,7 @@ using CUdevice = int;
 using CUdeviceptr = unsigned long long;
 using CUpointer_attribute = int;
 using CUdevice_attribute = int;
+using CUmemRangeHandleType = int;
 using CUstreamCaptureStatus = int;
 using CUstreamCaptureMode = int;
 using CUhostFn = void (*)(void* data);
@@ -87,6 +88,8 @@ class Driver {
 
   /// What lies at the address; nothing where it is memory that CUDA does not know. Needs no context.
   Result<Pointer> look_at(const void* address) const;
+  /// Whether adapters may be given GPU memory that lies there.
+  Result<bool> is_gpu_direct(const void* address) const;
   /// The context that the runtime and most programs use; kept until the process ends.
   Result<CUcontext> retain_primary(CUdevice device) const;
   /// Of the calling thread; null: none is.

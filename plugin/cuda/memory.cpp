@@ -1,5 +1,7 @@
 #include "plugin/cuda/memory.h"
 
+#include <unistd.h>
+
 #include "plugin/cuda/constants.h"
 
 namespace meshbed::cuda {
@@ -10,6 +12,17 @@ Result<DeviceMemory> DeviceMemory::allocate(const Driver& driver, std::size_t si
   });
   if (!handle) return handle.error();
   return DeviceMemory(std::move(*handle), size_bytes);
+}
+
+Result<DmaBuf> export_dma_buf(const Driver& driver, const void* data, std::size_t size_bytes) {
+  // Whole pages of the host, as cuda.h asks for; what is behind an allocation in its last page is nobody else's.
+  const auto page = static_cast<CUdeviceptr>(::sysconf(_SC_PAGESIZE));
+  const CUdeviceptr at = address_of(data), begin = at & ~(page - 1);
+  const CUdeviceptr end = (at + size_bytes + page - 1) & ~(page - 1);
+  int number = -1;
+  const CUresult code = driver.calls().cuMemGetHandleForAddressRange(&number, begin, end - begin, kRangeDmaBuf, 0);
+  if (auto done = driver.outcome(code, "cuMemGetHandleForAddressRange"); !done) return done.error();
+  return DmaBuf{.descriptor = Descriptor(number), .offset_bytes = at - begin};
 }
 
 Result<PinnedMemory> PinnedMemory::allocate(const Driver& driver, std::size_t size_bytes) {

@@ -3,8 +3,10 @@
 // they may be destroyed from any thread.
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
+#include "plugin/base/descriptor.h"
 #include "plugin/cuda/driver.h"
 #include "plugin/cuda/owned.h"
 
@@ -25,6 +27,14 @@ class DeviceMemory {
   Handle handle_;
   std::size_t size_bytes_ = 0;
 };
+
+/// The pages of a GPU's memory that some bytes lie in, for other devices.
+struct DmaBuf {
+  Descriptor descriptor;
+  std::uint64_t offset_bytes = 0;  // of the first byte
+};
+/// In the memory's context, which must be current. The descriptor may be closed when a device has registered it.
+Result<DmaBuf> export_dma_buf(const Driver& driver, const void* data, std::size_t size_bytes);
 
 /// Pinned host memory, which the GPUs of all contexts reach as well.
 class PinnedMemory {

@@ -186,6 +186,9 @@ static_assert(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR == meshbe
 static_assert(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR == meshbed::cuda::kDeviceRegistersOfSm);
 static_assert(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN == meshbed::cuda::kDeviceSharedBytesOfBlock);
 static_assert(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR == meshbed::cuda::kDeviceBlocksOfSm);
+static_assert(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED == meshbed::cuda::kDeviceDmaBuf);
+static_assert(CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD == meshbed::cuda::kRangeDmaBuf);
+static_assert(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE == meshbed::cuda::kPointerGpuDirect);
 static_assert(CU_POINTER_ATTRIBUTE_CONTEXT == meshbed::cuda::kPointerContext);
 static_assert(CU_POINTER_ATTRIBUTE_MEMORY_TYPE == meshbed::cuda::kPointerMemoryType);
 static_assert(CU_POINTER_ATTRIBUTE_IS_MANAGED == meshbed::cuda::kPointerIsManaged);
