@@ -26,7 +26,7 @@ std::unique_ptr<GpuMemory> offered_memory(CaseRank& rank, const std::string& bes
 void* register_gpu_memory(CaseRank& rank, void* comm, const GpuMemory& memory) {
   void* handle = nullptr;
   const std::uint64_t warns = coll::warn_count();
-  rank.succeeded(rank.net().register_dma_buf(comm, memory.address(), kGpuBytes, memory.descriptor(), &handle),
+  rank.succeeded(rank.net().register_dma_buf(comm, memory.address(), kGpuBytes, 0, memory.descriptor(), &handle),
                  "regMrDmaBuf", warns);
   rank.require(handle != nullptr, "regMrDmaBuf succeeds with a handle");
   return handle;
@@ -37,7 +37,7 @@ void dma_buf(CaseRank& rank) {
   CaseBuffer host(kGpuBytes);
   void* handle = nullptr;
   // Whether DMABUF is offered or not: there is no descriptor -1.
-  rank.require(rank.net().register_dma_buf(pair.receive, host.data(), kGpuBytes, -1, &handle) != nccl::kNcclSuccess,
+  rank.require(rank.net().register_dma_buf(pair.receive, host.data(), kGpuBytes, 0, -1, &handle) != nccl::kNcclSuccess,
                "regMrDmaBuf without a dma-buf is an error");
   if (const auto memory = offered_memory(rank, "; only that -1 is refused as a descriptor was tried")) {
     for (void* comm : {pair.send, pair.receive}) {

@@ -190,7 +190,7 @@ class Reconnecting {
   Result<void> enlist(void* comm, const std::unique_ptr<GpuMemory>& gpu, std::vector<float>& host, void** memory) {
     const std::uint64_t bytes = host.size() * sizeof(float);
     if (gpu == nullptr) return call("regMr", net_.register_memory(comm, host.data(), bytes, memory));
-    return call("regMrDmaBuf", net_.register_dma_buf(comm, gpu->address(), bytes, gpu->descriptor(), memory));
+    return call("regMrDmaBuf", net_.register_dma_buf(comm, gpu->address(), bytes, 0, gpu->descriptor(), memory));
   }
 
   using Group = std::array<coll::ReceivePart, nccl::kMaxGroupedReceives>;

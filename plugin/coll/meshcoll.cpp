@@ -409,6 +409,7 @@ meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats) {
     stats->bytes_sent = counters.bytes_sent;
     stats->bytes_received = counters.bytes_received;
     stats->copied_bytes = counters.copied_bytes;
+    stats->gpu_direct_calls = counters.gpu_direct_calls;
     stats->connect_ns = counters.connect_ns;
     return ok();
   });

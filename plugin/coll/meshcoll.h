@@ -4,10 +4,10 @@
  * for meshcoll_abort, _test and _wait, which any thread may make; different communicators are independent. Buffers
  * are host memory, or a GPU's where the process has loaded CUDA (libcuda.so.1) before it makes the communicator, or
  * puts a call into a stream. A GPU's memory that the host cannot follow is copied into pinned memory, worked on
- * there, and copied back, in the call's stream, or else in one of the engine's own; no call waits for a whole device.
- * Calls block, or are
- * started and waited for later: either way those of one communicator run in the order in which they were made, one
- * after the other, and those of different communicators side by side. Every function returns MESHCOLL_OK or an
+ * there, and copied back, in the call's stream, or else in one of the engine's own, unless the net plugin registers it
+ * and the call is in a stream and does not reduce (MESHBED_GPU_DIRECT); no call waits for a whole device. Calls block,
+ * or are started and waited for later: either way those of one communicator run in the order in which they were made,
+ * one after the other, and those of different communicators side by side. Every function returns MESHCOLL_OK or an
  * error; meshcoll_last_error() then says what, where and what to do, and meshcoll_get_error() whose fault it was in
  * which call. A communicator that has been destroyed is an error as well. An error of a call (other than
  * INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all of its ranks: they are
@@ -116,8 +116,9 @@ typedef struct {
   size_t struct_bytes;
   uint64_t messages_sent, messages_received;
   uint64_t bytes_sent, bytes_received;
-  uint64_t copied_bytes; /* between user and staging memory by the engine */
-  int64_t connect_ns;    /* in which this rank's calls waited for connections to be made */
+  uint64_t copied_bytes;     /* between user and staging memory by the engine */
+  uint64_t gpu_direct_calls; /* in streams, whose messages were in GPU memory itself: nothing passed the host's */
+  int64_t connect_ns;        /* in which this rank's calls waited for connections to be made */
 } meshcoll_stats;
 
 typedef enum {

@@ -228,6 +228,20 @@ std::vector<SubPlan> sub_plans_of(const PlanRequest& request) {
   return sub_plans;
 }
 
+std::vector<LocalCopy> local_copies_of(PlanRequest request) {
+  request.channel = 0;
+  request.channels = 1;
+  std::vector<LocalCopy> copies;
+  for (const SubPlan& sub_plan : sub_plans_of(request)) {
+    LocalCopy copy = make_plan(sub_plan.request).copy;
+    if (copy.count == 0) continue;
+    copy.input_offset += sub_plan.input_offset;
+    copy.output_offset += sub_plan.output_offset;
+    copies.push_back(copy);
+  }
+  return copies;
+}
+
 Peers peers_of(const PlanRequest& request) {
   if (request.ranks == 1) return {};
   if (request.collective != Collective::kSendRecv) return {ring_rank(request, 1), ring_rank(request, -1)};

@@ -159,6 +159,9 @@ struct SubPlan {
 /// all_to_all, gather and scatter: this rank's pairs, and its own block; every other collective is one leg, itself.
 std::vector<SubPlan> sub_plans_of(const PlanRequest& request);
 
+/// What this rank copies from its input to its output, on all channels together; offsets in the caller's buffers.
+std::vector<LocalCopy> local_copies_of(PlanRequest request);
+
 /// Of a leg. The ring's edges are made whole by its first collective, whatever that one needs: peers never wonder who
 /// connects.
 struct Peers {

@@ -25,12 +25,14 @@
 namespace meshbed::coll {
 
 class GpuSums;
+struct GpuAccess;
 
 struct ChannelCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t copied_bytes = 0;
-  std::int64_t connect_ns = 0;  // of a communicator: in which operations waited for connections
+  std::uint64_t gpu_direct_calls = 0;  // of a communicator
+  std::int64_t connect_ns = 0;         // of a communicator: in which operations waited for connections
 };
 
 /// Everything that a channel run needs and does not own. Handles are registrations on the connection they are used
@@ -38,7 +40,8 @@ struct ChannelCounters {
 struct ChannelMemory {
   const char* input = nullptr;  // where the plan's own begin, as its output
   char* output = nullptr;
-  ReduceKernels kernels{};        // where the plan reduces
+  const GpuAccess *input_gpu = nullptr, *output_gpu = nullptr;  // whose memory they are; nullptr: the host's
+  ReduceKernels kernels{};                                      // where the plan reduces
   const char* own = nullptr;      // what it reduces with: the input, or the GPU's memory that the input was copied from
   std::shared_ptr<GpuSums> sums;  // null: the processor's
   char* staging = nullptr;

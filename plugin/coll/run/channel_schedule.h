@@ -39,7 +39,8 @@ inline bool goes_over(const Transfer& transfer, const StreamMemory& stream) {
 struct ScheduleMemory {
   const char* input = nullptr;
   char* output = nullptr;
-  char* work = nullptr;           // where the schedule needs it: partial results of round.begin and on
+  const GpuAccess* gpu = nullptr;  // whose memory both are; nullptr: the host's
+  char* work = nullptr;            // where the schedule needs it: partial results of round.begin and on
   const char* own = nullptr;      // what it reduces with: the input, or the GPU's memory that the input was copied from
   std::shared_ptr<GpuSums> sums;  // null: the processor's
   ReduceKernels kernels{};

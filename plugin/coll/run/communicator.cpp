@@ -116,6 +116,7 @@ Result<void> Communicator::open_transport() {
   if (!transport) return transport.error();
   transport_ = std::move(*transport);
   lined_ = std::make_unique<LinedMessages>(transport_->table());
+  direct_ = std::make_unique<DirectMessages>(transport_->table());
   auto chosen = choose_devices();
   if (!chosen) return chosen;
   memory_ = std::make_unique<MemoryTable>(transport_->table());
@@ -127,6 +128,7 @@ Result<void> Communicator::open_transport() {
 Result<void> Communicator::choose_devices() {
   const auto& devices = transport_->devices();
   const int count = static_cast<int>(devices.size());
+  gpu_support_ = nccl::kPtrCuda | nccl::kPtrDmaBuf;
   for (int channel = 0; channel < options_.channels; ++channel) {
     const int device = options_.channel_devices.empty() ? channel % count
                                                         : options_.channel_devices[static_cast<std::size_t>(channel)];
@@ -142,6 +144,7 @@ Result<void> Communicator::choose_devices() {
                        " is at most " + std::to_string(properties.message_bytes_max) + " bytes"};
     }
     channel_devices_.push_back(device);
+    gpu_support_ &= properties.pointer_support;
   }
   return ok();
 }
@@ -154,6 +157,7 @@ Communicator::~Communicator() {
   service_.reset();
   memory_.reset();
   lined_.reset();
+  direct_.reset();
   transport_.reset();
   store_.reset();  // goodbye; only then may the server wait for everybody's
   server_.reset();

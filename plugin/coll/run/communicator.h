@@ -35,6 +35,7 @@
 #include "plugin/coll/store/store_client.h"
 #include "plugin/coll/store/store_server.h"
 #include "plugin/coll/transport/connection.h"
+#include "plugin/coll/transport/direct_messages.h"
 #include "plugin/coll/transport/memory.h"
 #include "plugin/coll/transport/transport.h"
 #include "plugin/cuda/driver.h"
@@ -91,18 +92,22 @@ struct Operation {
   std::uint64_t input_bytes = 0, output_bytes = 0;  // of the caller's memory that this rank reads, and writes
   bool in_stream = false;
   void* stream = nullptr;  // a CUstream; null: CUDA's default stream
+  // Of an operation whose messages are in its GPU memory itself: how that is registered. nullptr: they are not.
+  const GpuAccess* direct = nullptr;
+  bool lends_input = false;  // but what it gives, which its own output would overwrite
   // Of an operation that works in pinned memory lent to it (loan.h).
   cuda::CUcontext lender = nullptr;           // whose memory all of the caller's is; null: not of one GPU's
   const char* lent_input = nullptr;           // the caller's
   std::shared_ptr<const GpuSumPlace> sums{};  // where the lender reduces
 };
 
+inline bool is_reduction(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
 /// Whether it has anything to reduce.
 inline bool reduces(const Operation& operation, int world) {
-  const bool is_reduction = operation.collective == Collective::kAllReduce ||
-                            operation.collective == Collective::kReduceScatter ||
-                            operation.collective == Collective::kReduce;
-  return is_reduction && world > 1 && operation.count > 0;
+  return is_reduction(operation.collective) && world > 1 && operation.count > 0;
 }
 
 /// One operation's own name, or that of a group.
@@ -188,28 +193,34 @@ class Communicator {
                                                   CommunicatorOptions* options);
   Result<void> choose_devices();
 
-  /// On the service thread: a root's trees are made for its first operation.
+  /// On the service thread, or the caller's: a root's trees are made for its first operation.
   PlanRequest request_of(const Operation& operation);
   AlgorithmProtocol way_of(const PlanRequest& request);
+  Protocol protocol_of(const Operation& operation);
   // On the service thread.
   /// `body` finishes the call where it succeeds.
   void serve(Call& call, const std::function<Result<void>()>& body);
   Result<void> perform(Call& call, const std::vector<Operation>& operations, const Deadline& deadline);
   /// `last_of`: the call that ends with these; nullptr: none does.
   Result<void> transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
-  /// On memory that the host can follow.
+  /// The same once: where the plugin refuses GPU memory nothing has moved.
+  Result<void> transfer_once(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
+  /// On memory that messages can go from and into.
   Result<void> transfer_host(std::span<const Operation> operations, const Deadline& deadline, Call* last_of);
   // communicator_gpu.cpp
   std::shared_ptr<Gpu> gpu() const;
   Result<std::shared_ptr<Gpu>> need_gpu();
   void adopt(std::shared_ptr<Gpu> gpu);
   Result<void> prepare_sums(const std::vector<Operation>& operations);
+  Result<std::vector<GpuCopy>> choose_direct(Gpu& gpu, std::vector<Operation>* operations);
+  Result<const GpuAccess*> direct_access(Gpu& gpu, const Operation& operation) const;
   Result<std::shared_ptr<StreamOrder>> enter_streams(std::vector<Operation>* operations);
   void refuse(const std::shared_ptr<Call>& call, const Error& error);
   Result<void> await_streams(StreamOrder& order, const Deadline& deadline, const Call& call);
   Result<void> lend(Gpu& gpu, Loan* loan);
   void keep_staging(const cuda::PinnedMemory* staging);
   void count_copies(std::uint64_t copied_bytes);
+  void count_direct(std::span<const Operation> operations, bool are_direct);
   std::shared_ptr<const GpuSumPlace> sum_place(Gpu& gpu, const Operation& operation);
   Result<void> copy_by_gpu(Gpu& gpu, const std::vector<GpuCopy>& copies, const Deadline& deadline);
   // recorded_call.cpp
@@ -230,9 +241,10 @@ class Communicator {
   Result<void> register_for_sends(const Plan& plan, Protocol protocol, ChannelMemory* memory);
   Result<void> register_for_receives(const Plan& plan, Protocol protocol, ChannelMemory* memory);
   /// What a channel run takes for the connection: `slots` messages of at most so many bytes are under way.
-  Result<void*> comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots);
+  /// `direct`: messages are in GPU memory.
+  Result<void*> comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots, bool direct);
   /// nullptr: a channel run alone in the world has no plugin, and never calls one.
-  Messages* messages_by(Protocol protocol) const;
+  Messages* messages_by(Protocol protocol, bool direct) const;
   Result<void> prepare_schedules(AlgorithmProtocol way, PlanRequest request, const Operation& operation,
                                  std::int64_t connect_timeout_ms, ChannelRuns* channel_runs);
   Result<void> give_memory(const Schedule& schedule, Protocol protocol, ScheduleMemory* memory);
@@ -255,21 +267,25 @@ class Communicator {
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<LinedMessages> lined_;
+  std::unique_ptr<DirectMessages> direct_;
+  int gpu_support_ = 0;  // kPtrCuda, kPtrDmaBuf: what every device of ours says
   std::unique_ptr<MemoryTable> memory_;
   std::unique_ptr<ConnectionTable> connections_;
   std::unique_ptr<Worker> service_, progress_;
   std::atomic<std::uint64_t> calls_ = 0;
   std::uint64_t groups_ = 0;
   std::vector<RecordedCall*> recorded_;  // the caller's thread's
-  // The service thread's own.
+  std::mutex choice_mutex_;              // of the next two
   std::optional<Choice> last_choice_;
   std::map<int, RootTrees> root_trees_;  // by root
+  // The service thread's own.
   std::optional<Error> broken_;
   int culprit_ = -1;                                               // the rank that the last error was about
   bool harmless_ = false;                                          // it breaks nothing
   std::map<const char*, const cuda::PinnedMemory*> kept_staging_;  // stays registered
   // Of all threads.
   std::atomic<bool> aborted_ = false, has_launched_ = false;
+  std::atomic<bool> refused_direct_ = false;  // the plugin did not register GPU memory
   mutable std::mutex mutex_;
   std::deque<LaunchedCall> launched_;
   ChannelCounters counters_;

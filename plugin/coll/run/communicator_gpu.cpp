@@ -1,11 +1,61 @@
 // Operations in streams and on GPU memory. Service thread, but where it says otherwise.
 #include <algorithm>
+#include <functional>
+#include <utility>
 
+#include "plugin/base/log.h"
 #include "plugin/coll/run/communicator.h"
 #include "plugin/coll/run/gpu.h"
 #include "plugin/coll/run/loan.h"
 
 namespace meshbed::coll {
+namespace {
+
+struct Bytes {
+  const char *begin, *end;
+  bool empty() const { return begin == end; }
+  bool overlaps(const Bytes& other) const { return begin < other.end && other.begin < end; }
+};
+Bytes input_of(const Operation& operation) {
+  const char* const begin = static_cast<const char*>(operation.input);
+  return {begin, begin + operation.input_bytes};
+}
+Bytes output_of(const Operation& operation) {
+  const char* const begin = static_cast<const char*>(operation.output);
+  return {begin, begin + operation.output_bytes};
+}
+
+/// Whether one of them writes what another one reads or writes.
+bool depend(const std::vector<Operation>& operations) {
+  std::vector<std::pair<Bytes, std::size_t>> written;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (const Bytes output = output_of(operations[i]); !output.empty()) written.emplace_back(output, i);
+  }
+  std::sort(written.begin(), written.end(),
+            [](const auto& one, const auto& other) { return std::less<>()(one.first.begin, other.first.begin); });
+  for (std::size_t i = 1; i < written.size(); ++i) {
+    if (written[i].first.overlaps(written[i - 1].first)) return true;
+  }
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Bytes input = input_of(operations[i]);
+    if (input.empty()) continue;
+    // Those written end in the order in which they begin.
+    auto at = std::partition_point(written.begin(), written.end(),
+                                   [&](const auto& output) { return !std::less<>()(input.begin, output.first.end); });
+    for (; at != written.end() && at->first.overlaps(input); ++at) {
+      if (at->second != i) return true;
+    }
+  }
+  return false;
+}
+
+/// What a rank gives to others, while it gets something from them.
+bool overwrites_input(const Operation& operation) {
+  const bool exchanges = operation.collective == Collective::kAllToAll || operation.collective == Collective::kSendRecv;
+  return exchanges && input_of(operation).overlaps(output_of(operation));
+}
+
+}  // namespace
 
 std::shared_ptr<Gpu> Communicator::gpu() const {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -48,20 +98,66 @@ Result<void> Communicator::prepare_sums(const std::vector<Operation>& operations
   return ok();
 }
 
+/// How the memory of an operation is registered, where its messages are in it; nullptr: they are not.
+Result<const GpuAccess*> Communicator::direct_access(Gpu& gpu, const Operation& operation) const {
+  const GpuAccess* found = nullptr;
+  for (const auto& [data, size_bytes] :
+       {std::pair<const void*, std::uint64_t>(operation.input, operation.input_bytes),
+        std::pair<const void*, std::uint64_t>(operation.output, operation.output_bytes)}) {
+    if (size_bytes == 0) continue;
+    const auto access = gpu.access_to(data, gpu_support_);
+    // All of it is one GPU's.
+    if (!access || *access == nullptr || (found != nullptr && found != *access)) return access ? nullptr : access;
+    found = *access;
+  }
+  return found;
+}
+
+/// By the caller's thread. Says of each operation in a stream whether its messages are in the caller's GPU memory: a
+/// rank's own affair, which changes no message. What they copy there, each rank for itself.
+Result<std::vector<GpuCopy>> Communicator::choose_direct(Gpu& gpu, std::vector<Operation>* operations) {
+  std::vector<GpuCopy> copies;
+  // In a group one operation may work with what another one writes: then all of them do so in pinned memory.
+  if (gpu_support_ == 0 || refused_direct_ || depend(*operations)) return copies;
+  for (Operation& operation : *operations) {
+    if (!operation.in_stream || is_reduction(operation.collective)) continue;
+    // Lines are the processor's.
+    if (protocol_of(operation) != Protocol::kSimple) continue;
+    const auto access = direct_access(gpu, operation);
+    if (!access) return access.error();
+    if (*access == nullptr) continue;
+    operation.direct = *access;
+    operation.lends_input = overwrites_input(operation);
+    const std::uint64_t element_bytes = size_of(operation.type);
+    for (const LocalCopy& copy : local_copies_of(request_of(operation))) {
+      char* const target = static_cast<char*>(operation.output) + copy.output_offset * element_bytes;
+      const char* const source = static_cast<const char*>(operation.input) + copy.input_offset * element_bytes;
+      if (target == source) continue;
+      copies.push_back({operation.direct->context, static_cast<cuda::CUstream>(operation.stream), target, source,
+                        copy.count * element_bytes});
+    }
+  }
+  return copies;
+}
+
 /// By the caller's thread. nullptr: none of them is in a stream. Those that are work in pinned memory from now on,
-/// where theirs is a GPU's.
+/// where theirs is a GPU's and messages are not in it itself.
 Result<std::shared_ptr<StreamOrder>> Communicator::enter_streams(std::vector<Operation>* operations) {
   const std::vector<cuda::CUstream> streams = streams_of(*operations);
   if (streams.empty()) return std::shared_ptr<StreamOrder>();
   auto gpu = need_gpu();
   if (!gpu) return gpu.error();
+  const auto own_copies = choose_direct(**gpu, operations);
+  if (!own_copies) return own_copies.error();
   auto loan = Loan::plan(**gpu, *operations, true);
   if (!loan) return loan.error();
   auto staging = (*gpu)->pinned_for(streams, *loan, false);
   if (!staging) return staging.error();
+  loan->add(*own_copies);
   auto order = (*gpu)->enter(streams, *gpu, *loan, std::move(*staging));
   if (!order) return order;
   count_copies(loan->copied_bytes());
+  count_direct(*operations, true);
   *operations = std::move(loan->operations());
   return order;
 }
@@ -150,6 +246,15 @@ void Communicator::count_copies(std::uint64_t copied_bytes) {
   counters_.copied_bytes += copied_bytes;
 }
 
+/// Or that they are so no longer.
+void Communicator::count_direct(std::span<const Operation> operations, bool are_direct) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Operation& operation : operations) {
+    if (operation.direct == nullptr || operation.lends_input) continue;
+    are_direct ? ++counters_.gpu_direct_calls : --counters_.gpu_direct_calls;
+  }
+}
+
 /// To operations in no stream.
 Result<void> Communicator::lend(Gpu& gpu, Loan* loan) {
   const auto pinned = gpu.staging(loan->context(), loan->size_bytes());
@@ -160,6 +265,26 @@ Result<void> Communicator::lend(Gpu& gpu, Loan* loan) {
 }
 
 Result<void> Communicator::transfer(std::span<const Operation> operations, const Deadline& deadline, Call* last_of) {
+  auto moved = transfer_once(operations, deadline, last_of);
+  const auto refusal = memory_ != nullptr ? memory_->take_refusal() : std::nullopt;
+  if (!refusal) return moved;
+  // No rank has sent or received anything of it: as an operation in no stream it goes the other way, with the same
+  // messages.
+  MESHBED_WARN("rank %d: %s: from now on messages in GPU memory are copied, as with MESHBED_GPU_DIRECT=0",
+               options_.rank, refusal->text.c_str());
+  refused_direct_ = true;
+  count_direct(operations, false);
+  std::vector<Operation> copied(operations.begin(), operations.end());
+  for (Operation& operation : copied) {
+    if (operation.direct == nullptr) continue;
+    operation.direct = nullptr;
+    operation.in_stream = false;
+  }
+  return transfer_once(copied, deadline, last_of);
+}
+
+Result<void> Communicator::transfer_once(std::span<const Operation> operations, const Deadline& deadline,
+                                         Call* last_of) {
   const auto gpu = this->gpu();
   if (gpu == nullptr) return transfer_host(operations, deadline, last_of);
   auto loan = Loan::plan(*gpu, operations, false);

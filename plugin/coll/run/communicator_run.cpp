@@ -28,6 +28,7 @@ PlanRequest Communicator::request_of(const Operation& operation) {
   const bool rooted = operation.collective == Collective::kBroadcast || operation.collective == Collective::kReduce;
   const RootTrees* from_root = nullptr;
   if (rooted && !mesh_.trees.empty()) {
+    const std::lock_guard<std::mutex> lock(choice_mutex_);
     auto found = root_trees_.find(operation.root);
     if (found == root_trees_.end()) {
       found = root_trees_.emplace(operation.root, root_trees(mesh_, operation.root)).first;
@@ -52,6 +53,7 @@ PlanRequest Communicator::request_of(const Operation& operation) {
 }
 
 AlgorithmProtocol Communicator::way_of(const PlanRequest& request) {
+  const std::lock_guard<std::mutex> lock(choice_mutex_);
   const bool known = last_choice_ && last_choice_->collective == request.collective &&
                      last_choice_->root == request.root && last_choice_->count == request.count &&
                      last_choice_->element_bytes == request.element_bytes;
@@ -60,6 +62,11 @@ AlgorithmProtocol Communicator::way_of(const PlanRequest& request) {
                     choose_way(options_.way, request)};
   }
   return last_choice_->way;
+}
+
+Protocol Communicator::protocol_of(const Operation& operation) {
+  const ProtocolChoice& wanted = options_.way.protocol;
+  return wanted.automatic ? way_of(request_of(operation)).protocol : wanted.protocol;
 }
 
 Result<void> Communicator::usable() const {
@@ -184,6 +191,8 @@ Result<void> Communicator::transfer_host(std::span<const Operation> operations, 
     // From here: who waits need not wait for the service thread as well.
     if (result && last_of != nullptr) last_of->finish(ok());
   });
+  const auto is_direct = [](const Operation& operation) { return operation.direct != nullptr; };
+  if (result && std::any_of(operations.begin(), operations.end(), is_direct)) memory_->drop_temporary();
   if (result) return ok();
   const bool store_silent = store_ != nullptr && store_->failed_rank() >= 0;
   culprit_ = culprit_of(channel_runs, result.error().code == ErrorCode::kTimeout && !store_silent);
@@ -269,10 +278,14 @@ Result<void> Communicator::add_channel_runs(const Operation& operation, const Su
   buffers.kernels = reduce_kernels(operation.type, operation.op);
   buffers.own =
       operation.sums == nullptr ? buffers.input : operation.sums->input + sub_plan.input_offset * element_bytes;
+  buffers.output_gpu = operation.direct;
+  buffers.input_gpu = operation.lends_input ? nullptr : operation.direct;
+  const bool direct = operation.direct != nullptr;
   PlanRequest request = sub_plan.request;
   request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
   for (request.channel = 0; request.channel < options_.channels; ++request.channel) {
-    const Plan plan = make_plan(request);
+    Plan plan = make_plan(request);
+    if (direct) plan.copy = {};  // the streams' own
     if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
     ChannelMemory memory = buffers;
     if (operation.sums != nullptr) memory.sums = operation.sums->of_a_run();
@@ -280,17 +293,20 @@ Result<void> Communicator::add_channel_runs(const Operation& operation, const Su
     if (!receives) return receives;
     auto sends = register_for_sends(plan, protocol, &memory);
     if (!sends) return sends;
-    channel_runs->push_back(std::make_unique<PlanRun>(messages_by(protocol), plan, memory));
+    channel_runs->push_back(std::make_unique<PlanRun>(messages_by(protocol, direct), plan, memory));
   }
   return ok();
 }
 
-Messages* Communicator::messages_by(Protocol protocol) const {
+Messages* Communicator::messages_by(Protocol protocol, bool direct) const {
   if (transport_ == nullptr) return nullptr;
+  if (direct) return direct_.get();
   return protocol == Protocol::kSimple ? static_cast<Messages*>(&transport_->table()) : lined_.get();
 }
 
-Result<void*> Communicator::comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots) {
+Result<void*> Communicator::comm_of(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots,
+                                    bool direct) {
+  if (direct) return static_cast<void*>(ConnectionTable::direct(connection, slots));
   if (protocol == Protocol::kSimple) return connection.comm;
   auto stream = connections_->lined(connection, protocol, size_bytes, slots);
   if (!stream) return stream.error();
@@ -313,14 +329,16 @@ Result<void> Communicator::register_for_receives(const Plan& plan, Protocol prot
   if (plan.recv_steps == 0) return ok();
   Connection* connection = connections_->find({plan.recv_peer, plan.request.channel, Direction::kReceive});
   memory->recv_connection = connection->comm;
-  auto comm = comm_of(*connection, protocol, plan.recv_slice_count * widest_bytes(plan.request), plan.request.slots);
+  auto comm = comm_of(*connection, protocol, plan.recv_slice_count * widest_bytes(plan.request), plan.request.slots,
+                      memory->output_gpu != nullptr);
   if (!comm) return comm.error();
   memory->recv_comm = *comm;
   const bool registers = protocol == Protocol::kSimple;
   // The first and the last step show every kind of step that a plan has.
   for (const std::uint64_t index : {std::uint64_t{0}, plan.recv_steps - 1}) {
     if (!registers || recv_step(plan, index).arrival != Arrival::kStore) continue;  // through a slot
-    auto handle = memory_->handle_of(connection->comm, memory->output, output_bytes_of(plan.request));
+    auto handle =
+        memory_->handle_of(connection->comm, memory->output, output_bytes_of(plan.request), memory->output_gpu);
     if (!handle) return handle.error();
     memory->output_handle = *handle;
   }
@@ -342,7 +360,8 @@ Result<void> Communicator::register_for_sends(const Plan& plan, Protocol protoco
   Connection* connection = connections_->find({plan.send_peer, plan.request.channel, Direction::kSend});
   void* const comm = connection->comm;
   memory->send_connection = comm;
-  auto taken = comm_of(*connection, protocol, plan.slice_count * widest_bytes(plan.request), plan.request.slots);
+  auto taken = comm_of(*connection, protocol, plan.slice_count * widest_bytes(plan.request), plan.request.slots,
+                       memory->output_gpu != nullptr);
   if (!taken) return taken.error();
   memory->send_comm = *taken;
   if (protocol != Protocol::kSimple) return ok();
@@ -353,10 +372,11 @@ Result<void> Communicator::register_for_sends(const Plan& plan, Protocol protoco
     Result<void*> handle = nullptr;
     switch (source) {
       case Source::kInput:  // the plugin's registration is not const, its sends only read
-        handle = memory_->handle_of(comm, const_cast<char*>(memory->input), input_bytes_of(plan.request));
+        handle =
+            memory_->handle_of(comm, const_cast<char*>(memory->input), input_bytes_of(plan.request), memory->input_gpu);
         break;
       case Source::kOutput:
-        handle = memory_->handle_of(comm, memory->output, output_bytes_of(plan.request));
+        handle = memory_->handle_of(comm, memory->output, output_bytes_of(plan.request), memory->output_gpu);
         break;
       case Source::kPartial:
         handle = memory_->handle_of(comm, memory->staging,

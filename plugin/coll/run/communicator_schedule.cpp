@@ -45,6 +45,11 @@ bool uses(const Schedule& schedule, const StreamMemory& stream, BufferRole place
   });
 }
 
+/// The plugin's.
+void* comm_behind(const StreamMemory& stream, const ScheduleMemory& memory) {
+  return memory.gpu == nullptr ? stream.comm : static_cast<const DirectStream*>(stream.comm)->comm;
+}
+
 }  // namespace
 
 Result<void> Communicator::prepare_schedules(AlgorithmProtocol way, PlanRequest request, const Operation& operation,
@@ -61,9 +66,11 @@ Result<void> Communicator::prepare_schedules(AlgorithmProtocol way, PlanRequest 
   }
   for (Schedule& schedule : schedules) {
     if (schedule.part.count == 0) continue;
+    if (operation.direct != nullptr) schedule.copy = {};  // the streams' own
     ScheduleMemory memory{
         .input = static_cast<const char*>(operation.input),
         .output = static_cast<char*>(operation.output),
+        .gpu = operation.direct,
         .own = operation.sums == nullptr ? static_cast<const char*>(operation.input) : operation.sums->input,
         .sums = operation.sums == nullptr ? nullptr : operation.sums->of_a_run(),
         .kernels = reduce_kernels(operation.type, operation.op),
@@ -71,8 +78,8 @@ Result<void> Communicator::prepare_schedules(AlgorithmProtocol way, PlanRequest 
         .streams = streams_of(schedule)};
     auto given = give_memory(schedule, way.protocol, &memory);
     if (!given) return given;
-    channel_runs->push_back(
-        std::make_unique<ChannelSchedule>(messages_by(way.protocol), std::move(schedule), std::move(memory)));
+    channel_runs->push_back(std::make_unique<ChannelSchedule>(messages_by(way.protocol, operation.direct != nullptr),
+                                                              std::move(schedule), std::move(memory)));
   }
   return ok();
 }
@@ -88,7 +95,8 @@ Result<void> Communicator::give_memory(const Schedule& schedule, Protocol protoc
   for (StreamMemory& stream : memory->streams) {
     Connection* connection =
         connections_->find(edge_of({.peer = stream.peer, .way = stream.way, .receives = stream.receives}, request));
-    auto comm = comm_of(*connection, protocol, schedule.slice_count * widest_bytes(request), request.slots);
+    auto comm = comm_of(*connection, protocol, schedule.slice_count * widest_bytes(request), request.slots,
+                        memory->gpu != nullptr);
     if (!comm) return comm.error();
     stream.comm = *comm;
     stream.slot_bytes = slot_bytes_of(schedule, stream);
@@ -114,9 +122,10 @@ Result<void> Communicator::give_memory(const Schedule& schedule, Protocol protoc
 
 Result<void> Communicator::register_for_stream(const Schedule& schedule, const ScheduleMemory& memory,
                                                std::uint64_t work_bytes, StreamMemory* stream) {
+  void* const comm = comm_behind(*stream, memory);
   const auto registered = [&](BufferRole place, const void* data, std::uint64_t bytes, void** handle) -> Result<void> {
     if (!uses(schedule, *stream, place)) return ok();
-    auto found = memory_->handle_of(stream->comm, const_cast<void*>(data), bytes);
+    auto found = memory_->handle_of(comm, const_cast<void*>(data), bytes, memory.gpu);
     if (!found) return found.error();
     *handle = *found;
     return ok();

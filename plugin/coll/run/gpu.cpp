@@ -7,19 +7,20 @@
 #include "plugin/coll/run/loan.h"
 #include "plugin/coll/run/recorded_call.h"
 #include "plugin/coll/store/environment.h"
+#include "plugin/cuda/constants.h"
 
 namespace meshbed::coll {
 namespace {
 
 constexpr char kSumsVariable[] = "MESHBED_GPU_SUMS";
+constexpr char kDirectVariable[] = "MESHBED_GPU_DIRECT";
 
-/// Whether GPUs reduce.
-Result<bool> wanted_sums() {
-  const std::string wanted = variable(kSumsVariable).value_or("0");
+/// `meaning`: of 1 and of 0.
+Result<bool> flag(const char* name, const char* standard, const char* meaning) {
+  const std::string wanted = variable(name).value_or(standard);
   if (wanted == "0" || wanted == "1") return wanted == "1";
   return Error{ErrorCode::kInvalidArgument, Scope::kJob,
-               std::string(kSumsVariable) + " is \"" + wanted +
-                   "\"; set 1 (GPUs reduce what lies in their memory), 0 (the processor does), or unset it"};
+               std::string(name) + " is \"" + wanted + "\"; set " + meaning + ", or unset it"};
 }
 
 }  // namespace
@@ -27,9 +28,37 @@ Result<bool> wanted_sums() {
 Result<std::shared_ptr<Gpu>> Gpu::open() {
   const auto driver = cuda::Driver::open();
   if (!driver) return driver.error();
-  const auto sums = wanted_sums();
+  const auto sums = flag(kSumsVariable, "0", "1 (GPUs reduce what lies in their memory), 0 (the processor does)");
   if (!sums) return sums.error();
-  return std::shared_ptr<Gpu>(new Gpu(*driver, *sums));
+  const auto direct = flag(kDirectVariable, "1",
+                           "1 (adapters read and write GPU memory where the net plugin registers it), "
+                           "0 (it is copied through pinned memory)");
+  if (!direct) return direct.error();
+  return std::shared_ptr<Gpu>(new Gpu(*driver, *sums, *direct));
+}
+
+Result<const GpuAccess*> Gpu::access_to(const void* data, int support) {
+  const auto context = direct_ ? context_behind(data) : Result<cuda::CUcontext>(nullptr);
+  if (!context) return context.error();
+  if (*context == nullptr) return nullptr;
+  const auto capable = driver_.is_gpu_direct(data);
+  if (!capable) return capable.error();
+  if (!*capable) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto found = accesses_.find(*context);
+  if (found == accesses_.end()) {
+    const auto pointer = driver_.look_at(data);
+    if (!pointer) return pointer.error();
+    const auto exports = driver_.attribute(pointer->device, cuda::kDeviceDmaBuf);
+    if (!exports) return exports.error();
+    const GpuAccess access{.driver = driver_,
+                           .context = *context,
+                           .by_dma_buf = *exports != 0 && (support & nccl::kPtrDmaBuf) != 0,
+                           .by_address = (support & nccl::kPtrCuda) != 0};
+    found = accesses_.emplace(*context, access).first;
+  }
+  const GpuAccess& access = found->second;
+  return access.by_dma_buf || access.by_address ? &access : nullptr;
 }
 
 Result<void> Gpu::prepare_sums(const Operation& operation) {

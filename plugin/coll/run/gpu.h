@@ -7,12 +7,14 @@
 // which the end of the call writes. So nothing waits for a whole device, and no thread of CUDA's waits for the network.
 // Calls of a communicator end in the order in which they were made: one word, counted up, serves all of its streams.
 //
-// The messages' memory is the host's: an operation on GPU memory is copied into pinned memory, run there, and copied
-// back; two copies of each byte, whatever the algorithm, and the same bits as on host memory. Copies of a call in a
-// stream stand in that very stream, before the event and behind the wait. A device has few queues for its streams' work
-// (measured on an H200: eight), and what stands behind a held stream in one of them waits for that stream: a copy by a
-// stream of our own would wait for the call that needs it. In the caller's stream it waits only for calls that were
-// made before, on every rank alike.
+// Where the net plugin registers GPU memory (GPUDirect RDMA), messages of operations in streams that do not reduce are
+// in the caller's own, unless MESHBED_GPU_DIRECT=0; what a rank gives to itself is copied in its stream, before the
+// event. Else the messages' memory is the host's: an operation on GPU memory is copied into pinned memory, run there,
+// and copied back; two copies of each byte, whatever the algorithm, and the same bits as on host memory. Copies of a
+// call in a stream stand in that very stream, before the event and behind the wait. A device has few queues for its
+// streams' work (measured on an H200: eight), and what stands behind a held stream in one of them waits for that
+// stream: a copy by a stream of our own would wait for the call that needs it. In the caller's stream it waits only for
+// calls that were made before, on every rank alike.
 //
 // Copies of calls in no stream are by a stream of our own, and may have to wait for calls that hold others. The
 // reductions are the processor's, or with MESHBED_GPU_SUMS=1 the GPU's (gpu_sums.h): then the slots that slices arrive
@@ -32,6 +34,7 @@
 #include "plugin/coll/run/channel_run.h"
 #include "plugin/coll/run/gpu_sums.h"
 #include "plugin/coll/run/pinned_pool.h"
+#include "plugin/coll/transport/memory.h"
 #include "plugin/cuda/driver.h"
 #include "plugin/cuda/stream.h"
 
@@ -76,6 +79,9 @@ class Gpu {
 
   /// The context of memory that the host cannot follow; null: it can. Any thread.
   Result<cuda::CUcontext> context_behind(const void* data);
+  /// How that memory is registered where it is a GPU's and adapters may be given it; nullptr: it is not, or they may
+  /// not, or MESHBED_GPU_DIRECT=0. `support`: the net plugin's, kPtrCuda and kPtrDmaBuf. Good as long as this lives.
+  Result<const GpuAccess*> access_to(const void* data, int support);
   /// Loads what the operation is to be reduced with, where GPUs reduce and its memory is one's. Caller's thread, before
   /// the call holds a stream: a driver may wait for its device when it loads kernels.
   Result<void> prepare_sums(const Operation& operation);
@@ -107,18 +113,20 @@ class Gpu {
  private:
   using SumKey = std::tuple<cuda::CUcontext, DataType, ReduceOp>;
 
-  Gpu(cuda::Driver driver, bool sums) : driver_(driver), sums_(sums) {}
+  Gpu(cuda::Driver driver, bool sums, bool direct) : driver_(driver), sums_(sums), direct_(direct) {}
   /// A stream's own context; that of a default stream is whichever is current.
   Result<cuda::CUcontext> context_of(cuda::CUstream stream) const;
   /// Those of that stream's operations.
   Result<void> copy_in_stream(const std::vector<GpuCopy>& copies, cuda::CUstream stream) const;
 
   const cuda::Driver driver_;
-  const bool sums_;   // GPUs reduce
-  std::mutex mutex_;  // of the next three
+  const bool sums_;    // GPUs reduce
+  const bool direct_;  // messages may be in GPU memory
+  std::mutex mutex_;   // of the next four
   std::map<cuda::CUcontext, GpuReduce> reduces_;
   std::map<SumKey, GpuReduceKernels> sum_kernels_;
   std::map<cuda::CUdevice, cuda::CUcontext> primaries_;  // of memory that says no context: kept until the process ends
+  std::map<cuda::CUcontext, GpuAccess> accesses_;        // of one communicator's plugin
   std::vector<PinnedBlock> staging_;                     // the last one is in use
   std::map<cuda::CUcontext, cuda::Stream> streams_;
   PinnedBlock word_;  // goes on counting where its last communicator ended: streams may look at it yet

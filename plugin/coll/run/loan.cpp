@@ -9,6 +9,9 @@ namespace {
 /// Any element's alignment, and whole lines.
 constexpr std::uint64_t kLentAlignment = 256;
 
+bool lends_output(const Operation& operation) { return operation.direct == nullptr; }
+bool lends_input(const Operation& operation) { return operation.direct == nullptr || operation.lends_input; }
+
 }  // namespace
 
 Result<Loan> Loan::plan(Gpu& gpu, std::span<const Operation> operations, bool in_streams) {
@@ -25,8 +28,9 @@ Result<Loan> Loan::plan(Gpu& gpu, std::span<const Operation> operations, bool in
   };
   for (const Operation& operation : operations) {
     if (operation.in_stream != in_streams) continue;
-    auto added = add(operation.input, operation.input_bytes);
-    if (added) added = add(operation.output, operation.output_bytes);
+    Result<void> added;
+    if (lends_input(operation)) added = add(operation.input, operation.input_bytes);
+    if (added && lends_output(operation)) added = add(operation.output, operation.output_bytes);
     if (!added) return added.error();
   }
   loan.join();
@@ -77,8 +81,10 @@ void Loan::take(const PinnedBlock& staging) {
   for (Operation& operation : operations_) {
     if (operation.in_stream != in_streams_) continue;
     const auto stream = static_cast<cuda::CUstream>(operation.stream);
-    const Part* const source = operation.input_bytes > 0 ? behind(operation.input) : nullptr;
-    const Part* const target = operation.output_bytes > 0 ? behind(operation.output) : nullptr;
+    const bool gives = operation.input_bytes > 0 && lends_input(operation);
+    const bool takes = operation.output_bytes > 0 && lends_output(operation);
+    const Part* const source = gives ? behind(operation.input) : nullptr;
+    const Part* const target = takes ? behind(operation.output) : nullptr;
     const bool all_is_lent = source != nullptr && (operation.output_bytes == 0 || target != nullptr);
     if (all_is_lent && seen_alike && (target == nullptr || target->context == source->context)) {
       operation.lender = source->context;

@@ -1,6 +1,7 @@
 #pragma once
 // Loan: pinned memory that operations work in instead of a GPU's, and what is copied there before them and back behind
-// them. Memories that overlap (in place, one lies within the other) do so in the pinned memory, too.
+// them. Memory that messages are in itself is not lent. Memories that overlap (in place, one lies within the other) do
+// so in the pinned memory, too.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,8 @@ class Loan {
   cuda::CUcontext context() const { return parts_.front().context; }
   /// It is there, of that size at least: what follows is of it.
   void take(const PinnedBlock& staging);
+  /// To be copied before them as well, without pinned memory.
+  void add(const std::vector<GpuCopy>& copies) { in_.insert(in_.end(), copies.begin(), copies.end()); }
 
   const std::vector<Operation>& operations() const { return operations_; }
   std::vector<Operation>& operations() { return operations_; }

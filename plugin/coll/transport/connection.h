@@ -18,6 +18,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/store/store_client.h"
+#include "plugin/coll/transport/direct_messages.h"
 #include "plugin/coll/transport/lined_messages.h"
 #include "plugin/coll/transport/memory.h"
 #include "plugin/coll/transport/transport.h"
@@ -47,6 +48,7 @@ struct Connection {
   Staging staging;  // kReceive: slots for what must be reduced
   Staging lines;    // slots for what travels in lines
   LinedStream lined;
+  DirectStream direct;
 };
 
 /// Room for one slot: whole cache lines, and every element's alignment.
@@ -95,6 +97,12 @@ class ConnectionTable {
   void take_staging_from(MemorySource source) { source_ = std::move(source); }
   /// For messages of at most `size_bytes` each, `slots` of them under way.
   Result<LinedStream*> lined(Connection& connection, Protocol protocol, std::uint64_t size_bytes, int slots);
+  /// For messages from or into GPU memory, `slots` of them under way.
+  static DirectStream* direct(Connection& connection, int slots) {
+    connection.direct.comm = connection.comm;
+    connection.direct.requests.resize(static_cast<std::size_t>(slots));
+    return &connection.direct;
+  }
   /// Drops all registrations and closes all connections and listeners, with transfers in flight or not.
   void close_all();
 

@@ -62,9 +62,12 @@ class NetTable : public Messages {
   virtual int close_receive(void* comm) = 0;
   virtual int close_listen(void* comm) = 0;
   virtual int register_memory(void* comm, void* data, std::uint64_t size_bytes, void** handle) = 0;
-  /// GPU memory, which lies in the dma-buf `descriptor` from its begin on. ncclInvalidUsage where the plugin has no
-  /// regMrDmaBuf.
-  virtual int register_dma_buf(void* comm, void* data, std::uint64_t size_bytes, int descriptor, void** handle) = 0;
+  /// GPU memory, by its address.
+  virtual int register_gpu_memory(void* comm, void* data, std::uint64_t size_bytes, void** handle) = 0;
+  /// GPU memory, which lies in the dma-buf `descriptor` from `offset_bytes` on. ncclInvalidUsage where the plugin has
+  /// no regMrDmaBuf.
+  virtual int register_dma_buf(void* comm, void* data, std::uint64_t size_bytes, std::uint64_t offset_bytes,
+                               int descriptor, void** handle) = 0;
   virtual int deregister_memory(void* comm, void* handle) = 0;
 
   /// Up to nccl::kMaxGroupedReceives parts, one request for all.

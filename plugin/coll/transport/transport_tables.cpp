@@ -117,9 +117,13 @@ class TableOf final : public NetTable {
   int register_memory(void* comm, void* data, std::uint64_t size_bytes, void** handle) override {
     return table_.regMr(comm, data, size_bytes, nccl::kPtrHost, handle);
   }
-  int register_dma_buf(void* comm, void* data, std::uint64_t size_bytes, int descriptor, void** handle) override {
+  int register_gpu_memory(void* comm, void* data, std::uint64_t size_bytes, void** handle) override {
+    return table_.regMr(comm, data, size_bytes, nccl::kPtrCuda, handle);
+  }
+  int register_dma_buf(void* comm, void* data, std::uint64_t size_bytes, std::uint64_t offset_bytes, int descriptor,
+                       void** handle) override {
     if (table_.regMrDmaBuf == nullptr) return nccl::kNcclInvalidUsage;
-    return table_.regMrDmaBuf(comm, data, size_bytes, nccl::kPtrCuda, 0, descriptor, handle);
+    return table_.regMrDmaBuf(comm, data, size_bytes, nccl::kPtrCuda, offset_bytes, descriptor, handle);
   }
   int deregister_memory(void* comm, void* handle) override { return table_.deregMr(comm, handle); }
 
