@@ -145,7 +145,8 @@ const Section<WorkloadSpec> kWorkload{
          }},
         {"memory", "text", "'host'",
          "where messages lie: host, or gpu: of reconnect, whose adapters must have gpu_direct dma-buf or both, or of "
-         "collective and matrix, whose engine copies them, or of megakernel, which then runs on the GPU; simulated",
+         "collective and matrix, whose engine copies them where adapters do not reach them (gpu_direct), or of "
+         "megakernel, which then runs on the GPU; simulated",
          [](const Value& v, WorkloadSpec& s) {
            std::string memory = "host";
            v.choice(memory, {"host", "gpu"});

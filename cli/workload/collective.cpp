@@ -152,9 +152,18 @@ Result<void> call_in_stream(RankHost& host, Engine& engine, const CollectiveCase
 void add_work(const GpuWork& before, const GpuWork& after, CaseResults& board) {
   board.gpu.copies += after.copies - before.copies;
   board.gpu.copied_bytes += after.copied_bytes - before.copied_bytes;
+  board.gpu.host_copies += after.host_copies - before.host_copies;
   board.gpu.launches += after.launches - before.launches;
   board.gpu.device_syncs += after.device_syncs - before.device_syncs;
   ++board.gpu_calls;
+}
+
+/// 0 where none is on GPU memory.
+Result<std::uint64_t> direct_calls_of(Engine& engine, bool on_gpu) {
+  if (!on_gpu) return std::uint64_t{0};
+  const Result<meshcoll_stats> stats = engine.stats();
+  if (!stats) return stats.error();
+  return std::uint64_t{stats->gpu_direct_calls};
 }
 
 /// Whether the operation leaves anything at this rank.
@@ -304,6 +313,8 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
       if (const Result<void> ready = before_iteration(index); !ready) return ready;
     }
     const auto work_before = gpu != nullptr ? host.gpu_work() : std::nullopt;
+    const auto direct_before = direct_calls_of(engine, gpu != nullptr);
+    if (!direct_before) return direct_before.error();
     CallTime call_time{.rank = host.rank(), .start_ps = host.now_ps()};
     host.spend(wanted.spent_ps);
     const Result<void> done =
@@ -315,6 +326,9 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
     if (!done) return done;
     call_time.end_ps = host.now_ps();
     if (gpu == nullptr && !wanted.start_and_wait) call_time.returned_ps = call_time.end_ps;
+    const auto direct_after = direct_calls_of(engine, gpu != nullptr);
+    if (!direct_after) return direct_after.error();
+    board.gpu_direct_calls += *direct_after - *direct_before;
     if (work_before) add_work(*work_before, *host.gpu_work(), board);
     if (gpu != nullptr && receives(wanted, host.rank(), host.ranks())) {
       const auto taken = gpu->get(iteration.recv, shape.recv_count * size_of(wanted.type));

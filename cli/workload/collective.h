@@ -93,16 +93,16 @@ struct CaseResults {
   // Of buffers of GPU memory, where the world can tell: what all ranks' GPUs did in the calls, and of how many of
   // those.
   GpuWork gpu;
-  std::uint64_t gpu_calls = 0;
+  std::uint64_t gpu_calls = 0, gpu_direct_calls = 0;  // direct: as meshcoll_stats has it
 
   Picoseconds total_ps() const;
   Picoseconds average_ps() const;  // of an operation
   Picoseconds fastest_ps() const;  // of an operation, in the fastest iteration
 };
 
-/// The engine copies what it is given once into host memory and its result once back, and never waits for all of a
-/// GPU's work: of so many calls, all ranks together.
-sim::Proof gpu_kept_going(const GpuWork& work, std::uint64_t calls);
+/// The engine copies what it is given once into host memory and its result once back, neither where messages are in GPU
+/// memory itself, and never waits for all of a GPU's work: of so many calls, all ranks together.
+sim::Proof gpu_kept_going(const GpuWork& work, std::uint64_t calls, std::uint64_t direct_calls);
 
 /// What the ranks of this process wrote on a board, and the taking in of what another process's did; case_results.cpp.
 nlohmann::json board_findings(const CaseResults& board);

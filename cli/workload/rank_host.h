@@ -47,6 +47,7 @@ class GpuMemory {
 /// What a rank has made its GPUs do so far.
 struct GpuWork {
   std::uint64_t copies = 0, copied_bytes = 0, launches = 0;
+  std::uint64_t host_copies = 0;   // of the copies, from and to host memory
   std::uint64_t device_syncs = 0;  // waits for all of a device's work
 };
 

@@ -152,7 +152,9 @@ void CollectiveRun::conclude(RunResult& result) {
   result.iteration_times = board_.iterations;
   result.connect_ps = connect_ps_;
   result.proofs.push_back(sim::data_right(board_.wrong, board_.checked, shape.recv_count > 0));
-  if (board_.gpu_calls > 0) result.proofs.push_back(gpu_kept_going(board_.gpu, board_.gpu_calls));
+  if (board_.gpu_calls > 0) {
+    result.proofs.push_back(gpu_kept_going(board_.gpu, board_.gpu_calls, board_.gpu_direct_calls));
+  }
 }
 
 void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) const {

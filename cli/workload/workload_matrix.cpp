@@ -151,16 +151,18 @@ void MatrixRun::conclude(RunResult& result) {
       std::any_of(cases_.begin(), cases_.end(), [](const CaseRun& each) { return *each.wanted.collective.count > 0; });
   result.proofs.push_back(sim::data_right(result.wrong, result.checked, any));
   GpuWork gpu;
-  std::uint64_t gpu_calls = 0;
+  std::uint64_t gpu_calls = 0, direct_calls = 0;
   for (const CaseRun& each : cases_) {
     for (const CaseResults* board : {&each.exact, &each.rough}) {
       gpu.copies += board->gpu.copies;
       gpu.copied_bytes += board->gpu.copied_bytes;
       gpu.device_syncs += board->gpu.device_syncs;
+      gpu.host_copies += board->gpu.host_copies;
       gpu_calls += board->gpu_calls;
+      direct_calls += board->gpu_direct_calls;
     }
   }
-  if (gpu_calls > 0) result.proofs.push_back(gpu_kept_going(gpu, gpu_calls));
+  if (gpu_calls > 0) result.proofs.push_back(gpu_kept_going(gpu, gpu_calls, direct_calls));
 }
 
 }  // namespace

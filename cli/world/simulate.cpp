@@ -238,6 +238,7 @@ class SimulatedHost final : public RankHost {
     return GpuWork{.copies = counts.copies,
                    .copied_bytes = counts.copied_bytes,
                    .launches = counts.launches,
+                   .host_copies = counts.host_copies,
                    .device_syncs = counts.device_syncs};
   }
 

@@ -56,6 +56,7 @@ WorkCounts counts_of(ProcessKey process) {
   const Counters& counters = driver->counters;
   return {.launches = counters.launches,
           .copies = counters.copies_in + counters.copies_out + counters.copies_inside,
+          .host_copies = counters.copies_in + counters.copies_out,
           .copied_bytes = counters.copied_bytes,
           .device_syncs = counters.device_syncs + counters.implicit_device_syncs};
 }

@@ -12,8 +12,9 @@ namespace meshbed::sim::cuda {
 
 /// What a process has made its GPUs do.
 struct WorkCounts {
-  std::uint64_t launches = 0;  // of kernels
-  std::uint64_t copies = 0;    // of all kinds
+  std::uint64_t launches = 0;     // of kernels
+  std::uint64_t copies = 0;       // of all kinds
+  std::uint64_t host_copies = 0;  // of these, from and to host memory
   std::uint64_t copied_bytes = 0;
   /// Waits for all of a device's work: cuCtxSynchronize and its like, and the calls that wait so without saying
   /// (cuMemFree).
