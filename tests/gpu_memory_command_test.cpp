@@ -59,6 +59,33 @@ TEST_CASE("an all-reduce copies each rank's bytes in and out once, and waits for
   CHECK(gpu_proof(summary) == "6 calls: 12 copies of 201326592 bytes, 0 waits for a whole device");
 }
 
+TEST_CASE("what adapters send from GPU memory and receive there are host memory's bits, without a copy by a host") {
+  for (const char* collective : {"all_gather", "broadcast", "alltoall", "gather", "scatter", "sendrecv"}) {
+    CAPTURE(collective);
+    const std::string words = std::string("--set expect.max_over_bound=1000 --set workload.bytes=300K ") +
+                              "--set workload.in_place=false --set workload.collective=" + collective;
+    const json direct = summary_of(run("triangle-gpu-direct", words));
+    const json copied = summary_of(run("triangle-gpu-direct", words + " --set environment.MESHBED_GPU_DIRECT=0"));
+    const json host = summary_of(run("triangle-gpu-direct", words + " --set workload.memory=host"));
+    CHECK(direct.at("wrong") == 0);
+    CHECK(direct.at("data") == host.at("data"));
+    CHECK(copied.at("data") == host.at("data"));
+    CHECK(direct.at("time_ns") < copied.at("time_ns"));
+    CHECK(gpu_proof(direct).find("; 6 calls by GPUDirect, 0 copies from and to the hosts") != std::string::npos);
+    CHECK(gpu_proof(copied).find("GPUDirect") == std::string::npos);
+    CHECK(summary_of(run("triangle-gpu-direct", words)).at("digest") == direct.at("digest"));
+  }
+  const std::string words = "--set workload.cases=45 --set expect.unreachable=[]";
+  const json direct =
+      summary_of(run("engine-matrix", words + " --set workload.memory=gpu --set topology.gpu_direct=dma-buf"));
+  const json host = summary_of(run("engine-matrix", words));
+  REQUIRE(direct.at("cases").size() == host.at("cases").size());
+  for (std::size_t at = 0; at < direct.at("cases").size(); ++at) {
+    CHECK_MESSAGE(direct.at("cases")[at].at("data") == host.at("cases")[at].at("data"), direct.at("cases")[at].dump());
+  }
+  CHECK(gpu_proof(direct).find(" calls by GPUDirect, ") != std::string::npos);
+}
+
 TEST_CASE("a matrix of types, reductions, algorithms and protocols gives the same bits as in host memory; it repeats") {
   const std::string words = "--set workload.cases=45 --set expect.unreachable=[]";
   const json gpu = summary_of(run("engine-matrix", words + " --set workload.memory=gpu"));
