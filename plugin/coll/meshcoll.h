@@ -3,18 +3,18 @@
  * One communicator per rank and thread of control; calls on one communicator are serialised by the caller, except
  * for meshcoll_abort, _test and _wait, which any thread may make; different communicators are independent. Buffers
  * are host memory, or a GPU's where the process has loaded CUDA (libcuda.so.1) before it makes the communicator, or
- * puts a call into a stream. A GPU's memory that the host cannot follow is copied into pinned memory, worked on
- * there, and copied back, in the call's stream, or else in one of the engine's own, unless the net plugin registers it
- * and the call is in a stream and does not reduce (MESHBED_GPU_DIRECT); no call waits for a whole device. Calls block,
- * or are started and waited for later: either way those of one communicator run in the order in which they were made,
- * one after the other, and those of different communicators side by side. Every function returns MESHCOLL_OK or an
- * error; meshcoll_last_error() then says what, where and what to do, and meshcoll_get_error() whose fault it was in
+ * puts a call into a stream. A GPU's memory that the host cannot follow is copied into pinned memory, worked on there,
+ * and copied back, in the call's stream, or else in one of the engine's own, unless the net plugin registers it and the
+ * call is in a stream and not reduced by the processor (MESHBED_GPU_DIRECT); no call waits for a whole device. Calls
+ * block, or are started and waited for later: either way those of one communicator run in the order in which they were
+ * made, one after the other, and those of different communicators side by side. Every function returns MESHCOLL_OK or
+ * an error; meshcoll_last_error() then says what, where and what to do, and meshcoll_get_error() whose fault it was in
  * which call. A communicator that has been destroyed is an error as well. An error of a call (other than
- * INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all of its ranks: they are
- * told, none is left waiting, and every later call answers with the first reason. One exception: a send_recv with a
- * single peer that could not be connected, and that is in no stream; both ends get the reason, and the communicator
- * lives on. The data travel through an ncclNet table (any NCCL net plugin), loaded and driven as NCCL does it: a
- * service thread that listens, connects and accepts, and a progress thread that sends, receives and tests.
+ * INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all of its ranks: they are told,
+ * none is left waiting, and every later call answers with the first reason. One exception: a send_recv with a single
+ * peer that could not be connected, and that is in no stream; both ends get the reason, and the communicator lives on.
+ * The data travel through an ncclNet table (any NCCL net plugin), loaded and driven as NCCL does it: a service thread
+ * that listens, connects and accepts, and a progress thread that sends, receives and tests.
  */
 #ifndef MESHCOLL_H
 #define MESHCOLL_H

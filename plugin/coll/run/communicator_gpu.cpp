@@ -120,21 +120,29 @@ Result<std::vector<GpuCopy>> Communicator::choose_direct(Gpu& gpu, std::vector<O
   // In a group one operation may work with what another one writes: then all of them do so in pinned memory.
   if (gpu_support_ == 0 || refused_direct_ || depend(*operations)) return copies;
   for (Operation& operation : *operations) {
-    if (!operation.in_stream || is_reduction(operation.collective)) continue;
+    const bool is_sum = is_reduction(operation.collective);
+    if (!operation.in_stream || (is_sum && !reduces(operation, options_.world))) continue;
     // Lines are the processor's.
     if (protocol_of(operation) != Protocol::kSimple) continue;
     const auto access = direct_access(gpu, operation);
     if (!access) return access.error();
     if (*access == nullptr) continue;
+    const cuda::CUcontext context = (*access)->context;
+    // What the processor reduces is its own.
+    if (is_sum && !gpu.sum_kernels(context, operation.type, operation.op)) continue;
     operation.direct = *access;
+    if (is_sum) {
+      operation.lender = context;
+      operation.lent_input = static_cast<const char*>(operation.input);
+    }
     operation.lends_input = overwrites_input(operation);
     const std::uint64_t element_bytes = size_of(operation.type);
     for (const LocalCopy& copy : local_copies_of(request_of(operation))) {
       char* const target = static_cast<char*>(operation.output) + copy.output_offset * element_bytes;
       const char* const source = static_cast<const char*>(operation.input) + copy.input_offset * element_bytes;
       if (target == source) continue;
-      copies.push_back({operation.direct->context, static_cast<cuda::CUstream>(operation.stream), target, source,
-                        copy.count * element_bytes});
+      copies.push_back(
+          {context, static_cast<cuda::CUstream>(operation.stream), target, source, copy.count * element_bytes});
     }
   }
   return copies;

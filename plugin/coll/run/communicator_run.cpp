@@ -352,6 +352,7 @@ Result<void> Communicator::register_for_receives(const Plan& plan, Protocol prot
   auto handle = memory_->handle_of(connection->comm, *staging, staging_bytes);
   if (!handle) return handle.error();
   memory->staging_handle = *handle;
+  connection->direct.host_handle = *handle;
   return ok();
 }
 

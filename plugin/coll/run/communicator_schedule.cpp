@@ -109,9 +109,10 @@ Result<void> Communicator::give_memory(const Schedule& schedule, Protocol protoc
     stream.staging = *staging;
     if (keeps_work) memory->work = stream.staging + slots_bytes;
     if (!registers) continue;
-    auto handle = memory_->handle_of(stream.comm, stream.staging, staging_bytes);
+    auto handle = memory_->handle_of(comm_behind(stream, *memory), stream.staging, staging_bytes);
     if (!handle) return handle.error();
     stream.staging_handle = *handle;
+    connection->direct.host_handle = *handle;
   }
   for (StreamMemory& stream : memory->streams) {
     if (!registers) break;
@@ -123,19 +124,22 @@ Result<void> Communicator::give_memory(const Schedule& schedule, Protocol protoc
 Result<void> Communicator::register_for_stream(const Schedule& schedule, const ScheduleMemory& memory,
                                                std::uint64_t work_bytes, StreamMemory* stream) {
   void* const comm = comm_behind(*stream, memory);
-  const auto registered = [&](BufferRole place, const void* data, std::uint64_t bytes, void** handle) -> Result<void> {
+  const auto registered = [&](BufferRole place, const void* data, std::uint64_t bytes, void** handle,
+                              const GpuAccess* gpu) -> Result<void> {
     if (!uses(schedule, *stream, place)) return ok();
-    auto found = memory_->handle_of(comm, const_cast<void*>(data), bytes, memory.gpu);
+    auto found = memory_->handle_of(comm, const_cast<void*>(data), bytes, gpu);
     if (!found) return found.error();
     *handle = *found;
     return ok();
   };
-  const std::uint64_t output_bytes = output_bytes_of(schedule.request);
-  auto done = registered(BufferRole::kInput, memory.input, input_bytes_of(schedule.request), &stream->input_handle);
-  if (done) done = registered(BufferRole::kOutput, memory.output, output_bytes, &stream->output_handle);
+  const std::uint64_t input_bytes = input_bytes_of(schedule.request), output_bytes = output_bytes_of(schedule.request);
+  auto done = registered(BufferRole::kInput, memory.input, input_bytes, &stream->input_handle, memory.gpu);
+  if (done) done = registered(BufferRole::kOutput, memory.output, output_bytes, &stream->output_handle, memory.gpu);
   if (!done) return done;
-  return schedule.works_in_output ? registered(BufferRole::kWork, memory.output, output_bytes, &stream->work_handle)
-                                  : registered(BufferRole::kWork, memory.work, work_bytes, &stream->work_handle);
+  // Memory of its own is pinned, as slots are.
+  return schedule.works_in_output
+             ? registered(BufferRole::kWork, memory.output, output_bytes, &stream->work_handle, memory.gpu)
+             : registered(BufferRole::kWork, memory.work, work_bytes, &stream->work_handle, nullptr);
 }
 
 }  // namespace meshbed::coll

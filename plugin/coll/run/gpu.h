@@ -7,14 +7,14 @@
 // which the end of the call writes. So nothing waits for a whole device, and no thread of CUDA's waits for the network.
 // Calls of a communicator end in the order in which they were made: one word, counted up, serves all of its streams.
 //
-// Where the net plugin registers GPU memory (GPUDirect RDMA), messages of operations in streams that do not reduce are
-// in the caller's own, unless MESHBED_GPU_DIRECT=0; what a rank gives to itself is copied in its stream, before the
-// event. Else the messages' memory is the host's: an operation on GPU memory is copied into pinned memory, run there,
-// and copied back; two copies of each byte, whatever the algorithm, and the same bits as on host memory. Copies of a
-// call in a stream stand in that very stream, before the event and behind the wait. A device has few queues for its
-// streams' work (measured on an H200: eight), and what stands behind a held stream in one of them waits for that
-// stream: a copy by a stream of our own would wait for the call that needs it. In the caller's stream it waits only for
-// calls that were made before, on every rank alike.
+// Where the net plugin registers GPU memory (GPUDirect RDMA), messages of operations in streams that do not reduce,
+// or that the GPU reduces, are in the caller's own, unless MESHBED_GPU_DIRECT=0; what a rank gives to itself is copied
+// in its stream, before the event. Else the messages' memory is the host's: an operation on GPU memory is copied into
+// pinned memory, run there, and copied back; two copies of each byte, whatever the algorithm, and the same bits as on
+// host memory. Copies of a call in a stream stand in that very stream, before the event and behind the wait. A device
+// has few queues for its streams' work (measured on an H200: eight), and what stands behind a held stream in one of
+// them waits for that stream: a copy by a stream of our own would wait for the call that needs it. In the caller's
+// stream it waits only for calls that were made before, on every rank alike.
 //
 // Copies of calls in no stream are by a stream of our own, and may have to wait for calls that hold others. The
 // reductions are the processor's, or with MESHBED_GPU_SUMS=1 the GPU's (gpu_sums.h): then the slots that slices arrive

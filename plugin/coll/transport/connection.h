@@ -100,6 +100,7 @@ class ConnectionTable {
   /// For messages from or into GPU memory, `slots` of them under way.
   static DirectStream* direct(Connection& connection, int slots) {
     connection.direct.comm = connection.comm;
+    connection.direct.host_handle = nullptr;
     connection.direct.requests.resize(static_cast<std::size_t>(slots));
     return &connection.direct;
   }

@@ -45,7 +45,9 @@ int DirectMessages::test(void* request, bool* done, std::uint64_t* size_bytes) {
     return code;
   }
   tested.inner = nullptr;
-  if (tested.part.data != nullptr && tested.part.size_bytes > 0 && !tested.flushes) {
+  const ReceivePart& part = tested.part;
+  const bool is_gpus = part.data != nullptr && part.handle != tested.stream->host_handle;
+  if (is_gpus && part.size_bytes > 0 && !tested.flushes) {
     const int code = net_.flush(tested.stream->comm, {&tested.part, 1}, &tested.inner);
     tested.flushes = true;
     *done = code == nccl::kNcclSuccess && tested.inner == nullptr;  // there is nothing to wait for

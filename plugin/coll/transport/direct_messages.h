@@ -20,6 +20,7 @@ struct DirectStream {
     bool flushes = false;   // the message is there, and its flush is under way
   };
   void* comm = nullptr;
+  void* host_handle = nullptr;    // of slots in host memory: what is received there is not flushed
   std::uint64_t number = 0;       // messages that were begun
   std::vector<Request> requests;  // by number
 };
