@@ -142,8 +142,8 @@ std::string run_ranks(const Setting& setting, const std::function<void(const Ran
   return result.output;
 }
 
-constexpr meshcoll_call kCalls[] = {MESHCOLL_ALL_GATHER, MESHCOLL_BROADCAST, MESHCOLL_ALL_TO_ALL,
-                                    MESHCOLL_GATHER,     MESHCOLL_SCATTER,   MESHCOLL_SEND_RECV};
+const std::vector<meshcoll_call> kCalls{MESHCOLL_ALL_GATHER, MESHCOLL_BROADCAST, MESHCOLL_ALL_TO_ALL,
+                                        MESHCOLL_GATHER,     MESHCOLL_SCATTER,   MESHCOLL_SEND_RECV};
 
 /// Of `count` bytes a block, as meshcoll.h says what is in place.
 Places places_of(const Rank& rank, meshcoll_call which, std::size_t count, int root, bool in_place) {
@@ -153,12 +153,14 @@ Places places_of(const Rank& rank, meshcoll_call which, std::size_t count, int r
   if (which == MESHCOLL_ALL_GATHER || which == MESHCOLL_ALL_TO_ALL || which == MESHCOLL_GATHER) {
     places.recv_bytes = world * count;
   }
-  if (which == MESHCOLL_ALL_TO_ALL || which == MESHCOLL_SCATTER) places.send_bytes = world * count;
+  if (which == MESHCOLL_ALL_TO_ALL || which == MESHCOLL_SCATTER || which == MESHCOLL_REDUCE_SCATTER) {
+    places.send_bytes = world * count;
+  }
   places.recv = places.send_bytes + 3;  // somewhere in a page
   if (!in_place) return places;
   places.recv = 0;
   if (which == MESHCOLL_ALL_GATHER || (which == MESHCOLL_GATHER && is_root)) places.send = own;
-  if (which == MESHCOLL_SCATTER && is_root) places.recv = own;
+  if ((which == MESHCOLL_SCATTER && is_root) || which == MESHCOLL_REDUCE_SCATTER) places.recv = own;
   const bool apart = (which == MESHCOLL_GATHER || which == MESHCOLL_SCATTER) && !is_root;
   if (apart) places.recv = places.send_bytes;
   return places;
@@ -214,9 +216,10 @@ Seen exercise(const Rank& rank, meshcoll_call which, std::size_t count, int root
 bool exchanges(meshcoll_call which) { return which == MESHCOLL_ALL_TO_ALL || which == MESHCOLL_SEND_RECV; }
 
 /// All calls and sizes, in place and not: nothing passes the host, but what an exchange in place gives.
-void exercise_all(const Rank& rank, const std::vector<std::size_t>& sizes) {
+void exercise_all(const Rank& rank, const std::vector<std::size_t>& sizes,
+                  const std::vector<meshcoll_call>& calls = kCalls) {
   unsigned salt = 0;
-  for (const meshcoll_call which : kCalls) {
+  for (const meshcoll_call which : calls) {
     for (const std::size_t count : sizes) {
       for (const bool in_place : {false, true}) {
         const Seen seen = exercise(rank, which, count, rank.world - 1, in_place, ++salt);
@@ -266,6 +269,15 @@ TEST_CASE("... by addresses where nvidia_peermem is loaded and dma-bufs are not 
   run_ranks({.nodes = 2, .dma_buf = false, .peer_memory = true}, [](const Rank& rank) {
     exercise_all(rank, {4, 65'537, (std::size_t{1} << 20U) + 1});
   });
+}
+
+TEST_CASE("where the GPU reduces, what is reduced stays in its memory, too: the processor's bytes, no copy by a host") {
+  for (const char* algorithm : {"ring", "tree", "halving-doubling", "direct", "mesh"}) {
+    run_ranks({.nodes = 3, .environment = {{"MESHBED_GPU_SUMS", "1"}}, .algorithm = algorithm}, [](const Rank& rank) {
+      exercise_all(rank, {4, 65'537, 300'007},
+                   {MESHCOLL_ALL_REDUCE, MESHCOLL_REDUCE_SCATTER, MESHCOLL_REDUCE, MESHCOLL_ALL_GATHER});
+    });
+  }
 }
 
 TEST_CASE("MESHBED_GPU_DIRECT=0, adapters that register no GPU memory and lines have the messages in pinned memory") {
