@@ -79,6 +79,7 @@ Result<void> Communicator::start() {
     const auto opened = Gpu::open();
     if (opened) {
       adopt(*opened);
+      if (auto loaded = (*opened)->load_sums(); !loaded) return loaded;
     } else if (opened.error().code != ErrorCode::kUnsupported) {
       MESHBED_WARN("rank %d: buffers have to be host memory, and calls cannot be in streams: %s", options_.rank,
                    opened.error().text.c_str());

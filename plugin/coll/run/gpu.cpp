@@ -61,6 +61,29 @@ Result<const GpuAccess*> Gpu::access_to(const void* data, int support) {
   return access.by_dma_buf || access.by_address ? &access : nullptr;
 }
 
+Result<void> Gpu::load_sums() {
+  if (!sums_) return ok();
+  const auto context = driver_.current();
+  if (!context || *context == nullptr) return ok();  // the first operation shows whose they are
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto reduce = reduce_in(*context);
+  return reduce ? ok() : Result<void>(reduce.error());
+}
+
+/// What reduces in that context, loaded when it is first asked for; the lock is held.
+Result<const GpuReduce*> Gpu::reduce_in(cuda::CUcontext context) {
+  auto reduce = reduces_.find(context);
+  if (reduce == reduces_.end()) {
+    const cuda::Current current(driver_, context);
+    if (!current.outcome()) return current.outcome().error();
+    const cuda::RelaxedCapture relaxed(driver_);
+    auto loaded = GpuReduce::load(driver_);
+    if (!loaded) return loaded.error();
+    reduce = reduces_.emplace(context, std::move(*loaded)).first;
+  }
+  return &reduce->second;
+}
+
 Result<void> Gpu::prepare_sums(const Operation& operation) {
   if (!sums_ || operation.input_bytes == 0) return ok();
   const auto context = context_behind(operation.input);
@@ -69,16 +92,9 @@ Result<void> Gpu::prepare_sums(const Operation& operation) {
   const SumKey key{*context, operation.type, operation.op};
   const std::lock_guard<std::mutex> lock(mutex_);
   if (sum_kernels_.count(key) > 0) return ok();
-  const cuda::Current current(driver_, *context);
-  if (!current.outcome()) return current.outcome();
-  const cuda::RelaxedCapture relaxed(driver_);
-  auto reduce = reduces_.find(*context);
-  if (reduce == reduces_.end()) {
-    auto loaded = GpuReduce::load(driver_);
-    if (!loaded) return loaded.error();
-    reduce = reduces_.emplace(*context, std::move(*loaded)).first;
-  }
-  const auto kernels = reduce->second.kernels(operation.type, operation.op);
+  const auto reduce = reduce_in(*context);
+  if (!reduce) return reduce.error();
+  const auto kernels = (*reduce)->kernels(operation.type, operation.op);
   if (!kernels) return kernels.error();
   sum_kernels_.emplace(key, *kernels);
   return ok();

@@ -82,8 +82,11 @@ class Gpu {
   /// How that memory is registered where it is a GPU's and adapters may be given it; nullptr: it is not, or they may
   /// not, or MESHBED_GPU_DIRECT=0. `support`: the net plugin's, kPtrCuda and kPtrDmaBuf. Good as long as this lives.
   Result<const GpuAccess*> access_to(const void* data, int support);
-  /// Loads what the operation is to be reduced with, where GPUs reduce and its memory is one's. Caller's thread, before
-  /// the call holds a stream: a driver may wait for its device when it loads kernels.
+  /// Loads what reduces in the current context, where GPUs reduce: a driver waits for its device when it loads kernels,
+  /// so that this is done when a communicator is made. Without a context it is done before the first operation.
+  Result<void> load_sums();
+  /// Finds what the operation is to be reduced with, where GPUs reduce and its memory is one's. Caller's thread, before
+  /// the call holds a stream.
   Result<void> prepare_sums(const Operation& operation);
   /// What was prepared; nullopt: nothing.
   std::optional<GpuReduceKernels> sum_kernels(cuda::CUcontext context, DataType type, ReduceOp op);
@@ -114,6 +117,7 @@ class Gpu {
   using SumKey = std::tuple<cuda::CUcontext, DataType, ReduceOp>;
 
   Gpu(cuda::Driver driver, bool sums, bool direct) : driver_(driver), sums_(sums), direct_(direct) {}
+  Result<const GpuReduce*> reduce_in(cuda::CUcontext context);
   /// A stream's own context; that of a default stream is whichever is current.
   Result<cuda::CUcontext> context_of(cuda::CUstream stream) const;
   /// Those of that stream's operations.
