@@ -488,11 +488,12 @@ TEST_CASE("every header compiles alone") {
     if (source.path.substr(source.path.size() - 2) == ".h") headers.push_back(source.path);
   }
   for (const std::string& header : walk(headers, 5)) {
-    const CommandResult result = run_command_line("cd '" MESHBED_SOURCE_DIR "' && echo '#include \"" + header +
-                                                  "\"' | g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. "
-                                                  "-D__device__= -Wno-unknown-pragmas "  // .cu files' alone
-                                                  "-DTOML_HEADER_ONLY=0 -DMESHBED_BINARY_DIR='\"b\"' "
-                                                  "-DMESHBED_SOURCE_DIR='\"s\"' -x c++ - 2>&1");
+    const CommandResult result =
+        run_command_line("cd '" MESHBED_SOURCE_DIR "' && echo '#include \"" + header +
+                         "\"' | g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. -Iplugin/dropin "
+                         "-D__device__= -Wno-unknown-pragmas "  // .cu files' alone
+                         "-DTOML_HEADER_ONLY=0 -DMESHBED_BINARY_DIR='\"b\"' "
+                         "-DMESHBED_SOURCE_DIR='\"s\"' -x c++ - 2>&1");
     CHECK_MESSAGE(result.status == 0, header, ":\n", result.output);
   }
 }
