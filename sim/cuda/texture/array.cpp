@@ -15,7 +15,7 @@ constexpr unsigned kKnownArrayFlags = kLayered | kSurface | kCubemap | kGather;
 /// Whether an array may have that shape, and how large it may be: the table of cuda.h's cuArray3DCreate, with what
 /// compute capabilities from 8.0 on have (CUDA C++ Programming Guide 13.0, "Technical Specifications").
 bool is_shape(const cudaExtent& extent, unsigned flags) {
-  const auto& [width, height, depth] = extent;
+  const std::size_t width = extent.width, height = extent.height, depth = extent.depth;
   const auto within = [&](std::size_t w, std::size_t h, std::size_t d) {
     return width <= w && height <= h && depth <= d;
   };
