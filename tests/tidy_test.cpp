@@ -305,18 +305,6 @@ bool is_allowed(const std::string& path, const std::vector<std::string>& allowed
                      [&](const std::string& start) { return starts_with(path, start); });
 }
 
-/// What the file needs beside libc's own libraries.
-void needs_only(const std::string& plugin, const std::vector<std::string>& others) {
-  const CommandResult needed = run_command_line("readelf -d " + plugin + " | grep NEEDED | sed 's/.*\\[//; s/\\].*//'");
-  std::istringstream list(needed.output);
-  for (std::string library; std::getline(list, library);) {
-    const bool expected_library = library == "libc.so.6" || library == "libm.so.6" ||
-                                  starts_with(library, "ld-linux") ||
-                                  std::find(others.begin(), others.end(), library) != others.end();
-    CHECK_MESSAGE(expected_library, plugin, " needs ", library);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("comments and strings are not code, code stays where it was") {
@@ -445,32 +433,6 @@ TEST_CASE("each defect of the ancestor has a test that is named after it") {
     const std::string wanted = "D" + std::to_string(defect) + ",";
     CHECK_MESSAGE(names.find(wanted) != std::string::npos, "no test is named after D", defect);
   }
-}
-
-TEST_CASE("the plugin is the same bytes on disk and as the ranks loaded it") {
-  const std::string results = scratch_folder("tidy");
-  const CommandResult run = run_command_line(meshbed_program() + " run " + scenario_file("pair") +
-                                             " --no-trace --json --results '" + results + "' 2>/dev/null");
-  REQUIRE(run.status == 0);
-  const CommandResult disk =
-      run_command_line("sha256sum < '" + std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-mesh.so'");
-  CHECK(run.output.find("\"plugin_sha256\": \"" + disk.output.substr(0, 64) + "\"") != std::string::npos);
-}
-
-TEST_CASE("the plugin exports its tables and needs nothing but libibverbs and libc") {
-  const std::string plugin = "'" + std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-mesh.so'";
-  const CommandResult symbols = run_command_line("nm -D --defined-only " + plugin + " | awk '{print $3}' | sort");
-  std::string expected = "meshbedState\n";
-  for (const char* version : {"10", "11", "12", "8", "9"}) expected += std::string("ncclNetPlugin_v") + version + "\n";
-  expected += "ncclTunerPlugin_v5\nncclTunerPlugin_v6\n";
-  CHECK(symbols.output == expected);
-  needs_only(plugin, {"libibverbs.so.1"});
-}
-
-TEST_CASE("the local plugin exports its table and needs nothing but libc") {
-  const std::string plugin = "'" + std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-local.so'";
-  CHECK(run_command_line("nm -D --defined-only " + plugin + " | awk '{print $3}'").output == "ncclNetPlugin_v11\n");
-  needs_only(plugin, {});
 }
 
 TEST_CASE("every file of test cases is a namespace of its own name, so that many can be compiled at a time") {
