@@ -111,6 +111,14 @@ int attribute_of(const Device& device, int attribute) {
       return model.threads_per_sm;
     case 40:
       return 2;  // copy engines: in and out
+    case 69:
+      return kMostLinearTexels;
+    case 70:
+      return kMostPitchedWidth;
+    case 71:
+      return kMostPitchedRows;
+    case 72:
+      return kMostTexturePitch;
     case 75:
       return model.compute_major;
     case 76:

@@ -39,9 +39,13 @@ bool DeviceView::is_far(std::uint64_t address) {
 const ptx::Texture* DeviceView::texture(std::uint64_t handle) {
   const auto found = driver_.texels.find(handle);
   if (found == driver_.texels.end()) return nullptr;
-  const TexelObject& object = found->second;
-  // What it was made of may have been freed since.
-  return at(object.address, object.size_bytes, false) != nullptr ? &object.texture : nullptr;
+  TexelObject& object = found->second;
+  // What it was made of may have been freed since, and other memory may be mapped there now.
+  auto* bytes = static_cast<std::byte*>(at(object.address, object.size_bytes, false));
+  if (bytes != object.texture.bytes && !object.texture.smaller.empty()) return nullptr;
+  if (bytes == nullptr) return nullptr;
+  object.texture.bytes = bytes;
+  return &object.texture;
 }
 
 std::string DeviceView::describe(std::uint64_t address) const {

@@ -17,7 +17,7 @@ CUresult fault_code_of(ptx::Fault::Kind kind);
 
 class DeviceView : public ptx::Memory {
  public:
-  explicit DeviceView(const Driver& driver) : driver_(driver) {}
+  explicit DeviceView(Driver& driver) : driver_(driver) {}
   void* at(std::uint64_t address, std::uint64_t bytes, bool write) override;
   bool is_far(std::uint64_t address) override;
   const ptx::Texture* texture(std::uint64_t handle) override;
@@ -30,7 +30,7 @@ class DeviceView : public ptx::Memory {
     char* bytes = nullptr;
     bool is_far = false;  // pinned or registered
   };
-  const Driver& driver_;
+  Driver& driver_;
   std::array<Known, 4> known_{};
   std::size_t next_ = 0;
   std::uint64_t changes_ = 0;  // Driver::allocation_changes when they were looked at

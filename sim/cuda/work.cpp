@@ -12,7 +12,7 @@ namespace meshbed::sim::cuda {
 
 /// A kernel's PTX while it runs.
 struct Run {
-  explicit Run(const Driver& driver) : view(driver) {}
+  explicit Run(Driver& driver) : view(driver) {}
   DeviceView view;
   std::unique_ptr<ptx::Execution> execution{};
   std::uint64_t steps_without_progress = 0;

@@ -100,6 +100,32 @@ TEST_CASE("a texture of linear memory and one of rows with a pitch, as aligned a
     rows.of.pitch.pitch = 64;
     rows.of.pitch.address = memory + 32;
     CHECK(make_texture_of(rows, kClamped, &texture) == kInvalidValue);
+    rows.of.pitch.address = memory;
+    CHECK(make_texture_of(rows, kClamped, &texture) == 0);
+    // Products of these are small numbers again.
+    rows.of.pitch.width = (std::size_t{1} << 62U) + 1;
+    CHECK(make_texture_of(rows, kClamped, &texture) == kInvalidValue);
+    rows.of.pitch.width = 1;
+    rows.of.pitch.height = (std::size_t{1} << 58U) + 1;
+    CHECK(make_texture_of(rows, kClamped, &texture) == kInvalidValue);
+    // What a device can address, asked and tried.
+    const auto limit = [](int attribute) {
+      int value = 0;
+      CHECK(cuDeviceGetAttribute(&value, attribute, 0) == 0);
+      return static_cast<std::size_t>(value);
+    };
+    const std::size_t most_texels = limit(69), most_width = limit(70), most_rows = limit(71), most_pitch = limit(72);
+    CHECK((most_texels >= 1U << 27U && most_width >= 1U << 16U && most_rows >= 65000 && most_pitch >= 1U << 20U));
+    const auto pitched = [&](std::size_t width, std::size_t height, std::size_t pitch) {
+      rows.of.pitch.width = width;
+      rows.of.pitch.height = height;
+      rows.of.pitch.pitch = pitch;
+      return make_texture_of(rows, kClamped, &texture);
+    };
+    CHECK(pitched(1, 1, most_pitch) == 0);
+    CHECK(pitched(1, 1, most_pitch + 32) == kInvalidValue);
+    CHECK(pitched(1, most_rows + 1, 32) == kInvalidValue);
+    CHECK(pitched(most_width + 1, 1, most_pitch) == kInvalidValue);
   });
 }
 

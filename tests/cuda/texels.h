@@ -1,5 +1,6 @@
 #pragma once
-// CUDA arrays of the driver interface, textures of them, and kernels that read texels, for tests.
+// Kernels that read and write texels, of both interfaces' textures and surfaces; and the driver interface's arrays and
+// textures of them.
 
 #include <array>
 #include <string>
@@ -57,6 +58,9 @@ inline const std::string kTexelKernels =
                  "tex.grad.2d.v4.f32.f32 {%r5, %r6, %r7, %r8}, [%rd1, {%r2, %r3}], {%r4, %r5}, {%r5, %r4};") +
     texel_kernel("gather", "tld4.r.2d.v4.f32.f32 {%r5, %r6, %r7, %r8}, [%rd1, {%r2, %r3}];") +
     texel_kernel("gather_green", "tld4.g.2d.v4.f32.f32 {%r5, %r6, %r7, %r8}, [%rd1, {%r2, %r3}];") +
+    texel_kernel("layers", "tex.a2d.v4.f32.f32 {%r5, %r6, %r7, %r8}, [%rd1, {%r2, %r3, %r4, %r4}];") +
+    texel_kernel("cube", "tex.cube.v4.f32.f32 {%r5, %r6, %r7, %r8}, [%rd1, {%r2, %r3, %r4, %r4}];") +
+    texel_kernel("wide", "sust.b.2d.v4.b32.clamp [%rd1, {%r2, %r3}], {%r4, %r4, %r4, %r4};") +
     texel_kernel("load", "suld.b.2d.b32.trap {%r5}, [%rd1, {%r2, %r3}];") +
     texel_kernel("paint", "sust.b.2d.b32.trap [%rd1, {%r2, %r3}], {%r4};");
 

@@ -262,8 +262,10 @@ void fetch(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_texture(warp, in, lanes, [&](std::uint32_t lane, const Texture& texture) {
     const auto word = [&](std::size_t at) { return lanes_at<std::uint32_t>(warp, coordinates[at])[lane]; };
     const std::size_t first = layered ? 1 : 0;
-    std::int64_t layer = layered ? static_cast<std::int32_t>(word(0)) : 0;
-    layer = std::clamp<std::int64_t>(layer, 0, static_cast<std::int64_t>(texture.depth) - 1);
+    const auto in_depth = [&](std::int64_t layer) {
+      return std::clamp<std::int64_t>(layer, 0, static_cast<std::int64_t>(texture.depth) - 1);
+    };
+    std::int64_t layer = layered ? in_depth(static_cast<std::int32_t>(word(0))) : 0;
     Texel texel{};
     if ((in.flags & kFlagWholeNumbers) != 0) {
       Place place{{0, 0, layer}};
@@ -278,7 +280,7 @@ void fetch(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       const auto number = [&](std::size_t at) { return lanes_at<float>(warp, coordinates[first + at])[lane]; };
       std::array<float, 3> at{};
       for (std::uint32_t axis = 0; axis < given; ++axis) at[axis] = number(axis);
-      if (shape == Shape::kCube) layer = face_of(at);
+      if (shape == Shape::kCube) layer = in_depth(face_of(at));  // the texture may be no cube
       const float level = level_of(in, texture, axes, [&](std::size_t behind) { return number(given + behind); });
       texel = sampled_at(texture, at, axes, layer, level);
     }

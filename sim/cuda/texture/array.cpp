@@ -206,6 +206,7 @@ CUresult box_of(const cudaMemcpy3DParms& copy, Box& box) {
     return kInvalidValue;
   // With an array the extent counts its elements, as a position in an array does; else both are in bytes.
   const Array* const counts = from != nullptr ? from : to;
+  if (counts != nullptr && copy.extent.width > counts->width) return kInvalidValue;
   const std::size_t width = copy.extent.width * (counts != nullptr ? counts->element_bytes : 1);
   box = {.width = width, .height = copy.extent.height, .depth = copy.extent.depth};
   const auto place = [&](const Array* array, const cudaPitchedPtr& side, const cudaPos& at, CUdeviceptr& address,
@@ -216,6 +217,7 @@ CUresult box_of(const cudaMemcpy3DParms& copy, Box& box) {
       rows = side.height;
       return kSuccess;
     }
+    if (at.x > array->width) return kInvalidValue;
     const std::size_t x_bytes = at.x * array->element_bytes;
     if (!holds(*array, {x_bytes, at.y, at.z, width, copy.extent.height, copy.extent.depth})) return kInvalidValue;
     address = address_in(*array, x_bytes, at.y, at.z);

@@ -67,12 +67,15 @@ CUresult take_resource(const Caller& caller, const cudaResourceDesc& resource, T
     const auto& linear = resource.of.linear;
     if (const CUresult error = take_format(linear.format, texture)) return error;
     texture.width = linear.bytes / element_bytes_of(linear.format);
-    if (texture.width == 0 || address_of_texels(linear.address) % kTextureAlignment != 0) return kInvalidValue;
+    if (texture.width == 0 || texture.width > kMostLinearTexels) return kInvalidValue;
+    if (address_of_texels(linear.address) % kTextureAlignment != 0) return kInvalidValue;
     object.address = address_of_texels(linear.address);
     object.size_bytes = linear.bytes;
   } else if (resource.type == kPitchResource) {
     const auto& rows = resource.of.pitch;
     if (const CUresult error = take_format(rows.format, texture)) return error;
+    if (rows.width > kMostPitchedWidth || rows.height > kMostPitchedRows || rows.pitch > kMostTexturePitch)
+      return kInvalidValue;
     const std::uint64_t row = rows.width * element_bytes_of(rows.format);
     if (row == 0 || rows.height == 0 || rows.pitch < row) return kInvalidValue;
     if (address_of_texels(rows.address) % kTextureAlignment != 0 || rows.pitch % kTexturePitchAlignment != 0)
@@ -134,6 +137,17 @@ CUresult with_texels(const Call& call) {
   return in_runtime([&]() -> CUresult {
     const Caller caller = enter_context();
     return caller.error != kSuccess ? caller.error : call(caller);
+  });
+}
+
+/// What an object was made with.
+template <typename Value>
+CUresult give(Value* target, unsigned long long handle, bool is_surface, Value TexelObject::*part) {
+  return with_texels([&](const Caller& caller) -> CUresult {
+    const TexelObject* found = find_texels(caller, handle, is_surface);
+    if (target == nullptr || found == nullptr) return kInvalidValue;
+    *target = found->*part;
+    return kSuccess;
   });
 }
 
@@ -207,20 +221,10 @@ CUresult cudaDestroyTextureObject(unsigned long long handle) {
   return with_texels([&](const Caller& caller) { return destroy_texels(caller, handle, false); });
 }
 CUresult cudaGetTextureObjectResourceDesc(cudaResourceDesc* resource, unsigned long long handle) {
-  return with_texels([&](const Caller& caller) -> CUresult {
-    const TexelObject* found = find_texels(caller, handle, false);
-    if (resource == nullptr || found == nullptr) return kInvalidValue;
-    *resource = found->resource;
-    return kSuccess;
-  });
+  return give(resource, handle, false, &TexelObject::resource);
 }
 CUresult cudaGetTextureObjectTextureDesc(cudaTextureDesc* how, unsigned long long handle) {
-  return with_texels([&](const Caller& caller) -> CUresult {
-    const TexelObject* found = find_texels(caller, handle, false);
-    if (how == nullptr || found == nullptr) return kInvalidValue;
-    *how = found->how;
-    return kSuccess;
-  });
+  return give(how, handle, false, &TexelObject::how);
 }
 
 CUresult cudaCreateSurfaceObject(unsigned long long* handle, const cudaResourceDesc* resource) {
@@ -232,12 +236,7 @@ CUresult cudaDestroySurfaceObject(unsigned long long handle) {
   return with_texels([&](const Caller& caller) { return destroy_texels(caller, handle, true); });
 }
 CUresult cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* resource, unsigned long long handle) {
-  return with_texels([&](const Caller& caller) -> CUresult {
-    const TexelObject* found = find_texels(caller, handle, true);
-    if (resource == nullptr || found == nullptr) return kInvalidValue;
-    *resource = found->resource;
-    return kSuccess;
-  });
+  return give(resource, handle, true, &TexelObject::resource);
 }
 
 }  // namespace meshbed::sim::cuda

@@ -18,6 +18,10 @@ struct Caller;
 
 /// CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT and ..._TEXTURE_PITCH_ALIGNMENT: of texels in memory that is no array's.
 inline constexpr int kTextureAlignment = 512, kTexturePitchAlignment = 32;
+/// CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, ..._TEXTURE2D_LINEAR_WIDTH, _HEIGHT and _PITCH of it, the last
+/// in bytes: CUDA C++ Programming Guide 13.0, "Technical Specifications"; the pitch is what devices from 6.0 on say.
+inline constexpr int kMostLinearTexels = 1 << 28, kMostPitchedWidth = 131072, kMostPitchedRows = 65000,
+                     kMostTexturePitch = 2097120;
 
 struct Array {
   cudaChannelFormatDesc format{};
