@@ -103,18 +103,13 @@ Blocks blocks_of(Collective collective, int world, bool is_root) {
   return {1, 1};
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
-}
-
 bool has_root(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce ||
          collective == Collective::kGather || collective == Collective::kScatter;
 }
 
 Result<void> check_collective(const meshcoll_args& given, Collective collective, int rank, int world) {
-  auto valid = reduces(collective) ? check_reduction(given.dtype, given.op) : check_type(given.dtype);
+  auto valid = is_reduction(collective) ? check_reduction(given.dtype, given.op) : check_type(given.dtype);
   if (valid && has_root(collective)) valid = check_rank("root", given.root, 0, world);
   if (!valid) return valid;
   const Blocks blocks = blocks_of(collective, world, rank == given.root);

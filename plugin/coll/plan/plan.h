@@ -44,6 +44,10 @@ enum class Collective : std::uint8_t {
   kGather,
   kScatter,
 };
+inline bool is_reduction(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
 const char* name_of(Collective collective);
 
 enum class Source : std::uint8_t {

@@ -101,10 +101,6 @@ struct Operation {
   std::shared_ptr<const GpuSumPlace> sums{};  // where the lender reduces
 };
 
-inline bool is_reduction(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
-}
 /// Whether it has anything to reduce.
 inline bool reduces(const Operation& operation, int world) {
   return is_reduction(operation.collective) && world > 1 && operation.count > 0;
