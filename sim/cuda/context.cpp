@@ -39,8 +39,8 @@ CUresult create(Context** context, unsigned flags, CUdevice device) {
   if (const CUresult error = with_ordinal(device, caller)) return error;
   if (context == nullptr || (flags & ~kKnownFlags) != 0) return kInvalidValue;
   // As an H200 does (tests/cuda/program/driver_facts.cpp).
-  wait_for_device(*caller.driver, *caller.driver->devices[static_cast<std::size_t>(device)],
-                  "cuCtxCreate, which waits for the device");
+  wait_for_devices(*caller.driver, caller.driver->devices[static_cast<std::size_t>(device)],
+                   "cuCtxCreate, which waits for the device");
   *context = &make_context(*caller.driver, device, flags);
   caller.thread->contexts.push_back(*context);
   return kSuccess;
@@ -165,7 +165,7 @@ CUresult cuCtxDestroy_v2(Context* context) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
   if (find_context(*caller.driver, context) == nullptr || context->primary) return kInvalidContext;
-  wait_for_device(*caller.driver, *context->device, "cuCtxDestroy, which waits for the device");
+  wait_for_devices(*caller.driver, context->device, "cuCtxDestroy, which waits for the device");
   wait_for_rest(*context);
   clear_context(*context);
   auto& stack = caller.thread->contexts;

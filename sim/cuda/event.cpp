@@ -17,6 +17,12 @@ CUresult with_event(Event* handle, Caller& caller) {
   return caller.driver->events.find(handle) != nullptr ? kSuccess : kInvalidHandle;
 }
 
+/// Nobody can wait for what is only recorded; an H200 then takes the recording as lost.
+CUresult spoil_recording(Event& event) {
+  event.capture->invalid = true;
+  return kCapturedEvent;
+}
+
 }  // namespace
 
 CUresult cuEventCreate(Event** event, unsigned flags) {
@@ -100,16 +106,6 @@ CUresult cuStreamWaitEvent(Stream* handle, Event* event, unsigned flags) {
   release(wait);
   return kSuccess;
 }
-
-namespace {
-
-/// Nobody can wait for what is only recorded; an H200 then takes the recording as lost.
-CUresult spoil_recording(Event& event) {
-  event.capture->invalid = true;
-  return kCapturedEvent;
-}
-
-}  // namespace
 
 CUresult cuEventQuery(Event* event) {
   Caller caller;

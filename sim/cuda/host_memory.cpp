@@ -62,9 +62,8 @@ void free_allocation(Driver& driver, std::uint64_t address) {
 
 CUresult cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
   constexpr unsigned kKnown = 7;  // portable, mapped, write-combined
-  const Caller caller = enter_context();
+  const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
-  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == nullptr || (flags & ~kKnown) != 0) return kInvalidValue;
   return allocate_host_memory(caller, MemoryKind::kPinned, size, flags, *address);
 }
@@ -72,9 +71,8 @@ CUresult cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
 CUresult cuMemAllocHost_v2(void** address, std::size_t size) { return cuMemHostAlloc(address, size, 0); }
 
 CUresult cuMemFreeHost(void* address) {
-  const Caller caller = enter_context();
+  const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
-  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   const auto found = caller.driver->allocations.find(reinterpret_cast<std::uint64_t>(address));
   if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kPinned) return kInvalidValue;
   wait_for_all(*caller.context, "cuMemFreeHost, which waits for the whole context");
@@ -102,9 +100,8 @@ CUresult cuMemHostGetFlags(unsigned* flags, void* address) {
 
 CUresult cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
   constexpr unsigned kKnown = 15, kIoMemory = 4;  // portable, mapped, I/O memory, read-only
-  const Caller caller = enter_context();
+  const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
-  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == nullptr || size == 0 || (flags & ~kKnown) != 0) return kInvalidValue;
   if ((flags & kIoMemory) != 0) return refuse("cuMemHostRegister of I/O memory");
   const auto begin = reinterpret_cast<std::uint64_t>(address);
@@ -125,9 +122,8 @@ CUresult cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
 }
 
 CUresult cuMemHostUnregister(void* address) {
-  const Caller caller = enter_context();
+  const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
-  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   const auto found = caller.driver->allocations.find(reinterpret_cast<std::uint64_t>(address));
   if (address == nullptr) return kInvalidValue;
   if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kRegistered) {
@@ -143,9 +139,8 @@ CUresult cuMemHostUnregister(void* address) {
 
 CUresult cuMemAllocManaged(CUdeviceptr* address, std::size_t size, unsigned flags) {
   constexpr unsigned kGlobal = 1, kHost = 2;
-  const Caller caller = enter_context();
+  const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
-  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == nullptr || (flags != kGlobal && flags != kHost)) return kInvalidValue;
   void* memory = nullptr;
   const CUresult error = allocate_host_memory(caller, MemoryKind::kManaged, size, flags, memory);

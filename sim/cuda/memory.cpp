@@ -139,17 +139,15 @@ CUresult cuMemGetInfo_v2(std::size_t* left, std::size_t* total) {
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t size) {
-  const Caller caller = enter_context();
+  const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
-  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   return address != nullptr ? allocate_device(caller, size, nullptr, *address) : kInvalidValue;
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t height,
                             unsigned element) {
-  const Caller caller = enter_context();
+  const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
-  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == nullptr || pitch == nullptr || width == 0 || height == 0) return kInvalidValue;
   if (element != 4 && element != 8 && element != 16) return kInvalidValue;
   if (width > SIZE_MAX - kPitchAlignment) return kInvalidValue;
@@ -162,9 +160,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* address, std::size_t* pitch, std::size_
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
-  const Caller caller = enter_context();
+  const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
-  if (const CUresult error = refuse_beside_recordings(caller)) return error;
   if (address == 0) return kSuccess;
   const auto found = caller.driver->allocations.find(address);
   if (found == caller.driver->allocations.end()) return kInvalidValue;

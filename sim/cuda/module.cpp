@@ -140,7 +140,7 @@ CUresult load(Module** module, const void* image, std::size_t image_bytes, const
   Context* const context = caller.thread->contexts.empty() ? nullptr : caller.thread->contexts.back();
   Device& device = context != nullptr ? *context->device : *caller.driver->devices.front();
   // As an H200 does (tests/cuda/program/driver_facts.cpp): beside a kernel that does not end it does not come back.
-  if (of_context) wait_for_device(*caller.driver, device, "cuModuleLoadData, which waits for the device");
+  if (of_context) wait_for_devices(*caller.driver, &device, "cuModuleLoadData, which waits for the device");
   std::unique_ptr<Module> made;
   if (const CUresult error = load_image(*caller.driver, device, image, image_bytes, place, made)) return error;
   if (of_context) made->context = context;
@@ -164,9 +164,7 @@ CUresult unload(Module* module) {
   Module* found = caller.driver->modules.find(module);
   if (found == nullptr) return kInvalidHandle;
   if (const CUresult error = refuse_beside_recordings(caller)) return error;
-  for (Device* device : caller.driver->devices) {
-    wait_for_device(*caller.driver, *device, "cuModuleUnload, which waits for the device");
-  }
+  wait_for_devices(*caller.driver, nullptr, "cuModuleUnload, which waits for the device");
   unload_variables(*caller.driver, *found);
   caller.driver->modules.remove(module);
   return kSuccess;

@@ -185,29 +185,39 @@ CUresult submit(Stream& stream, Task task, Picoseconds delay_ps, WorkRef* work) 
   return kSuccess;
 }
 
-void wait_for_all(Context& context, const char* what) {
-  std::vector<WorkRef> tails{context.legacy->tail};
+namespace {
+
+void add_tails(const Context& context, std::vector<WorkRef>& tails) {
+  tails.push_back(context.legacy->tail);
   for (const auto& stream : context.streams) tails.push_back(stream->tail);
-  for (const WorkRef& tail : tails) {
-    if (tail != nullptr && !tail->ended()) wait_for(tail, what);
-  }
 }
 
-void wait_for_device(Driver& driver, const Device& device, const char* what) {
-  // A context may go while another one is waited for.
-  std::vector<WorkRef> tails;
-  for (const auto& context : driver.contexts) {
-    if (context->device != &device) continue;
-    tails.push_back(context->legacy->tail);
-    for (const auto& stream : context->streams) tails.push_back(stream->tail);
-  }
+/// Whether any was under way.
+bool wait_for_each(const std::vector<WorkRef>& tails, const char* what) {
   bool busy = false;
   for (const WorkRef& tail : tails) {
     if (tail == nullptr || tail->ended()) continue;
     wait_for(tail, what);
     busy = true;
   }
-  driver.counters.implicit_device_syncs += busy ? 1 : 0;
+  return busy;
+}
+
+}  // namespace
+
+void wait_for_all(Context& context, const char* what) {
+  std::vector<WorkRef> tails;
+  add_tails(context, tails);
+  wait_for_each(tails, what);
+}
+
+void wait_for_devices(Driver& driver, const Device* device, const char* what) {
+  // A context may go while another one is waited for.
+  std::vector<WorkRef> tails;
+  for (const auto& context : driver.contexts) {
+    if (device == nullptr || context->device == device) add_tails(*context, tails);
+  }
+  driver.counters.implicit_device_syncs += wait_for_each(tails, what) ? 1 : 0;
 }
 
 CUresult refuse_in_capture(Stream& stream) {

@@ -131,6 +131,12 @@ Caller enter_context() {
   return caller;
 }
 
+Caller enter_beside_no_recording() {
+  Caller caller = enter_context();
+  if (caller.error == kSuccess) caller.error = refuse_beside_recordings(caller);
+  return caller;
+}
+
 Device* find_device(const Driver& driver, CUdevice ordinal) {
   const bool known = ordinal >= 0 && static_cast<std::size_t>(ordinal) < driver.devices.size();
   return known ? driver.devices[static_cast<std::size_t>(ordinal)] : nullptr;

@@ -309,6 +309,8 @@ Caller enter_context();    // and a context is current, in which no kernel has f
 Driver* current_driver();  // nullptr: no process is running
 /// As the process counts; nullptr: it sees no such device.
 Device* find_device(const Driver& driver, CUdevice ordinal);
+/// As enter_context(), for calls that may not be made while somebody records (refuse_beside_recordings).
+Caller enter_beside_no_recording();
 /// As enter(), and the process sees the device.
 CUresult with_device(CUdevice ordinal, Caller& caller, Device*& device);
 
@@ -343,8 +345,8 @@ CUresult refuse_in_capture(Stream& stream);
 /// For calls that may not be made while somebody records: whose recording that is, and in which modes, cuda.h says at
 /// cuThreadExchangeStreamCaptureMode; which calls, an H200 (tests/cuda/program/driver_facts.cpp).
 CUresult refuse_beside_recordings(const Caller& caller);
-/// Until nothing is under way on the device that the process has given it.
-void wait_for_device(Driver& driver, const Device& device, const char* what);
+/// Until nothing is under way on the device that the process has given it; nullptr: on none of its devices.
+void wait_for_devices(Driver& driver, const Device* device, const char* what);
 /// Forgets everything that the context has; its work has ended.
 void clear_context(Context& context);
 

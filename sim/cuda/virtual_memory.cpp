@@ -216,17 +216,8 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t size) {
   if (caller.error != kSuccess) return caller.error;
   Driver& driver = *caller.driver;
   if (!is_mapped_whole(driver, address, size)) return kInvalidValue;
-  // Others may make and destroy contexts while this one waits.
-  std::vector<WorkRef> tails;
-  for (const auto& context : driver.contexts) {
-    tails.push_back(context->legacy->tail);
-    for (const auto& stream : context->streams) tails.push_back(stream->tail);
-  }
-  for (const WorkRef& tail : tails) {
-    if (tail != nullptr && !tail->ended()) wait_for(tail, "cuMemUnmap, which waits for all contexts");
-  }
-  if (!is_mapped_whole(driver, address, size)) return kInvalidValue;
-  ++driver.counters.implicit_device_syncs;
+  wait_for_devices(driver, nullptr, "cuMemUnmap, which waits for all contexts");
+  if (!is_mapped_whole(driver, address, size)) return kInvalidValue;  // another thread was here meanwhile
   for (auto found = driver.allocations.find(address);
        found != driver.allocations.end() && found->first < address + size;
        found = driver.allocations.lower_bound(address)) {

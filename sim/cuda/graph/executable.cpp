@@ -220,8 +220,9 @@ CUresult check_memory(const Driver& driver, const GraphExec& executable) {
 /// another graph's is there until it has ended.
 void give_memory(Driver& driver, const GraphExec& executable, const WorkRef& last) {
   for (const GraphNode& node : executable.nodes) {
+    if (node.memory == 0) continue;
     const auto found = driver.allocations.find(node.address);
-    if (node.memory == 0 || found == driver.allocations.end()) continue;
+    if (found == driver.allocations.end()) continue;
     Allocation& memory = found->second;
     memory.backed = true;
     const bool was_given = std::exchange(memory.given, node.memory == 1 && !has_free(executable, node.address));

@@ -222,7 +222,7 @@ CUresult cuGraphDestroyNode(GraphNode* node) {
   });
 }
 
-// Graphs' memory stays where it is until its context ends; what is said of it is what an H200 says
+// Graphs' memory has its place until the graph goes. What is said of it is what an H200 says
 // (tests/cuda/program/driver_facts.cpp): it is there from the first launch on, in pieces of 32 MiB, until it is trimmed
 // when no executable gives it any more.
 CUresult cuDeviceGraphMemTrim(CUdevice ordinal) {
