@@ -24,16 +24,26 @@ inline constexpr const char* kPtx = R"(.version 7.0
 .target sm_70
 .address_size 64
 .visible .entry nobody() { ret; }
-.visible .entry spin(.param .u64 word)
+.visible .entry spin(.param .u64 words, .param .u64 nanoseconds)
 {
-  .reg .pred %p<2>;
-  .reg .b32 %r<2>;
-  .reg .b64 %d<2>;
-  ld.param.u64 %d1, [word];
+  .reg .pred %p<3>;
+  .reg .b32 %r<3>;
+  .reg .b64 %d<4>;
+  ld.param.u64 %d1, [words];
+  ld.param.u64 %d2, [nanoseconds];
+  mov.u64 %d3, %globaltimer;
+  add.u64 %d2, %d2, %d3;
 AGAIN:
   ld.volatile.global.u32 %r1, [%d1];
-  setp.eq.u32 %p1, %r1, 0;
-  @%p1 bra AGAIN;
+  mov.u32 %r2, 1;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra SAY;
+  mov.u64 %d3, %globaltimer;
+  mov.u32 %r2, 2;
+  setp.lt.u64 %p2, %d3, %d2;
+  @%p2 bra AGAIN;
+SAY:
+  st.volatile.global.u32 [%d1+4], %r2;
   ret;
 }
 )";
@@ -90,17 +100,25 @@ struct Things {
     cu("cuGraphLaunch", executable, other);
     cu("cuEventRecord", event, other);
     cu("cuCtxSynchronize");
-    *word() = 1;
-    start_spinning();
+    start_spinning(0);
+    let_go();
     cu("cuCtxSynchronize");
   }
-  volatile unsigned* word() const { return static_cast<volatile unsigned*>(pinned); }
-  void start_spinning() {
+  /// A kernel until let_go(), or until so much has passed by the GPU's clock.
+  void start_spinning(unsigned long long nanoseconds) {
+    words()[0] = 0;
+    words()[1] = 0;
     void* at = pinned;
-    void* arguments[] = {&at};
+    void* arguments[] = {&at, &nanoseconds};
     cu("cuLaunchKernel", spin, 1U, 1U, 1U, 1U, 1U, 1U, 0U, stream, static_cast<void**>(arguments),
        static_cast<void**>(nullptr));
   }
+  void let_go() const { words()[0] = 1; }
+  /// Whether the last one, which has ended, was not let go before its time was over.
+  bool outlasted() const { return words()[1] == 2; }
+
+ private:
+  volatile unsigned* words() const { return static_cast<volatile unsigned*>(pinned); }
 };
 
 }  // namespace driver_facts
