@@ -8,15 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "plugin/coll/meshcoll.h"
 #include "plugin/cuda/graph.h"
-#include "plugin/cuda/memory.h"
-#include "plugin/cuda/stream.h"
-#include "sim/cuda/world/world_cuda.h"
-#include "sim/host/host.h"
-#include "sim/verbs/verbs_host.h"
-#include "tests/cuda/gpus.h"
-#include "tests/support/run_world.h"
+#include "tests/cuda/engine_ranks.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -25,48 +18,19 @@ namespace direct_test {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{20} << 20U;
-const std::string kBuild = MESHBED_BINARY_DIR;
-
-void well(const Result<void>& result) { CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text)); }
-
-template <typename T>
-T taken(Result<T> result) {
-  CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text));
-  return std::move(result).value();
-}
 
 /// Where a call's memory begins, from the begin of a rank's own.
 struct Places {
   std::size_t send = 0, send_bytes = 0, recv = 0, recv_bytes = 0;
 };
 
-struct Rank {
-  int rank = 0, world = 0;
-  sim::World* simulation = nullptr;
-  const cuda::Driver* driver = nullptr;
-  const cuda::Stream* stream = nullptr;
-  char* there = nullptr;  // of the GPU
-  char* here = nullptr;   // pinned
-  void* library = nullptr;
-  meshcoll_comm* comm = nullptr;
-
-  template <typename Function>
-  Function* call(const char* name) const {
-    return reinterpret_cast<Function*>(sim::symbol_of(library, name));
-  }
-#define ENGINE(name) template call<decltype(name)>(#name)
-  sim::CudaCounts counts() const { return sim::cuda_counts_of(*sim::World::current_process()); }
+struct Rank : EngineRank {
+  explicit Rank(const EngineRank& rank) : EngineRank(rank) {}
   std::uint64_t direct_calls() const {
     meshcoll_stats stats{};
     stats.struct_bytes = sizeof stats;
     CHECK(this->ENGINE(meshcoll_get_stats)(comm, &stats) == MESHCOLL_OK);
     return stats.gpu_direct_calls;
-  }
-  meshcoll_result broken() const {
-    meshcoll_error error{};
-    error.struct_bytes = sizeof error;
-    this->ENGINE(meshcoll_get_async_error)(comm, &error);
-    return error.result;
   }
   meshcoll_args args(meshcoll_call which, std::size_t count, int root) const {
     meshcoll_args args{};
@@ -93,53 +57,21 @@ struct Setting {
 std::string run_ranks(const Setting& setting, const std::function<void(const Rank&)>& body) {
   models::Cluster cluster = ring_cluster(setting.nodes, 100'000'000'000, kPicosecondsPerMicrosecond, setting.rails);
   for (models::Node& node : cluster.nodes) {
-    node.gpus = {{"H100"}};
     node.peer_memory = setting.peer_memory;
     for (models::Nic& nic : node.nics) nic.dma_buf = setting.dma_buf;
   }
-  const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
-  const auto result = run_world({.cluster = cluster}, [&](sim::World& world) {
-    sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", kBuild + "/lib/libnccl-net-mesh.so"}}});
-    sim::install_verbs(world, kBuild + "/sim-lib/libibverbs.so.1", nullptr);
-    static std::unique_ptr<sim::WorldCuda> gpus;  // in a process of its own, until its end
-    gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(kBuild + "/cuda-lib"));
-    for (int number = 0; number < setting.nodes; ++number) {
-      sim::Process& process = world.add_process(number, number, "rank" + std::to_string(number));
-      for (const auto& [name, value] : setting.environment) process.environment[name] = value;
-      world.spawn(process, "main", [&world, number, meeting, body, setting] {
-        const auto driver = taken(cuda::Driver::open());
-        const cuda::Current current(driver, taken(driver.retain_primary(0)));
-        const auto stream = taken(cuda::Stream::create(driver));
-        const auto there = taken(cuda::DeviceMemory::allocate(driver, kMostBytes));
-        const auto here = taken(cuda::PinnedMemory::allocate(driver, kMostBytes));
-        Rank rank{.rank = number,
-                  .world = setting.nodes,
-                  .simulation = &world,
-                  .driver = &driver,
-                  .stream = &stream,
-                  .there = there.data(),
-                  .here = here.data(),
-                  .library = sim::load_for(*sim::World::current_process(), kBuild + "/lib/libmeshcoll.so")};
-        meshcoll_options options{};
-        options.struct_bytes = sizeof options;
-        options.rank = number;
-        options.world = setting.nodes;
-        options.bootstrap = meeting.c_str();
-        options.net_plugin = "mesh";
-        options.algorithm = setting.algorithm;
-        options.protocol = setting.protocol;
-        CHECK(rank.ENGINE(meshcoll_init)(&options, &rank.comm) == MESHCOLL_OK);
-        if (setting.registers) {
-          CHECK(rank.ENGINE(meshcoll_register)(rank.comm, rank.there, kMostBytes) == MESHCOLL_OK);
-        }
-        body(rank);
-        CHECK(rank.broken() == MESHCOLL_OK);
-        CHECK(rank.ENGINE(meshcoll_destroy)(rank.comm) == MESHCOLL_OK);
-      });
+  const EngineRanks ranks{.cluster = cluster,
+                          .bytes = kMostBytes,
+                          .environment = setting.environment,
+                          .algorithm = setting.algorithm,
+                          .protocol = setting.protocol};
+  return run_engine_ranks(ranks, [&](const EngineRank& rank) {
+    if (setting.registers) {
+      CHECK(rank.ENGINE(meshcoll_register)(rank.comm, rank.there, kMostBytes) == MESHCOLL_OK);
     }
+    body(Rank(rank));
+    CHECK(rank.broken() == MESHCOLL_OK);
   });
-  CHECK(result.outcome == sim::OutcomeKind::kFinished);
-  return result.output;
 }
 
 const std::vector<meshcoll_call> kCalls{MESHCOLL_ALL_GATHER, MESHCOLL_BROADCAST, MESHCOLL_ALL_TO_ALL,
@@ -429,17 +361,7 @@ TEST_CASE("calls that a graph has recorded are copied") {
 TEST_CASE("memory of two mappings, which no dma-buf is of, is copied from then on, with one warning a rank") {
   const std::string said = run_ranks({.nodes = 2}, [](const Rank& rank) {
     constexpr std::size_t kGranularity = std::size_t{2} << 20U;
-    const sim::cuda::CUmemAllocationProp properties{
-        .type = 1, .handle_types = 0, .location = {1, 0}, .windows = nullptr, .flags = {}};
-    const sim::cuda::CUmemAccessDesc access{.location = {1, 0}, .flags = 3};
-    CUdeviceptr place = 0;
-    unsigned long long first = 0, second = 0;
-    CHECK(cuMemAddressReserve(&place, 2 * kGranularity, 0, 0, 0) == 0);
-    CHECK(::cuMemCreate(&first, kGranularity, &properties, 0) == 0);
-    CHECK(::cuMemCreate(&second, kGranularity, &properties, 0) == 0);
-    CHECK(cuMemMap(place, kGranularity, 0, first, 0) == 0);
-    CHECK(cuMemMap(place + kGranularity, kGranularity, 0, second, 0) == 0);
-    CHECK(::cuMemSetAccess(place, 2 * kGranularity, &access, 1) == 0);
+    const CUdeviceptr place = map_twice(kGranularity);
     Rank mapped = rank;
     mapped.there = reinterpret_cast<char*>(place);
     for (unsigned call = 0; call < 3; ++call) {
@@ -452,7 +374,5 @@ TEST_CASE("memory of two mappings, which no dma-buf is of, is copied from then o
   CHECK_MESSAGE(count_of(said, "from now on messages in GPU memory are copied, as with MESHBED_GPU_DIRECT=0") == 2,
                 said);
 }
-
-#undef ENGINE
 
 }  // namespace direct_test

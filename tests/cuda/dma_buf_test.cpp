@@ -81,17 +81,7 @@ TEST_CASE("whole pages of a GPU's memory become a dma-buf, which an adapter regi
 TEST_CASE("memory that is mapped apart from its addresses becomes a dma-buf, one mapping at a time") {
   run_gpu_ranks({{.node = 0, .body = [] {
                     constexpr std::size_t kGranularity = std::size_t{2} << 20U;
-                    const cuda::CUmemAllocationProp properties{
-                        .type = 1, .handle_types = 0, .location = {1, 0}, .windows = nullptr, .flags = {}};
-                    const cuda::CUmemAccessDesc access{.location = {1, 0}, .flags = 3};
-                    CUdeviceptr place = 0;
-                    unsigned long long first = 0, second = 0;
-                    CHECK(cuMemAddressReserve(&place, 2 * kGranularity, 0, 0, 0) == 0);
-                    CHECK(::cuMemCreate(&first, kGranularity, &properties, 0) == 0);
-                    CHECK(::cuMemCreate(&second, kGranularity, &properties, 0) == 0);
-                    CHECK(cuMemMap(place, kGranularity, 0, first, 0) == 0);
-                    CHECK(cuMemMap(place + kGranularity, kGranularity, 0, second, 0) == 0);
-                    CHECK(::cuMemSetAccess(place, 2 * kGranularity, &access, 1) == 0);
+                    const CUdeviceptr place = map_twice(kGranularity);
                     int descriptor = -1;
                     CHECK(get(&descriptor, place, 2 * kGranularity) == 801);
                     CHECK(get(&descriptor, place + kGranularity, kGranularity) == 0);

@@ -10,6 +10,7 @@
 #include "sim/host/host.h"
 #include "tests/cuda/gpus.h"
 #include "tests/support/run_world.h"
+#include "tests/support/taken.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -46,14 +47,6 @@ end:
 }
 )";
 
-void check(const Result<void>& result) { CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text)); }
-
-template <typename T>
-T taken(Result<T> result) {
-  CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text));
-  return std::move(result).value();
-}
-
 /// In, doubled by a kernel, and out again; the numbers.
 std::vector<unsigned> doubled(const cuda::Driver& driver) {
   const auto stream = taken(cuda::Stream::create(driver));
@@ -61,15 +54,15 @@ std::vector<unsigned> doubled(const cuda::Driver& driver) {
   const auto here = taken(cuda::PinnedMemory::allocate(driver, kCount * 4));
   auto* numbers = reinterpret_cast<unsigned*>(here.data());
   for (std::size_t i = 0; i < kCount; ++i) numbers[i] = static_cast<unsigned>(3 * i);
-  check(stream.copy(there.data(), here.data(), kCount * 4));
+  well(stream.copy(there.data(), here.data(), kCount * 4));
   const auto module = taken(cuda::Module::load(driver, kTwice));
   const cuda::CUfunction kernel = taken(module.kernel("twice"));
   cuda::CUdeviceptr x = cuda::address_of(there.data());
   auto count = static_cast<unsigned>(kCount);
   void* arguments[] = {&x, &count};
-  check(cuda::launch(driver, kernel, {.grid = {4}, .block = {256}, .stream = stream.handle()}, arguments));
-  check(stream.copy(here.data(), there.data(), kCount * 4));
-  check(stream.synchronize());
+  well(cuda::launch(driver, kernel, {.grid = {4}, .block = {256}, .stream = stream.handle()}, arguments));
+  well(stream.copy(here.data(), there.data(), kCount * 4));
+  well(stream.synchronize());
   return {numbers, numbers + kCount};
 }
 
@@ -96,7 +89,7 @@ TEST_CASE("memory, copies, a kernel of PTX text, events: all by entry points tha
     CHECK(driver.devices() == 1);
     const auto context = taken(driver.retain_primary(0));
     const cuda::Current current(driver, context);
-    check(current.outcome());
+    well(current.outcome());
     CHECK(is_right(doubled(driver)));
 
     const auto memory = taken(cuda::DeviceMemory::allocate(driver, 4096));
@@ -112,15 +105,15 @@ TEST_CASE("memory, copies, a kernel of PTX text, events: all by entry points tha
 
     const auto stream = taken(cuda::Stream::create(driver));
     const auto begin = taken(cuda::Event::create(driver, true)), end = taken(cuda::Event::create(driver, true));
-    check(begin.record(stream.handle()));
-    check(stream.fill(memory.data(), 7, 4096));
-    check(end.record(stream.handle()));
+    well(begin.record(stream.handle()));
+    well(stream.fill(memory.data(), 7, 4096));
+    well(end.record(stream.handle()));
     CHECK_FALSE(taken(end.has_come()));
-    check(end.synchronize());
+    well(end.synchronize());
     CHECK(taken(end.has_come()));
     CHECK(taken(end.milliseconds_since(begin)) > 0);
-    check(stream.copy(pinned.data(), memory.data(), 4096));
-    check(stream.synchronize());
+    well(stream.copy(pinned.data(), memory.data(), 4096));
+    well(stream.synchronize());
     CHECK(pinned.data()[4095] == 7);
     CHECK(cuda::DeviceMemory::allocate(driver, std::size_t{1} << 50U).error().text.find("CUDA_ERROR_OUT_OF_MEMORY") !=
           std::string::npos);
@@ -135,12 +128,12 @@ TEST_CASE("a stream is held until a word in host memory says that it may go on")
     const auto stream = taken(cuda::Stream::create(driver));
     const auto word = taken(cuda::PinnedMemory::allocate(driver, 4));
     auto& value = *reinterpret_cast<volatile unsigned*>(word.data());
-    check(cuda::hold_until(driver, stream.handle(), word.device_address(), 3));
+    well(cuda::hold_until(driver, stream.handle(), word.device_address(), 3));
     CHECK(taken(cuda::context_of(driver, stream.handle())) == context);
     CHECK_FALSE(taken(cuda::is_recording(driver, stream.handle())));
     for (int look = 0; look < 100; ++look) CHECK_FALSE(taken(stream.is_idle()));
     value = 3;
-    check(stream.synchronize());
+    well(stream.synchronize());
     CHECK(taken(stream.is_idle()));
   });
 }
@@ -182,9 +175,9 @@ TEST_CASE("each rank of a simulated world has the GPU of its node, in virtual ti
         const auto from = taken(cuda::DeviceMemory::allocate(driver, kBytes));
         const auto to = taken(cuda::DeviceMemory::allocate(driver, kBytes));
         const Picoseconds begun_ps = world.now();
-        check(stream.copy(to.data(), from.data(), kBytes));
+        well(stream.copy(to.data(), from.data(), kBytes));
         CHECK(world.now() == begun_ps);
-        check(stream.synchronize());
+        well(stream.synchronize());
         const models::GpuModel& model = *models::find_gpu(rank == 0 ? "H100" : "GB10");
         CHECK(world.now() - begun_ps == models::copy_ps(model, models::CopyKind::kInside, kBytes) + model.wake_ps);
         const sim::CudaCounts counts = sim::cuda_counts_of(*sim::World::current_process());

@@ -9,6 +9,25 @@ namespace driver_array_test {
 using namespace meshbed::test;
 namespace cuda = meshbed::sim::cuda;
 
+namespace {
+
+/// Two floats a row, from the third on, of the last two rows of `depth` planes, to the host.
+cuda::CUDA_MEMCPY3D corner_of(cuda::Array* array, std::size_t depth, float* target) {
+  cuda::CUDA_MEMCPY3D wanted{};
+  wanted.source.kind = kFromArray;
+  wanted.source.array = array;
+  wanted.source.x_bytes = 8;
+  wanted.source.y = 1;
+  wanted.target.kind = kFromHost;
+  wanted.target.host = target;
+  wanted.width_bytes = 8;
+  wanted.height = 2;
+  wanted.depth = depth;
+  return wanted;
+}
+
+}  // namespace
+
 TEST_CASE("an array is what its descriptor says, and gives the descriptor back") {
   run_gpus({}, [] {
     const Gpu gpu;
@@ -177,16 +196,7 @@ TEST_CASE("a box goes into an array of three dimensions and out of it") {
     in.depth = 2;
     CHECK(copy_with(in) == 0);
     std::vector<float> found(8, -1);
-    cuda::CUDA_MEMCPY3D out{};
-    out.source.kind = kFromArray;
-    out.source.array = array;
-    out.source.x_bytes = 8;
-    out.source.y = 1;
-    out.target.kind = kFromHost;
-    out.target.host = found.data();
-    out.width_bytes = 8;
-    out.height = 2;
-    out.depth = 2;
+    const cuda::CUDA_MEMCPY3D out = corner_of(array, 2, found.data());
     const CUstream stream = make_stream();
     CHECK(DRIVER_CALL(cuMemcpy3DAsync_v2, "cuMemcpy3DAsync")(&out, handle_of(stream)) == 0);
     CHECK(cuStreamSynchronize(stream) == 0);
@@ -222,16 +232,7 @@ TEST_CASE("a graph's node copies rows of an array, and says so") {
     const Gpu gpu;
     cuda::Array* array = small_float_array();
     auto* pinned = static_cast<float*>(allocate_pinned(16));
-    cuda::CUDA_MEMCPY3D wanted{};
-    wanted.source.kind = kFromArray;
-    wanted.source.array = array;
-    wanted.source.x_bytes = 8;
-    wanted.source.y = 1;
-    wanted.target.kind = kFromHost;
-    wanted.target.host = pinned;
-    wanted.width_bytes = 8;
-    wanted.height = 2;
-    wanted.depth = 1;
+    const cuda::CUDA_MEMCPY3D wanted = corner_of(array, 1, pinned);
     cuda::Graph* graph = nullptr;
     cuda::GraphNode* node = nullptr;
     cuda::GraphExec* executable = nullptr;

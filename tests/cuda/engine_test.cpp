@@ -5,15 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "plugin/coll/meshcoll.h"
 #include "plugin/cuda/graph.h"
-#include "plugin/cuda/memory.h"
-#include "plugin/cuda/stream.h"
-#include "sim/cuda/world/world_cuda.h"
-#include "sim/host/host.h"
-#include "sim/verbs/verbs_host.h"
-#include "tests/cuda/gpus.h"
-#include "tests/support/run_world.h"
+#include "tests/cuda/engine_ranks.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -23,32 +16,14 @@ namespace {
 
 constexpr std::size_t kCount = 50'021;  // a prime
 constexpr std::size_t kBytes = kCount * sizeof(int);
-const std::string kBuild = MESHBED_BINARY_DIR;
 
-void well(const Result<void>& result) { CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text)); }
+/// With numbers there and in pinned memory.
+struct Rank : EngineRank {
+  explicit Rank(const EngineRank& rank)
+      : EngineRank(rank), numbers(reinterpret_cast<int*>(there)), seen(reinterpret_cast<int*>(here)) {}
+  int* numbers;
+  int* seen;
 
-template <typename T>
-T taken(Result<T> result) {
-  CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text));
-  return std::move(result).value();
-}
-
-/// One rank: its GPU, a stream, numbers there and in pinned memory, and its communicator.
-struct Rank {
-  int rank = 0;
-  sim::World* world = nullptr;
-  const cuda::Driver* driver = nullptr;
-  const cuda::Stream* stream = nullptr;
-  int* numbers = nullptr;  // of the GPU
-  int* seen = nullptr;     // pinned
-  void* library = nullptr;
-  meshcoll_comm* comm = nullptr;
-
-  template <typename Function>
-  Function* call(const char* name) const {
-    return reinterpret_cast<Function*>(sim::symbol_of(library, name));
-  }
-#define ENGINE(name) template call<decltype(name)>(#name)
   void put(int number) const {
     for (std::size_t i = 0; i < kCount; ++i) seen[i] = number + static_cast<int>(i);
     well(stream->copy(numbers, seen, kBytes));
@@ -70,56 +45,16 @@ struct Rank {
     }
     return true;
   }
-  meshcoll_result broken() const {
-    meshcoll_error error{};
-    error.struct_bytes = sizeof error;
-    this->ENGINE(meshcoll_get_async_error)(comm, &error);
-    return error.result;
-  }
-  sim::CudaCounts counts() const { return sim::cuda_counts_of(*sim::World::current_process()); }
 };
 
 const std::map<std::string, std::string> kSums{{"MESHBED_GPU_SUMS", "1"}};  // the GPU reduces
 
 void run_two(const std::function<void(const Rank&)>& body, const std::map<std::string, std::string>& environment = {}) {
-  models::Cluster cluster = ring_cluster(2);
-  for (models::Node& node : cluster.nodes) node.gpus = {{"H100"}};
-  const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
-  const auto result = run_world({.cluster = cluster}, [&](sim::World& world) {
-    sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", kBuild + "/lib/libnccl-net-mesh.so"}}});
-    sim::install_verbs(world, kBuild + "/sim-lib/libibverbs.so.1", nullptr);
-    static std::unique_ptr<sim::WorldCuda> gpus;  // in a process of its own, until its end
-    gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(kBuild + "/cuda-lib"));
-    for (int number = 0; number < 2; ++number) {
-      sim::Process& process = world.add_process(number, number, "rank" + std::to_string(number));
-      for (const auto& [name, value] : environment) process.environment[name] = value;
-      world.spawn(process, "main", [&world, number, meeting, body] {
-        const auto driver = taken(cuda::Driver::open());
-        const cuda::Current current(driver, taken(driver.retain_primary(0)));
-        const auto stream = taken(cuda::Stream::create(driver));
-        const auto there = taken(cuda::DeviceMemory::allocate(driver, kBytes));
-        const auto here = taken(cuda::PinnedMemory::allocate(driver, kBytes));
-        Rank rank{.rank = number,
-                  .world = &world,
-                  .driver = &driver,
-                  .stream = &stream,
-                  .numbers = reinterpret_cast<int*>(there.data()),
-                  .seen = reinterpret_cast<int*>(here.data()),
-                  .library = sim::load_for(*sim::World::current_process(), kBuild + "/lib/libmeshcoll.so")};
-        meshcoll_options options{};
-        options.struct_bytes = sizeof options;
-        options.rank = number;
-        options.world = 2;
-        options.bootstrap = meeting.c_str();
-        options.net_plugin = "mesh";
-        CHECK(rank.ENGINE(meshcoll_init)(&options, &rank.comm) == MESHCOLL_OK);
-        CHECK(rank.ENGINE(meshcoll_has_gpu)(rank.comm) == 1);
-        body(rank);
-        CHECK(rank.ENGINE(meshcoll_destroy)(rank.comm) == MESHCOLL_OK);
-      });
-    }
-  });
-  CHECK(result.outcome == sim::OutcomeKind::kFinished);
+  run_engine_ranks({.cluster = ring_cluster(2), .bytes = kBytes, .environment = environment},
+                   [&](const EngineRank& rank) {
+                     CHECK(rank.ENGINE(meshcoll_has_gpu)(rank.comm) == 1);
+                     body(Rank(rank));
+                   });
 }
 
 }  // namespace
@@ -132,11 +67,11 @@ TEST_CASE("a call begins when its stream comes to it, and the stream goes on whe
     if (rank.rank == 0) well(cuda::hold_until(*rank.driver, rank.stream->handle(), word.device_address(), 1));
     CHECK(rank.sum() == MESHCOLL_OK);
     well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
-    rank.world->sleep(20 * kPicosecondsPerMillisecond);
+    rank.simulation->sleep(20 * kPicosecondsPerMillisecond);
     CHECK_FALSE(taken(rank.stream->is_idle()));
     if (rank.rank == 0) *reinterpret_cast<volatile unsigned*>(word.data()) = 1;
     well(rank.stream->synchronize());
-    CHECK(rank.world->now() >= 20 * kPicosecondsPerMillisecond);
+    CHECK(rank.simulation->now() >= 20 * kPicosecondsPerMillisecond);
     CHECK(rank.all_are(2, 101));
     CHECK(rank.broken() == MESHCOLL_OK);
   });
@@ -214,12 +149,12 @@ TEST_CASE("an abort while the GPU is to reduce leaves nothing under way") {
         well(rank.stream->synchronize());
         if (rank.rank == 0) {
           CHECK(rank.sum() == MESHCOLL_OK);
-          rank.world->sleep(5 * kPicosecondsPerMillisecond);
+          rank.simulation->sleep(5 * kPicosecondsPerMillisecond);
           CHECK(rank.ENGINE(meshcoll_abort)(rank.comm, "enough") == MESHCOLL_OK);
           well(rank.stream->synchronize());
           CHECK(rank.broken() == MESHCOLL_ABORTED);
         } else {
-          rank.world->sleep(20 * kPicosecondsPerMillisecond);
+          rank.simulation->sleep(20 * kPicosecondsPerMillisecond);
         }
       },
       kSums);
@@ -242,7 +177,7 @@ TEST_CASE("an abort lets the streams go that wait for a call; why shows in the c
     if (rank.rank == 0) well(cuda::hold_until(*rank.driver, rank.stream->handle(), word.device_address(), 1));
     CHECK(rank.sum() == MESHCOLL_OK);
     if (rank.rank == 0) {
-      rank.world->sleep(5 * kPicosecondsPerMillisecond);
+      rank.simulation->sleep(5 * kPicosecondsPerMillisecond);
       CHECK(rank.ENGINE(meshcoll_abort)(rank.comm, "enough") == MESHCOLL_OK);
       *reinterpret_cast<volatile unsigned*>(word.data()) = 1;
     }
@@ -277,13 +212,13 @@ TEST_CASE("a communicator goes while a call of another one holds its stream: not
     rank.put(1);
     CHECK(other.sum() == MESHCOLL_OK);
     well(rank.stream->synchronize());
-    const Picoseconds apart = 20 * kPicosecondsPerMillisecond, begun = rank.world->now();
+    const Picoseconds apart = 20 * kPicosecondsPerMillisecond, begun = rank.simulation->now();
     if (rank.rank == 0) CHECK(rank.sum() == MESHCOLL_OK);
     CHECK(rank.ENGINE(meshcoll_abort)(other.comm, "no longer wanted") == MESHCOLL_OK);
     CHECK(rank.ENGINE(meshcoll_destroy)(other.comm) == MESHCOLL_OK);
-    CHECK(rank.world->now() - begun < apart);
+    CHECK(rank.simulation->now() - begun < apart);
     if (rank.rank == 1) {
-      rank.world->sleep(apart);
+      rank.simulation->sleep(apart);
       CHECK(rank.sum() == MESHCOLL_OK);
     }
     well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
@@ -329,7 +264,7 @@ TEST_CASE("an abort lets more streams go than the GPU has queues, whose calls st
       well(stream.copy(rank.seen, rank.numbers, kBytes));
     }
     if (rank.rank == 0) {
-      rank.world->sleep(5 * kPicosecondsPerMillisecond);
+      rank.simulation->sleep(5 * kPicosecondsPerMillisecond);
       CHECK(rank.ENGINE(meshcoll_abort)(rank.comm, "enough") == MESHCOLL_OK);
       for (const cuda::Stream& stream : streams) well(stream.synchronize());
     } else {
@@ -366,9 +301,9 @@ TEST_CASE("where pinned memory runs out the call says so at once, its stream goe
     }
     well(rank.stream->copy(rank.seen, rank.numbers, kBytes));
     well(rank.stream->synchronize());
-    rank.world->sleep(20 * kPicosecondsPerMillisecond);
+    rank.simulation->sleep(20 * kPicosecondsPerMillisecond);
     rank.broken();  // looks
-    rank.world->sleep(20 * kPicosecondsPerMillisecond);
+    rank.simulation->sleep(20 * kPicosecondsPerMillisecond);
     CHECK(rank.broken() != MESHCOLL_OK);
   });
 }
@@ -432,7 +367,5 @@ TEST_CASE("a group's send and receive are copied once each; a barrier is refused
     CHECK(rank.ENGINE(meshcoll_start)(rank.comm, &args, nullptr) == MESHCOLL_UNSUPPORTED);
   });
 }
-
-#undef ENGINE
 
 }  // namespace engine_test

@@ -4,12 +4,10 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "plugin/base/log.h"
 #include "sim/cuda/backend.h"
@@ -25,6 +23,7 @@ struct GpuProgram {
   std::string visible = {};      // CUDA_VISIBLE_DEVICES; empty: not set
   std::string check = {};        // MESHBED_CUDA_CHECK; empty: not set
   std::string connections = {};  // CUDA_DEVICE_MAX_CONNECTIONS; empty: not set
+  bool simulated = false;        // it looks at the simulator's own clock or counters
 };
 
 /// What only the drop-ins export; nullptr: the suite was given NVIDIA's libraries in their place.
@@ -47,8 +46,9 @@ inline std::string run_gpus(const GpuProgram& wanted, const std::function<void()
   namespace cuda = sim::cuda;
   logged().clear();
   if (genuine_gpu()) {
-    if (wanted.gpus > 1 || wanted.model != "H100" || !wanted.visible.empty() || !wanted.check.empty()) {
-      MESSAGE("not looked at: this asks for other GPUs or checks than there are");
+    if (wanted.simulated || wanted.gpus > 1 || wanted.model != "H100" || !wanted.visible.empty() ||
+        !wanted.check.empty()) {
+      MESSAGE("not looked at: this asks for the simulator's clock or counters, or for other GPUs than there are");
       return "";
     }
     if (!wanted.connections.empty()) setenv("CUDA_DEVICE_MAX_CONNECTIONS", wanted.connections.c_str(), 1);
@@ -85,6 +85,22 @@ inline CUdeviceptr allocate(std::size_t size) {
   CUdeviceptr address = 0;
   CHECK(cuMemAlloc_v2(&address, size) == 0);
   return address;
+}
+
+/// Memory of device 0 that is two mappings of `size_bytes` each, a multiple of 2 MiB, one behind the other.
+inline CUdeviceptr map_twice(std::size_t size_bytes) {
+  const sim::cuda::CUmemAllocationProp properties{
+      .type = 1, .handle_types = 0, .location = {1, 0}, .windows = nullptr, .flags = {}};
+  const sim::cuda::CUmemAccessDesc access{.location = {1, 0}, .flags = 3};
+  CUdeviceptr place = 0;
+  CHECK(cuMemAddressReserve(&place, 2 * size_bytes, 0, 0, 0) == 0);
+  for (std::size_t at = 0; at < 2 * size_bytes; at += size_bytes) {
+    unsigned long long memory = 0;
+    CHECK(::cuMemCreate(&memory, size_bytes, &properties, 0) == 0);
+    CHECK(cuMemMap(place + at, size_bytes, 0, memory, 0) == 0);
+  }
+  CHECK(::cuMemSetAccess(place, 2 * size_bytes, &access, 1) == 0);
+  return place;
 }
 
 inline void* allocate_pinned(std::size_t size) {
@@ -193,19 +209,9 @@ inline int number_at(CUdeviceptr address) {
   return number;
 }
 
-inline Picoseconds now_ps() {
-  if (!genuine_gpu()) return sim::cuda::host().now();
-  return 1000 *
-         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-             .count();
-}
-inline void sleep(Picoseconds duration_ps) {
-  if (!genuine_gpu()) return sim::cuda::host().sleep(duration_ps);
-  std::this_thread::sleep_for(std::chrono::nanoseconds(duration_ps / 1000));
-}
-/// What the simulated driver has counted; a genuine one counts nothing.
-inline sim::cuda::Counters counters() {
-  return genuine_gpu() ? sim::cuda::Counters{} : sim::cuda::current_driver()->counters;
-}
+// Of the simulator: GpuProgram::simulated, or not where genuine_gpu().
+inline Picoseconds now_ps() { return sim::cuda::host().now(); }
+inline void sleep(Picoseconds duration_ps) { sim::cuda::host().sleep(duration_ps); }
+inline sim::cuda::Counters counters() { return sim::cuda::current_driver()->counters; }
 
 }  // namespace meshbed::test

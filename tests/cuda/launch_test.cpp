@@ -59,7 +59,7 @@ TEST_CASE("shapes and arguments that no kernel can have are refused") {
     CHECK(cuLaunchCooperativeKernel(function, 265, 1, 1, 1024, 1, 1, 0, nullptr, arguments) == 720);
     CHECK(cuLaunchCooperativeKernel(function, 264, 1, 1, 1024, 1, 1, 0, nullptr, arguments) == 0);
     CHECK(number_at(address) == 1);
-    CHECK(counters().launches == 1);
+    if (!genuine_gpu()) CHECK(counters().launches == 1);
   });
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("what a stream recorded happens at each launch of the graph, and not w
     CHECK(add_one(function, address + 4, 10, stream) == 0);
     CHECK(cuStreamEndCapture(side, &graph) == 903);
     CHECK(cuStreamEndCapture(stream, &graph) == 0);
-    CHECK(counters().launches == 0);
+    if (!genuine_gpu()) CHECK(counters().launches == 0);
     CHECK(number_at(address) == 0);
     CUgraphExec executable = nullptr;
     CHECK(cuGraphInstantiateWithFlags(&executable, graph, 0) == 0);
@@ -193,7 +193,7 @@ TEST_CASE("what a stream recorded happens at each launch of the graph, and not w
       CHECK(number_at(address) == time);
       CHECK(number_at(address + 4) == 2 * time);
     }
-    CHECK(counters().launches == 9);
+    if (!genuine_gpu()) CHECK(counters().launches == 9);
     CHECK(cuGraphExecDestroy(executable) == 0);
     CHECK(cuGraphLaunch(executable, stream) == 1);
   });

@@ -5,24 +5,15 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
-#include <array>
 #include <type_traits>
 
 #include "sim/cuda/graph/nodes.h"
+#include "tests/cuda/call_shape.h"
 
 #if CUDA_VERSION / 1000 == 13
 namespace {
 
-struct Parameter {
-  std::size_t bytes;
-  bool points;
-  constexpr bool operator==(const Parameter& other) const { return bytes == other.bytes && points == other.points; }
-};
-template <typename Answer, typename... Parameters>
-constexpr auto shape_of(Answer (*)(Parameters...)) {
-  return std::array<Parameter, sizeof...(Parameters) + 1>{
-      Parameter{sizeof(Answer), false}, Parameter{sizeof(Parameters), std::is_pointer_v<Parameters>}...};
-}
+using meshbed::test::shape_of;
 template <typename Theirs, typename Ours>
 constexpr bool is_same_call(Theirs* theirs, Ours* ours) {
   if constexpr (std::is_same_v<decltype(shape_of(theirs)), decltype(shape_of(ours))>) {

@@ -3,12 +3,10 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include <array>
-#include <type_traits>
-
 #include "plugin/cuda/constants.h"
 #include "plugin/cuda/driver.h"
 #include "sim/cuda/abi.h"
+#include "tests/cuda/call_shape.h"
 
 namespace ours = meshbed::sim::cuda;
 
@@ -154,23 +152,9 @@ static_assert(CU_EVENT_DISABLE_TIMING == ours::kEventDisableTiming);
 static_assert(CU_MEMORYTYPE_ARRAY == ours::kMemoryArray);
 
 // The product's own door: each call's parameters, in number and size, pointers where there are pointers; and constants.
-namespace {
-
-struct Parameter {
-  std::size_t bytes;
-  bool points;
-  constexpr bool operator==(const Parameter& other) const { return bytes == other.bytes && points == other.points; }
-};
-template <typename Answer, typename... Parameters>
-constexpr auto shape_of(Answer (*)(Parameters...)) {
-  return std::array<Parameter, sizeof...(Parameters) + 1>{
-      Parameter{sizeof(Answer), false}, Parameter{sizeof(Parameters), std::is_pointer_v<Parameters>}...};
-}
-
-}  // namespace
-
-#define MESHBED_CUDA_ENTRY(name, parameters) \
-  static_assert(shape_of(static_cast<decltype(&::name)>(nullptr)) == shape_of(meshbed::cuda::Calls{}.name));
+#define MESHBED_CUDA_ENTRY(name, parameters)                                        \
+  static_assert(meshbed::test::shape_of(static_cast<decltype(&::name)>(nullptr)) == \
+                meshbed::test::shape_of(meshbed::cuda::Calls{}.name));
 #include "plugin/cuda/driver_calls.def"
 #undef MESHBED_CUDA_ENTRY
 static_assert(CUDA_SUCCESS == meshbed::cuda::kCudaSuccess && CUDA_ERROR_NOT_READY == meshbed::cuda::kCudaNotReady);

@@ -124,7 +124,7 @@ TEST_CASE("a kernel that looks at many words in turn lets time go on, wherever t
 
 TEST_CASE("a look at pinned memory takes as long as a word to it") {
   const Picoseconds far_ps = models::find_gpu("H100")->host_flag_ps;
-  run_gpus({}, [&] {
+  run_gpus({.simulated = true}, [&] {
     const Gpu gpu;
     CUfunction look = find_function(kKernels, "look");
     const auto pinned = reinterpret_cast<CUdeviceptr>(allocate_pinned(4));
@@ -143,7 +143,7 @@ TEST_CASE("an atomic that gives something back waits for pinned memory, a vector
         Case{"atom.global.add.v2.f32 {%f1, %f2}, [%d1], {%f3, %f4};", true},
         Case{"red.global.add.f32 [%d1], %f3;", false}, Case{"red.global.add.v2.f32 [%d1], {%f3, %f4};", false}}) {
     CAPTURE(one.instruction);
-    run_gpus({}, [&] {
+    run_gpus({.simulated = true}, [&] {
       const Gpu gpu;
       CUfunction repeat = find_function(repeating(one.instruction).c_str(), "repeat");
       void* const pinned = allocate_pinned(8);

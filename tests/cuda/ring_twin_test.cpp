@@ -11,6 +11,7 @@
 #include "plugin/ring/gpu/gpu_ring.h"
 #include "plugin/ring/queue/wait.h"
 #include "tests/cuda/gpus.h"
+#include "tests/support/taken.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -18,20 +19,13 @@ using namespace meshbed::test;
 namespace ring_twin_test {
 namespace {
 
-template <typename T>
-T taken(Result<T> result) {
-  CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text));
-  return std::move(result).value();
-}
-void check(const Result<void>& result) { CHECK_MESSAGE(result.has_value(), (result ? "" : result.error().text)); }
-
 /// Calls body(driver) with the simulated GPU's context current; what was logged.
 template <typename Body>
 std::string on_a_gpu(const Body& body) {
   return run_gpus({}, [&] {
     const auto driver = taken(cuda::Driver::open());
     const cuda::Current current(driver, taken(driver.retain_primary(0)));
-    check(current.outcome());
+    well(current.outcome());
     body(driver);
   });
 }
@@ -114,17 +108,16 @@ TEST_CASE("a ring on a GPU refuses what it cannot be, and a kernel that nobody s
     CHECK(refusal({.tenants = 40}) != "");
 
     auto ring = taken(ring::GpuRing::create(driver, {.slots = 4, .lanes = 2}));
-    check(ring->launch());
+    well(ring->launch());
     // Nothing ends it: whoever waited without a bound would wait for ever.
     const auto waited = ring->wait_for_end(50);
     REQUIRE_FALSE(waited.has_value());
     CHECK(waited.error().code == ErrorCode::kTimeout);
-    check(
-        ring->publish({.slot = 3, .opcode = ring::opcode::kAtomicAdd, .args = {7, ring::kLayout2026_05.observables}}));
-    check(ring->done_within(3, 20'000));
+    well(ring->publish({.slot = 3, .opcode = ring::opcode::kAtomicAdd, .args = {7, ring::kLayout2026_05.observables}}));
+    well(ring->done_within(3, 20'000));
     CHECK(ring->control()[ring::kLayout2026_05.observables] == 7);
-    check(ring->shut_down());
-    check(ring->wait_for_end(20'000));
+    well(ring->shut_down());
+    well(ring->wait_for_end(20'000));
   });
   (void)log;
 }

@@ -37,7 +37,7 @@ TEST_CASE("a kernel's work is seen when it has ended, and whoever does not wait 
 }
 
 TEST_CASE("a launch costs its call, its delay, its waves and the waking of who waits") {
-  run_gpus({}, [] {
+  run_gpus({.simulated = true}, [] {
     register_add_one();
     const Gpu gpu;
     CUstream stream = make_stream();
@@ -124,7 +124,7 @@ TEST_CASE("a stream that waits for an event comes after what the event stands fo
 }
 
 TEST_CASE("a loop that asks an event lets time go on, and the time between two events is the kernel's") {
-  run_gpus({}, [] {
+  run_gpus({.simulated = true}, [] {
     register_add_one();
     const Gpu gpu;
     CUstream stream = make_stream();
@@ -151,7 +151,7 @@ TEST_CASE("a loop that asks an event lets time go on, and the time between two e
 }
 
 TEST_CASE("a host function comes between what was put before it and after it, on a thread that may block") {
-  run_gpus({}, [] {
+  run_gpus({.simulated = true}, [] {
     register_add_one();
     const Gpu gpu;
     CUstream stream = make_stream();
@@ -201,7 +201,7 @@ TEST_CASE("copies: pageable memory to the device is taken at the call, from the 
 }
 
 TEST_CASE("copies into the GPU and out of it run side by side, two into it one after the other") {
-  run_gpus({}, [] {
+  run_gpus({.simulated = true}, [] {
     const Gpu gpu;
     constexpr std::size_t kSize = 55'000'000;  // a millisecond
     CUstream streams[] = {make_stream(), make_stream()};
@@ -225,7 +225,7 @@ TEST_CASE("copies into the GPU and out of it run side by side, two into it one a
 }
 
 TEST_CASE("what waits for the whole device is counted apart from what waits for a stream") {
-  run_gpus({}, [] {
+  run_gpus({.simulated = true}, [] {
     const Gpu gpu;
     CUstream stream = make_stream();
     CUevent event = make_event();
