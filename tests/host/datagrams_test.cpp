@@ -112,11 +112,22 @@ TEST_CASE("the all-nodes group reaches the neighbour behind the chosen interface
       sim::World::get().sleep(kPicosecondsPerMicrosecond);
       CHECK(probe.send_datagram(socket, "all", "ff02::1", kPort) == -ENETUNREACH);  // which link?
       CHECK(probe.multicast_through(socket, netdev.c_str()) == 0);
+      // From the link-local address: RFC 6724, rule 2. Nobody answers there without a scope.
       CHECK(probe.send_datagram(socket, "all", "ff02::1", kPort) == 3);
+      const std::string own = to_node1 ? "fd00::1" : "fd00:2::2";
+      CHECK(probe.send_datagram_from(socket, "all", "ff02::1", kPort, netdev.c_str(), own.c_str()) == 3);
+      CHECK(probe.send_datagram_from(socket, "all", "ff02::1", kPort, netdev.c_str(), "fd00:9::9") == -EINVAL);
+      CHECK(probe.send_datagram_from(socket, "all", "ff02::1", kPort, "none", own.c_str()) == 3);  // the one set above
     } else if ((rank == 1) == to_node1) {
       const Received received = receive(probe, socket);
       CHECK(received.text == "all");
-      CHECK(received.source == (to_node1 ? "fd00::1:4000" : "fd00:2::2:4000"));
+      CHECK(received.source == "fe80::1:1:4000");
+      CHECK(probe.send_datagram(socket, "answer", "fe80::1:1", kPort) == -ENETUNREACH);
+      for (int more = 0; more < 2; ++more) {
+        const Received named = receive(probe, socket);
+        CHECK(named.text == "all");
+        CHECK(named.source == (to_node1 ? "fd00::1:4000" : "fd00:2::2:4000"));
+      }
     } else {
       CHECK(probe.poll_for(socket, 1, 5, &revents).error == 0);
       CHECK(revents == 0);

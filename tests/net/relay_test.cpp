@@ -129,6 +129,26 @@ TEST_CASE("a line's ends: three cables, two relays") {
   });
 }
 
+TEST_CASE("cables that have IPv6 alone: chains are found over them too") {
+  models::Cluster cluster = line_cluster(4);
+  for (models::Node& node : cluster.nodes) {
+    for (models::Nic& nic : node.nics) {
+      // 192.168.C.N becomes fd00:0:0:C::N.
+      const auto bytes = nic.addresses.front().address.bytes;
+      models::IpPrefix prefix{.address = {.family = models::IpFamily::kIpv6, .bytes = {0xfd}}, .length_bits = 64};
+      prefix.address.bytes[7] = bytes[2];
+      prefix.address.bytes[15] = bytes[3];
+      nic.addresses = {prefix};
+      for (models::GidEntry& entry : nic.gids) entry.gid = models::gid_of(prefix.address);
+    }
+  }
+  run_apart(cluster, 0, 3, [](MeshRank& rank, const Comms& comms, int) {
+    CHECK(rank.infos().find("through 2 relays") != std::string::npos);
+    exchange(rank, comms, {1, 100'000});
+    rank.close(comms);
+  });
+}
+
 TEST_CASE("pieces travel on all cables of a chain at once: 4 MiB over two to four within 10 % of one") {
   constexpr std::size_t kBytes = 4U << 20U;
   // The worlds run in child processes, so the limit is a closed form: the bits at 100 Gb/s with their headers (1.03).

@@ -3,8 +3,10 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -50,6 +52,11 @@ Result<Socket> open_datagrams(bool ipv6, std::uint16_t port) {
     return datagram_error("cannot use UDP port " + std::to_string(port) + " (NCCL_MESH_RELAY_PORT)", errno);
   }
   return socket;
+}
+
+/// Lost datagrams are asked for again; why one was lost helps whoever looks for a chain that does not appear.
+void note_unsent(const IpAddress& to, int error_number) {
+  MESHBED_LOG(LogLevel::kTrace, "discovery message to %s: %s", to_text(to).c_str(), std::strerror(error_number));
 }
 
 /// Where a datagram for the neighbours on this subnet goes. nullopt: a subnet for one.
@@ -214,7 +221,7 @@ void PeerDiscovery::take_in(std::span<const std::uint8_t> datagram, const Socket
   const bool neighbour =
       any_address(*process_.recent_nics(), [&](const IpPrefix& prefix) { return contains(prefix, from.address); });
   // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
-  if (!neighbour && !is_link_local(from.address)) return;
+  if (!neighbour) return;
   if (const auto discovery_message = decode_discovery_message(datagram)) {
     if (goes_round(discovery_message->type)) {
       take_query(*discovery_message, from);
@@ -364,16 +371,37 @@ void PeerDiscovery::send(std::span<const std::uint8_t> datagram, const SocketAdd
   sockaddr_storage name{};
   socklen_t length = to_sockaddr(to, name);
   if (to.address.family == Family::kIpv4 && ipv6_) length = to_mapped_sockaddr(to, name);
-  // Lost datagrams are asked for again; why one was lost helps whoever looks for a chain that does not appear.
   if (::sendto(mail_.descriptor(), datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&name),
-               length) < 0) {
-    MESHBED_LOG(LogLevel::kTrace, "discovery message to %s: %s", to_text(to.address).c_str(), std::strerror(errno));
-  }
+               length) < 0)
+    note_unsent(to.address, errno);
+}
+
+void PeerDiscovery::send_to_link(std::span<const std::uint8_t> datagram, const SocketAddress& to, const Nic& nic,
+                                 const IpAddress& source) {
+  sockaddr_storage name{};
+  in6_pktinfo from{};
+  from.ipi6_ifindex = ::if_nametoindex(nic.netdev.c_str());
+  if (from.ipi6_ifindex == 0) return note_unsent(to.address, errno);  // it has gone since
+  std::copy(source.bytes.begin(), source.bytes.end(), from.ipi6_addr.s6_addr);
+  alignas(cmsghdr) std::array<unsigned char, CMSG_SPACE(sizeof from)> control{};
+  iovec bytes{.iov_base = const_cast<std::uint8_t*>(datagram.data()), .iov_len = datagram.size()};
+  msghdr message{};
+  message.msg_namelen = to_sockaddr(to, name);
+  message.msg_name = &name;
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* part = CMSG_FIRSTHDR(&message);
+  part->cmsg_level = IPPROTO_IPV6;
+  part->cmsg_type = IPV6_PKTINFO;
+  part->cmsg_len = CMSG_LEN(sizeof from);
+  std::memcpy(CMSG_DATA(part), &from, sizeof from);
+  if (::sendmsg(mail_.descriptor(), &message, 0) < 0) note_unsent(to.address, errno);
 }
 
 void PeerDiscovery::flood(std::span<const std::uint8_t> datagram, const std::optional<IpAddress>& except) {
   const auto port = static_cast<std::uint16_t>(process_.config().number(Variable::kRelayPort));
-  const std::lock_guard lock(flood_mutex_);
   const auto nics = process_.recent_nics();
   std::vector<std::pair<IpAddress, std::string>> asked;  // a subnet once, however many addresses we have in it
   for (const Nic& nic : *nics) {
@@ -381,14 +409,16 @@ void PeerDiscovery::flood(std::span<const std::uint8_t> datagram, const std::opt
     for (const IpPrefix& prefix : nic.addresses) {
       const auto everybody = everybody_on(prefix);
       if (!everybody || (except && contains(prefix, *except))) continue;
-      std::pair once(*everybody, everybody->family == Family::kIpv6 ? nic.netdev : std::string());
+      const bool ipv6 = everybody->family == Family::kIpv6;
+      std::pair once(*everybody, ipv6 ? nic.netdev + " " + subnet_text(prefix) : std::string());
       if (std::find(asked.begin(), asked.end(), once) != asked.end()) continue;
       asked.push_back(std::move(once));
-      if (everybody->family == Family::kIpv6) {
-        const int index = static_cast<int>(::if_nametoindex(nic.netdev.c_str()));
-        ::setsockopt(mail_.descriptor(), IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof index);
+      const SocketAddress to{.address = *everybody, .port = port};
+      if (ipv6) {
+        send_to_link(datagram, to, nic, prefix.address);
+      } else {
+        send(datagram, to);
       }
-      send(datagram, {.address = *everybody, .port = port});
     }
   }
 }

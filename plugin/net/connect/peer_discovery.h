@@ -94,12 +94,15 @@ class PeerDiscovery {
   /// nullopt: the question is not for us.
   std::optional<DiscoveryMessage> own_answer(const DiscoveryMessage& query) const;
   void send(std::span<const std::uint8_t> datagram, const SocketAddress& to);
+  /// To a multicast group, from that address of the NIC's: a kernel would choose the link-local one (RFC 6724, rule 2),
+  /// which is in no subnet that anybody could answer to or know a cable by.
+  void send_to_link(std::span<const std::uint8_t> datagram, const SocketAddress& to, const Nic& nic,
+                    const IpAddress& source);
 
   ProcessLinks& process_;
   std::uint16_t circuit_port_ = 0;
   bool ipv6_ = false;  // of both sockets
   Socket discovery_message_, mail_;
-  std::mutex flood_mutex_;    // the interface of a multicast is a state of the socket
   mutable std::mutex mutex_;  // guards what follows
   NeighbourMap map_;
   Attendance attendance_;

@@ -1,5 +1,6 @@
 // Sockets of ranks: moving bytes. A stream has no message boundaries: for it all of these are reads and writes.
-// Datagrams go by sendto() and recvfrom().
+// Datagrams go by sendto(), sendmsg() and recvfrom().
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -9,6 +10,7 @@
 #include <climits>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "plugin/base/log.h"
 #include "sim/host/file/pipe.h"
@@ -30,14 +32,42 @@ Timeouts timeouts_of(const File& file) {
   return socket != nullptr ? Timeouts{socket->receive_timeout, socket->send_timeout} : Timeouts{};
 }
 
-/// sendmsg() and recvmsg() of datagrams are not simulated.
-bool has_datagrams(const std::shared_ptr<File>& file) {
-  const bool yes = std::dynamic_pointer_cast<UdpSocket>(file) != nullptr;
-  if (yes && first_time(current_state(), "sendmsg, recvmsg")) {
-    MESHBED_WARN("%s: sendmsg() and recvmsg() of a UDP socket are not simulated",
-                 World::current_process()->name.c_str());
+ssize_t refuse_datagrams(const char* what) {
+  if (first_time(current_state(), what))
+    MESHBED_WARN("%s: %s of a UDP socket is not simulated", World::current_process()->name.c_str(), what);
+  return fail(EOPNOTSUPP);
+}
+
+/// What a datagram has beside its bytes may be where it comes from: IPV6_PKTINFO (ipv6(7), RFC 3542). False: it is
+/// something else.
+bool read_packet_info(const msghdr& message, PacketInfo& info) {
+  auto* whole = const_cast<msghdr*>(&message);
+  for (cmsghdr* part = CMSG_FIRSTHDR(whole); part != nullptr; part = CMSG_NXTHDR(whole, part)) {
+    in6_pktinfo given{};
+    const bool is_known = part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_PKTINFO;
+    if (!is_known || part->cmsg_len < CMSG_LEN(sizeof given)) return false;
+    std::memcpy(&given, CMSG_DATA(part), sizeof given);
+    info.interface = static_cast<int>(given.ipi6_ifindex);
+    models::IpAddress source = any_address(AF_INET6);
+    std::copy_n(given.ipi6_addr.s6_addr, source.bytes.size(), source.bytes.begin());
+    if (!is_any(source)) info.source = source;
   }
-  return yes;
+  return true;
+}
+
+ssize_t send_datagram(UdpSocket& socket, const msghdr& message) {
+  const auto* name = static_cast<const sockaddr*>(message.msg_name);
+  if (name == nullptr) return fail(EDESTADDRREQ);
+  const auto endpoint = read_sockaddr(socket.family(), name, message.msg_namelen);
+  if (!endpoint) return fail(EINVAL);
+  PacketInfo info;
+  if (message.msg_controllen != 0 && !(socket.family() == AF_INET6 && read_packet_info(message, info)))
+    return refuse_datagrams("sendmsg() with anything but IPV6_PKTINFO beside the bytes");
+  std::string bytes;
+  for (std::size_t index = 0; index < message.msg_iovlen; ++index) {
+    bytes.append(static_cast<const char*>(message.msg_iov[index].iov_base), message.msg_iov[index].iov_len);
+  }
+  return answer(socket.send_to(bytes.data(), bytes.size(), *endpoint, info));
 }
 
 ssize_t send_bytes(int descriptor, const void* data, std::size_t size, int flags) {
@@ -99,8 +129,8 @@ void write_rights(msghdr& message, std::size_t room, PassedFiles files, int flag
 ssize_t send_message(int descriptor, const msghdr* message, int flags) {
   if (is_real(descriptor)) return ::sendmsg(descriptor, message, flags);
   const auto file = file_at(descriptor);
-  if (has_datagrams(file)) return fail(EOPNOTSUPP);
   if (file == nullptr) return fail(EBADF);
+  if (const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file)) return send_datagram(*datagrams, *message);
   PassedFiles files;
   if (message->msg_controllen != 0) {
     if (!is_stream_end(*file)) return fail(EOPNOTSUPP);
@@ -138,7 +168,7 @@ ssize_t receive_message(int descriptor, msghdr* message, int flags) {
   if (is_real(descriptor)) return ::recvmsg(descriptor, message, flags);
   const auto file = file_at(descriptor);
   if (file == nullptr) return fail(EBADF);
-  if (has_datagrams(file)) return fail(EOPNOTSUPP);
+  if (std::dynamic_pointer_cast<UdpSocket>(file) != nullptr) return refuse_datagrams("recvmsg()");
   const std::size_t room = message->msg_control != nullptr ? message->msg_controllen : 0;
   message->msg_namelen = 0;
   message->msg_controllen = 0;

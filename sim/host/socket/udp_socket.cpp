@@ -32,17 +32,30 @@ std::optional<Segment> broadcast_segment(int node, const models::IpAddress& dest
   return std::nullopt;
 }
 
-/// The cable behind an interface index, with the address that its packets come from: its first IPv6 one.
+/// What a kernel sends from where a multicast's source is not said: the interface's link-local address (RFC 6724, rule
+/// 2). No interface here lists it, and nothing can be sent to it without a scope, as in a kernel.
+models::IpAddress link_local_of(models::PortRef port) {
+  models::IpAddress address{.family = models::IpFamily::kIpv6, .bytes = {0xfe, 0x80}};
+  const int node = port.node + 1, nic = port.nic + 1;
+  address.bytes[12] = static_cast<std::uint8_t>(node >> 8);
+  address.bytes[13] = static_cast<std::uint8_t>(node);
+  address.bytes[14] = static_cast<std::uint8_t>(nic >> 8);
+  address.bytes[15] = static_cast<std::uint8_t>(nic);
+  return address;
+}
+
+/// The cable behind an interface index.
 std::optional<Segment> multicast_segment(int node, int interface_index) {
   const auto& nics = World::get().cluster().nodes[static_cast<std::size_t>(node)].nics;
   for (const Interface& interface : interfaces_of(node)) {
     if (static_cast<int>(interface.index) != interface_index) continue;
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {
       if (models::address_netdev(nics[nic]) != interface.name) continue;
-      for (const models::IpPrefix& prefix : nics[nic].addresses) {
-        if (prefix.address.family == models::IpFamily::kIpv6)
-          return Segment{{node, static_cast<int>(nic)}, prefix.address};
-      }
+      const models::PortRef port{node, static_cast<int>(nic)};
+      const bool has_ipv6 =
+          std::any_of(nics[nic].addresses.begin(), nics[nic].addresses.end(),
+                      [](const models::IpPrefix& prefix) { return prefix.address.family == models::IpFamily::kIpv6; });
+      if (has_ipv6) return Segment{port, link_local_of(port)};
     }
   }
   return std::nullopt;
@@ -71,17 +84,20 @@ int UdpSocket::connect(const Endpoint&) {
   return EOPNOTSUPP;
 }
 
-Attempted UdpSocket::send_to(const void* data, std::size_t size, const Endpoint& endpoint) {
+Attempted UdpSocket::send_to(const void* data, std::size_t size, const Endpoint& endpoint, const PacketInfo& info) {
   if (size > kUdpLargestBytes) return -EMSGSIZE;
   if (endpoint.port == 0) return -EINVAL;
+  if (info.source && !is_own_address(process.node, *info.source)) return -EINVAL;  // Linux: ip6_datagram_send_ctl()
   if (!bound_) {
     if (const int error = bind({.address = local.address, .port = 0}); error != 0) return -error;
   }
   Datagram datagram{
       .source = local, .destination = endpoint, .bytes = std::string(static_cast<const char*>(data), size)};
+  if (info.source) datagram.source.address = *info.source;
   const bool multicast = is_all_nodes(endpoint.address);
-  const auto segment = multicast ? multicast_segment(process.node, multicast_interface)
-                                 : broadcast_segment(process.node, endpoint.address);
+  const auto segment = multicast
+                           ? multicast_segment(process.node, info.interface != 0 ? info.interface : multicast_interface)
+                           : broadcast_segment(process.node, endpoint.address);
   if (multicast && !segment) return -ENETUNREACH;
   if (segment) {
     if (!multicast && !broadcast) return -EACCES;
@@ -89,8 +105,8 @@ Attempted UdpSocket::send_to(const void* data, std::size_t size, const Endpoint&
     host().udp.send_to_all(segment->port, datagram);
     return static_cast<Attempted>(size);
   }
-  const auto route = find_route(process.node, endpoint.address, local.address);
-  const bool has_source = is_any(local.address) || is_own_address(process.node, local.address);
+  const auto route = find_route(process.node, endpoint.address, datagram.source.address);
+  const bool has_source = is_any(datagram.source.address) || is_own_address(process.node, datagram.source.address);
   if (!route || !has_source) return -ENETUNREACH;  // as a TCP socket's connect()
   if (is_any(datagram.source.address)) datagram.source.address = route->source;
   host().udp.send(*route, datagram);

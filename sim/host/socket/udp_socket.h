@@ -1,17 +1,24 @@
 #pragma once
-// UdpSocket: datagrams as udp(7) describes them, in virtual time: sendto() and recvfrom(), unicast, IPv4 broadcast of a
-// subnet, and the all-nodes multicast of an IPv6 link.
+// UdpSocket: datagrams as udp(7) describes them, in virtual time: sendto(), sendmsg() and recvfrom(), unicast, IPv4
+// broadcast of a subnet, and the all-nodes multicast of an IPv6 link.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "sim/host/socket/socket.h"
 #include "sim/host/socket/udp_stack.h"
 
 namespace meshbed::sim {
+
+/// IPV6_PKTINFO of a message: through which interface, from which address; 0, nullopt: not said.
+struct PacketInfo {
+  int interface = 0;
+  std::optional<models::IpAddress> source{};
+};
 
 class UdpSocket : public Socket {
  public:
@@ -33,7 +40,7 @@ class UdpSocket : public Socket {
   int connect(const Endpoint& endpoint) override;
 
   /// Bytes sent, or -errno. Never waits.
-  Attempted send_to(const void* data, std::size_t size, const Endpoint& endpoint);
+  Attempted send_to(const void* data, std::size_t size, const Endpoint& endpoint, const PacketInfo& info = {});
   /// One datagram; what does not fit in `size` is lost.
   Attempted try_receive(void* data, std::size_t size, bool peek, Endpoint& source);
   void deliver(const Datagram& datagram, bool over_wire = true);

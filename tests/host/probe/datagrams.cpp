@@ -43,6 +43,31 @@ int multicast_through(int descriptor, const char* interface) {
   return ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof(index)) == 0 ? 0 : -errno;
 }
 
+std::int64_t send_datagram_from(int descriptor, const char* text, const char* address, int port, const char* interface,
+                                const char* source) {
+  const Name name = name_of(address, port), from = name_of(source, 0);
+  in6_pktinfo info{};
+  info.ipi6_ifindex = ::if_nametoindex(interface);
+  info.ipi6_addr = reinterpret_cast<const sockaddr_in6*>(raw(from))->sin6_addr;
+  alignas(cmsghdr) unsigned char control[CMSG_SPACE(sizeof(info))]{};
+  const std::size_t half = std::strlen(text) / 2;
+  iovec parts[] = {{const_cast<char*>(text), half}, {const_cast<char*>(text) + half, std::strlen(text) - half}};
+  msghdr message{};
+  message.msg_name = const_cast<sockaddr*>(raw(name));
+  message.msg_namelen = name.length;
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* part = CMSG_FIRSTHDR(&message);
+  part->cmsg_level = IPPROTO_IPV6;
+  part->cmsg_type = IPV6_PKTINFO;
+  part->cmsg_len = CMSG_LEN(sizeof(info));
+  std::memcpy(CMSG_DATA(part), &info, sizeof(info));
+  const ssize_t count = ::sendmsg(descriptor, &message, 0);
+  return count >= 0 ? count : -errno;
+}
+
 int datagram_errors() {
   int wrong = 0;
   const auto expect = [&](bool condition) { wrong += condition ? 0 : 1; };
@@ -70,6 +95,8 @@ int datagram_errors() {
   const int stream = ::socket(AF_INET, SOCK_STREAM, 0);
   expect(::bind(stream, raw(taken), taken.length) == 0);
   expect(::sendto(shy, text, 1, 0, nullptr, 0) == -1);
+  msghdr nobodys{};
+  expect(::sendmsg(shy, &nobodys, 0) == -1 && errno == EDESTADDRREQ);
   for (const int descriptor : {shy, alone, second, stream}) expect(::close(descriptor) == 0);
   return wrong;
 }
@@ -80,6 +107,7 @@ void add_datagrams(ProbeTable& table) {
   table.open_datagrams = &open_datagrams;
   table.send_datagram = &send_datagram;
   table.receive_datagram = &receive_datagram;
+  table.send_datagram_from = &send_datagram_from;
   table.multicast_through = &multicast_through;
   table.datagram_errors = &datagram_errors;
 }

@@ -65,6 +65,9 @@ struct ProbeTable {
   // --- datagrams; -errno where it fails ---
   int (*open_datagrams)(const char* address, int port);  // shares its port, may broadcast
   std::int64_t (*send_datagram)(int descriptor, const char* text, const char* address, int port);
+  /// IPV6_PKTINFO; in two parts.
+  std::int64_t (*send_datagram_from)(int descriptor, const char* text, const char* address, int port,
+                                     const char* interface, const char* source);
   std::int64_t (*receive_datagram)(int descriptor, char* text, std::size_t size, char* source, std::size_t source_size);
   int (*multicast_through)(int descriptor, const char* interface);
   int (*datagram_errors)();  // number of wrong answers
