@@ -91,6 +91,14 @@ TEST_CASE("a ring's diagonals go through its neighbours over soft-RoCE as in vir
   runs_alike("ring4-alltoall", "--set workload.bytes=1M");
 }
 
+TEST_CASE("the ends of a line whose cables have IPv6 alone find each other over soft-RoCE, too") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  runs_alike("line4", "--set topology.nodes=3 --set topology.first_subnet=fd00:100::/64 --set workload.bytes=64K");
+}
+
 TEST_CASE("200 cases of the engine's matrix come out over soft-RoCE with the bits of virtual time") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);

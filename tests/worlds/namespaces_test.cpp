@@ -208,11 +208,6 @@ nic = [{device = "rocep1s0f0", addresses = ["fd00:64::2/64"]}]
 [expect]
 wrong = 0
 )";
-  // The ends find each other over cables without IPv4.
-  std::ofstream(folder + "/six-line.toml")
-      << "[topology]\nkind = \"line\"\nnodes = 3\nfirst_subnet = \"fd00:65::/64\"\n"
-         "[workload]\ncollective = \"alltoall\"\nbytes = \"64K\"\n"
-         "[expect]\nwrong = 0\n";
   const std::string first =
       models::to_string(cli::read_scenario(folder + "/six.toml", {}).cluster.nodes.front().management->address.address);
   const std::string task = R"sh(
@@ -220,7 +215,7 @@ M=)sh" + meshbed_program() +
                            R"sh(
 S=)sh" + folder + R"sh(
 first=)sh" + first + R"sh(
-for scenario in $S/switch.toml $S/six.toml $S/six-line.toml; do
+for scenario in $S/switch.toml $S/six.toml; do
   $M run $scenario --results results >/dev/null
   $M run --world emu --backend namespaces $scenario --results results
   $M compare sim emu --scenario $scenario --results results
