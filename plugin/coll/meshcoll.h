@@ -89,7 +89,7 @@ typedef struct {
    * rank. */
   const char* algorithm;
   int link_mbps;       /* of a rank, each direction; default 100000 */
-  int message_ns;      /* a small message between neighbours, from call to arrival; default 1150 */
+  int message_ns;      /* a small message between neighbours, from call to arrival; default 1000 */
   int hop_ns;          /* what each further hop adds to a first message; default 3050 */
   int hops_per_mille;  /* between ranks that are no ring neighbours, on average, times 1000; default 1000 */
   int registration_ns; /* to register and deregister an operation's memory, where it is not registered; default 0 */

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "plugin/coll/plan/cable_load.h"
 #include "plugin/coll/plan/mesh.h"
@@ -106,27 +108,28 @@ TEST_CASE("what a rank carries over all its cables bounds every algorithm") {
   CHECK(load(narrow, Algorithm::kMesh) >= 1.5 / 25 * 0.999);
 }
 
-TEST_CASE("costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 log2 n of the others") {
+TEST_CASE(
+    "costs are the alpha-beta formulas: 2(n-1) messages round a ring, 2 log2 n of the others, and 2 before them") {
   const CostModel model{.gigabits_per_s = 8, .message_ns = 1000, .hop_ns = 100, .hops = 1};
   const PlanRequest request = all_reduce_of(8, 8000);
-  CHECK(cost_ns(Algorithm::kRing, request, model) == doctest::Approx(14 * 1000 + 14000));
-  CHECK(cost_ns(Algorithm::kTree, request, model) == doctest::Approx(6 * 1000 + 16000));
-  CHECK(cost_ns(Algorithm::kHalvingDoubling, request, model) == doctest::Approx(6 * 1000 + 14000));
-  CHECK(cost_ns(Algorithm::kDirect, request, model) == doctest::Approx(2 * 1000 + 14000));
+  CHECK(cost_ns(Algorithm::kRing, request, model) == doctest::Approx(16 * 1000 + 14000));
+  CHECK(cost_ns(Algorithm::kTree, request, model) == doctest::Approx(8 * 1000 + 16000));
+  CHECK(cost_ns(Algorithm::kHalvingDoubling, request, model) == doctest::Approx(8 * 1000 + 14000));
+  CHECK(cost_ns(Algorithm::kDirect, request, model) == doctest::Approx(4 * 1000 + 14000));
   // Five ranks: one pair is folded, four halve.
   const PlanRequest five = all_reduce_of(5, 8000);
-  CHECK(cost_ns(Algorithm::kHalvingDoubling, five, model) == doctest::Approx(6 * 1000 + 12000 + 16000));
+  CHECK(cost_ns(Algorithm::kHalvingDoubling, five, model) == doctest::Approx(8 * 1000 + 12000 + 16000));
   CHECK(cost_ns(Algorithm::kRing, all_reduce_of(1, 8000), model) == 0);
 }
 
 TEST_CASE("round the ring a message's way is hidden behind the other slices of its chunk") {
   const CostModel model{.gigabits_per_s = 8, .message_ns = 1000, .hop_ns = 100, .hops = 1};
   // Chunks of 1 MiB in eight slices; one way remains, that of the last slice.
-  CHECK(cost_ns(Algorithm::kRing, all_reduce_of(8, 8 << 20), model) == doctest::Approx(14 * (1 << 20) + 1000));
+  CHECK(cost_ns(Algorithm::kRing, all_reduce_of(8, 8 << 20), model) == doctest::Approx(14 * (1 << 20) + 3000));
   // 64 KiB and 16 bytes: two slices, the second of which hides next to nothing of 1000 ns.
   const double chunk_ns = 65552, slice_ns = 65536;
   CHECK(cost_ns(Algorithm::kRing, all_reduce_of(8, 8 * 65552), model) ==
-        doctest::Approx(14 * (1000 + slice_ns) + chunk_ns - slice_ns));
+        doctest::Approx(2000 + 14 * (1000 + slice_ns) + chunk_ns - slice_ns));
 }
 
 TEST_CASE("halving and doubling wait for one another's first slices, each over a cable of its own") {
@@ -140,7 +143,47 @@ TEST_CASE("halving and doubling wait for one another's first slices, each over a
   request.mesh = &mesh;
   // 64 KiB over the cables of the first distance; a quarter and an eighth of it twice over the others, at 12.5 GB/s.
   CHECK(cost_ns(Algorithm::kHalvingDoubling, request, {}) ==
-        doctest::Approx(6 * 1150 + (65536 + 2 * (16384 + 8192)) / 12.5));
+        doctest::Approx(8 * 1000 + (65536 + 2 * (16384 + 8192)) / 12.5));
+}
+
+TEST_CASE("a message over relays costs its first one most: 2 us a hop, and those behind it one") {
+  // A line of four: halving's second and third step cross the middle, directly a step crosses all three cables.
+  const Mesh mesh = make_mesh(4, cables_of(4, {{0, 1}, {1, 2}, {2, 3}}));
+  PlanRequest request = all_reduce_of(4, 0);
+  request.mesh = &mesh;
+  const CostModel model{.message_ns = 1000, .hop_ns = 3000};
+  CHECK(cost_ns(Algorithm::kHalvingDoubling, request, model) == doctest::Approx((2 + 4) * 1000 + 2 * 1000));
+  CHECK(cost_ns(Algorithm::kDirect, request, model) == doctest::Approx((2 + 2) * 1000 + 2 * 3000 + 2 * 1000));
+  CHECK(cost_ns(Algorithm::kMesh, request, model) == doctest::Approx((2 + 4) * 1000));
+}
+
+// results/bench holds the times of every algorithm in each of these (`meshbed bench planner --sweep`).
+TEST_CASE("the choice is the one that the simulation measured as the fastest, where two are within a few percent") {
+  const auto chosen = [](const Mesh& mesh, std::uint64_t bytes) {
+    PlanRequest request = all_reduce_of(mesh.ranks, bytes);
+    request.mesh = &mesh;
+    return std::string(name_of(choose_algorithm({.automatic = true}, request, {})));
+  };
+  const auto mesh_of = [](int ranks, const std::vector<std::pair<int, int>>& pairs, int mbps,
+                          std::vector<int> rank_mbps = {}) {
+    std::vector<int> cables = cables_of(ranks, pairs);
+    for (int& cable : cables) cable = cable > 0 ? mbps : 0;
+    return make_mesh(ranks, cables, std::move(rank_mbps));
+  };
+  const std::vector<std::pair<int, int>> three{{0, 1}, {1, 2}, {0, 2}};
+  const Mesh triangle = mesh_of(3, three, 100'000), four_rails = mesh_of(3, three, 400'000);
+  CHECK(chosen(triangle, 16 << 10) == "direct");                                   // 4.91 us, mesh 4.92
+  CHECK(chosen(triangle, 64 << 10) == "mesh");                                     // 7.15 us, directly 7.59
+  CHECK(chosen(triangle, 256 << 10) == "direct");                                  // 17.29 us, mesh 17.83
+  CHECK(chosen(four_rails, 64 << 10) == "direct");                                 // 4.97 us, mesh 5.28
+  CHECK(chosen(four_rails, 256 << 10) == "mesh");                                  // 7.30 us, directly 8.53
+  const Mesh two_rails = mesh_of(3, three, 200'000, {200'000, 200'000, 200'000});  // over one PCIe link a node
+  CHECK(chosen(two_rails, 64 << 10) == "mesh");                                    // 8.32 us, directly 8.65
+  CHECK(chosen(two_rails, 256 << 10) == "ring");  // 17.62 us, mesh 18.94, directly 19.04
+  const Mesh line = mesh_of(4, {{0, 1}, {1, 2}, {2, 3}}, 100'000);
+  CHECK(chosen(line, 4 << 10) == "mesh");               // 7.35 us, halving 8.74
+  CHECK(chosen(line, 16 << 10) == "halving-doubling");  // 10.74 us, mesh 11.36
+  CHECK(chosen(line, 64 << 10) == "mesh");              // 15.38 us, halving 18.77
 }
 
 TEST_CASE("of several cables between two ranks a short message uses one, and a long one all: the cost knows it") {

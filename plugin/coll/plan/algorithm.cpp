@@ -4,6 +4,9 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "plugin/coll/plan/cable_load.h"
 #include "plugin/coll/plan/mesh.h"
@@ -16,6 +19,11 @@ namespace {
 /// Where the pairs' hops are known on average alone: so many times the average's the farthest pair has, for which a
 /// step waits (a ring of eight: 4 hops beside 2.8).
 constexpr double kFarthestHops = 1.7;
+
+constexpr double kNsPerByteAtOneMbps = 8000;
+
+/// As many messages' time passes before the first one leaves.
+constexpr double kBeforeFirst = 2;
 
 double ceil_log2(int ranks) {
   int steps = 0;
@@ -108,20 +116,63 @@ double fill_bytes(Algorithm algorithm, const PlanRequest& request, double messag
   return headers + static_cast<double>(rounds) * (messages - 1) * static_cast<double>(slice * request.element_bytes);
 }
 
-/// Of a message of `path`'s over so many hops more than one. The first one finds its relays' ends with nothing told
-/// yet; each behind it has one message's time more a hop (directly on scenarios/ring8.toml, four hops away: 8 bytes
-/// take 12.2 us in one step and 16.2 in two).
-double way_ns(const CostModel& model, const Path& path, double further_hops) {
-  const double hop_ns = (model.hop_ns + (path.messages - 1) * model.message_ns) / path.messages;
-  return model.message_ns + further_hops * hop_ns;
+/// The last slice of a tree's share, where it is too short to be striped over parallel cables: how much longer it
+/// takes.
+double short_rest_ns(const PlanRequest& request, double lined, double link_mbps, double way_mbps) {
+  const std::uint64_t share = part_of(request.count, trees_of(request).size(), 0).count;
+  const std::uint64_t slice = scheduled_slice_count(Algorithm::kMesh, request);
+  const double rest_bytes = static_cast<double>((share > slice ? share % slice : 0) * request.element_bytes) * lined;
+  if (rest_bytes >= kStripedFromBytes || way_mbps <= link_mbps) return 0;
+  return rest_bytes * kNsPerByteAtOneMbps * (1 / link_mbps - 1 / way_mbps);
 }
 
-/// Messages one after the other, each of which waits for the one before it, which is so long on its way and `bytes_ns`
-/// on its cable. Round the ring the next message begins when the first slice of this one has come: the way is hidden
-/// behind the other slices (scenarios/ring8.toml with two rails, 1 MiB: 78.2 us, of which 75.5 are the bytes').
-double messages_ns(Algorithm algorithm, const PlanRequest& request, const Path& path, double way_ns, double bytes_ns) {
-  const bool rooted = request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
-  if (algorithm != Algorithm::kRing || rooted) return path.messages * way_ns + bytes_ns;
+/// Hops beyond the first one, on the critical path.
+struct FurtherHops {
+  double first = 0;  // of the first message, whose relays' ends nobody has told anything yet
+  double later = 0;  // of those behind it, all together
+};
+
+FurtherHops alike(const Path& path, double further_hops) { return {further_hops, (path.messages - 1) * further_hops}; }
+
+/// A step waits for its farthest pair.
+FurtherHops halving_hops(const PlanRequest& request) {
+  const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(request.ranks)));
+  const int folded = request.ranks - power;
+  const auto rank_at = [folded](int position) { return position < folded ? 2 * position + 1 : position + folded; };
+  std::vector<int> farthest;
+  const auto step = [&](auto&& pair_of, int positions) {
+    int most = 0;
+    for (int position = 0; position < positions; ++position) {
+      const auto [from, to] = pair_of(position);
+      most = std::max(most, request.mesh->hops(from, to) - 1);
+    }
+    farthest.push_back(most);
+  };
+  if (folded > 0) step([](int pair) { return std::pair(2 * pair, 2 * pair + 1); }, folded);
+  for (int distance = 1; distance < power; distance *= 2) {
+    step([&](int position) { return std::pair(rank_at(position), rank_at(position ^ distance)); }, power);
+  }
+  FurtherHops hops{.first = static_cast<double>(farthest.front())};
+  for (const int each : farthest) hops.later += 2.0 * each;
+  hops.later -= hops.first;
+  return hops;
+}
+
+FurtherHops further_hops(Algorithm algorithm, const PlanRequest& request, const Path& path, double hops_most) {
+  return algorithm == Algorithm::kHalvingDoubling ? halving_hops(request) : alike(path, hops_most - 1);
+}
+
+/// Messages one after the other, each of which waits for the one before it; in front of them the call of the first one
+/// and the receiver's word where it may go, each as long on its way as a message (8 bytes take 4.03 us in two messages
+/// on a triangle, 8.06 in six round scenarios/ring4.toml and 16.1 in 14 round ring8.toml; directly there, over four
+/// hops, 12.2 us in one step and 16.2 in two).
+double latency_ns(const CostModel& model, const Path& path, const FurtherHops& hops) {
+  return (kBeforeFirst + path.messages + hops.later) * model.message_ns + hops.first * model.hop_ns;
+}
+
+/// Round the ring the next message begins when the first slice of this one has come: the way is hidden behind the other
+/// slices (scenarios/ring8.toml with two rails, 1 MiB: 78.2 us, of which 75.5 are the bytes').
+double ring_ns(const CostModel& model, const PlanRequest& request, const Path& path, double way_ns, double bytes_ns) {
   const bool all = request.collective == Collective::kAllReduce;
   const std::uint64_t chunk = part_of(request.count, all ? static_cast<std::uint64_t>(request.ranks) : 1, 0).count;
   const std::uint64_t slice =
@@ -130,7 +181,30 @@ double messages_ns(Algorithm algorithm, const PlanRequest& request, const Path& 
   const double slice_ns =
       chunk_ns * static_cast<double>(slice) / static_cast<double>(std::max<std::uint64_t>(chunk, 1));
   const double first_ns = way_ns + slice_ns;
-  return path.messages * std::max(chunk_ns, first_ns) + std::min(chunk_ns, first_ns) - slice_ns;
+  return kBeforeFirst * model.message_ns + path.messages * std::max(chunk_ns, first_ns) + std::min(chunk_ns, first_ns) -
+         slice_ns;
+}
+
+/// Of an all_reduce's way and bytes what need not be waited for: what comes back begins when the first slice is there,
+/// while the others are still on their way up. Where a rank's cables share one link nothing is hidden: the slices to
+/// all neighbours leave at once, and none of them is early; directly, a step waits for the other one's last bytes, too
+/// (a triangle of two rails, where the bytes take 3.6 and 14.3 us: 64 KiB 8.3 us by mesh and 8.6 directly, 256 KiB 18.9
+/// and 19.0).
+double overlap_ns(Algorithm algorithm, const PlanRequest& request, const Path& path, const CostModel& model,
+                  const CableLoad& load, double bytes_ns, double fill_ns) {
+  if (request.collective != Collective::kAllReduce) return 0;
+  const double up_ns = bytes_ns * load.first_part, message_ns = model.message_ns;
+  if (algorithm == Algorithm::kMesh) {
+    if (load.by_rank) return 0;
+    const double slice_ns = fill_ns / (path.messages - 1);
+    return std::min(up_ns, path.messages / 2 * (message_ns + slice_ns));
+  }
+  if (algorithm != Algorithm::kDirect) return 0;
+  if (load.by_rank) return -message_ns;
+  const std::uint64_t chunk = part_of(request.count, static_cast<std::uint64_t>(request.ranks), 0).count;
+  const std::uint64_t slice = std::min(chunk, scheduled_slice_count(algorithm, request));
+  const double slice_ns = up_ns * static_cast<double>(slice) / static_cast<double>(std::max<std::uint64_t>(chunk, 1));
+  return std::min(up_ns, message_ns + (load.hops - 1) * model.hop_ns + slice_ns) - slice_ns;
 }
 
 /// Of a typical message: the largest slice, or all that there is for one peer at a time.
@@ -146,18 +220,40 @@ double message_bytes(Algorithm algorithm, const PlanRequest& request) {
   return static_cast<double>(std::min(piece, slice) * request.element_bytes);
 }
 
-/// What of the slowest cable that `request`'s trees cross a message uses.
-double narrowest_mbps(const PlanRequest& request, double mbps_most) {
-  double least = mbps_most;
+/// Of messages that relays hand on when they are there whole, as far as that is not hidden behind other bytes: half of
+/// it (the cube mesh of `bench planner`, 64 KiB directly: 14.1 us, of which 8.1 are the way and 5.4 the bytes').
+double handed_on_ns(const PlanRequest& request, const FurtherHops& hops, double bytes_ns_per_byte) {
+  constexpr double kSeen = 0.5;
+  return kSeen * (hops.first + hops.later) * message_bytes(Algorithm::kDirect, request) * bytes_ns_per_byte;
+}
+
+/// Of the slowest way through one of `request`'s trees, on average over its cables, what a message uses of them.
+double way_mbps(const PlanRequest& request, double mbps_most) {
+  double slowest = 0;  // 1 / rate, one after the other
+  double messages = 1;
   const Mesh& mesh = *request.mesh;
   for (const MeshTree& tree : trees_of(request)) {
-    for (int rank = 0; rank < mesh.ranks; ++rank) {
-      for (const Branch& branch : tree.branches[static_cast<std::size_t>(rank)]) {
-        least = std::min<double>(least, mesh.mbps(rank, branch.rank));
+    const std::vector<int> from_top = view_of(tree, tree.top).distances;
+    // Ranks by their distance: each one's way is known before those behind it.
+    std::vector<int> order(from_top.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int left, int right) {
+      return from_top[static_cast<std::size_t>(left)] < from_top[static_cast<std::size_t>(right)];
+    });
+    std::vector<double> way(from_top.size());
+    for (const int rank : order) {
+      const auto here = static_cast<std::size_t>(rank);
+      for (const Branch& branch : tree.branches[here]) {
+        const auto there = static_cast<std::size_t>(branch.rank);
+        if (from_top[there] < from_top[here]) continue;
+        way[there] = way[here] + 1 / std::min<double>(mbps_most, mesh.mbps(rank, branch.rank));
+        if (way[there] <= slowest) continue;
+        slowest = way[there];
       }
+      messages = std::max<double>(messages, from_top[here]);
     }
   }
-  return least;
+  return messages / slowest;
 }
 
 Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {
@@ -218,6 +314,8 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
   const double bytes = static_cast<double>(request.count) * static_cast<double>(request.element_bytes) * lined;
   const double memory_ns = protocol == Protocol::kSimple ? model.registration_ns : 0;
   const Path path = path_of(algorithm, request, bytes);
+  const bool rooted = request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
+  const bool is_ring = algorithm == Algorithm::kRing && !rooted;
   if (request.mesh != nullptr) {
     // A short one goes over one of several parallel cables.
     const double link_mbps = model.gigabits_per_s * 1000;
@@ -225,18 +323,26 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
                                  ? link_mbps
                                  : std::numeric_limits<double>::infinity();
     const CableLoad load = cable_load(algorithm, request, mbps_most);
-    const double fill_mbps = algorithm == Algorithm::kMesh ? narrowest_mbps(request, mbps_most) : link_mbps;
+    const double fill_mbps = algorithm == Algorithm::kMesh ? way_mbps(request, mbps_most) : link_mbps;
     // What relays say to one another, and wait: an all_gather on scenarios/star5.toml, whose hub's cables are as full
     // either way, takes 1118 us directly and 1099 us by mesh.
     constexpr double kOfRelays = 1.02;
     const double bytes_ns = bytes * load.ns_per_byte * (load.hops > 1 ? kOfRelays : 1);
-    return memory_ns +
-           messages_ns(algorithm, request, path, model.message_ns + (load.hops - 1) * model.hop_ns, bytes_ns) +
-           fill_bytes(algorithm, request, path.messages) * lined * 8000 / fill_mbps;
+    if (is_ring) {
+      return memory_ns + ring_ns(model, request, path, model.message_ns + (load.hops - 1) * model.hop_ns, bytes_ns);
+    }
+    const FurtherHops further = further_hops(algorithm, request, path, load.hops);
+    double fill_ns = fill_bytes(algorithm, request, path.messages) * lined * kNsPerByteAtOneMbps / fill_mbps;
+    const double overlap = overlap_ns(algorithm, request, path, model, load, bytes_ns, fill_ns);
+    if (algorithm == Algorithm::kMesh) fill_ns += short_rest_ns(request, lined, link_mbps, fill_mbps);
+    if (algorithm == Algorithm::kDirect)
+      fill_ns += handed_on_ns(request, further, lined * kNsPerByteAtOneMbps / link_mbps);
+    return memory_ns + latency_ns(model, path, further) + bytes_ns + fill_ns - overlap;
   }
   const double hops = algorithm == Algorithm::kRing ? 1 : std::max(model.hops, 1.0);
-  return memory_ns + messages_ns(algorithm, request, path, way_ns(model, path, (hops - 1) * kFarthestHops),
-                                 path.bytes * hops * 8 / model.gigabits_per_s);
+  const double bytes_ns = path.bytes * hops * 8 / model.gigabits_per_s;
+  if (is_ring) return memory_ns + ring_ns(model, request, path, model.message_ns, bytes_ns);
+  return memory_ns + latency_ns(model, path, alike(path, (hops - 1) * kFarthestHops)) + bytes_ns;
 }
 
 Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model,

@@ -39,11 +39,11 @@ std::optional<AlgorithmChoice> parse_algorithm(std::string_view name);
 std::vector<std::string> algorithm_names();
 
 /// The network as the cost function sees it. Neighbours on the ring are one hop apart. The defaults are the simulator's
-/// figures, where software costs nothing: 8 bytes round scenarios/ring8.toml take 14 messages and 16.1 us, directly 2
-/// messages over up to four hops and 16.2 us.
+/// figures, where software costs nothing: 8 bytes round scenarios/ring8.toml take 14 messages and 16.1 us, of which two
+/// are before the first message leaves; directly 2 messages over up to four hops and 16.2 us.
 struct CostModel {
   double gigabits_per_s = 100;  // of one rank's link, each direction
-  double message_ns = 1150;     // a small message between neighbours, from call to arrival
+  double message_ns = 1000;     // a small message between neighbours, from call to arrival
   double hop_ns = 3050;         // what each further hop adds to the first message; to those behind it, message_ns
   double hops = 1;              // between ranks that are no ring neighbours, on average
   double registration_ns = 0;   // to register and deregister the memory of an operation, where it is not

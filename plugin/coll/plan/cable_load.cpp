@@ -15,7 +15,7 @@ namespace {
 class Adder {
  public:
   explicit Adder(const PlanRequest& request)
-      : request_(request), mesh_(*request.mesh), shares_(mesh_.cable_mbps.size()) {}
+      : request_(request), mesh_(*request.mesh), shares_(mesh_.cable_mbps.size()), up_shares_(shares_.size()) {}
 
   CableLoad load(Algorithm algorithm, double mbps_most) {
     switch (algorithm) {
@@ -40,11 +40,23 @@ class Adder {
     for (std::size_t cable = 0; cable < shares_.size(); ++cable) {
       if (shares_[cable] == 0) continue;
       const double mbps = std::min<double>(mesh_.cable_mbps[cable], mbps_most);
-      load.ns_per_byte = std::max(load.ns_per_byte, shares_[cable] * kNsPerByteAtOneMbps / mbps);
+      const double ns_per_byte = shares_[cable] * kNsPerByteAtOneMbps / mbps,
+                   up_part = up_shares_[cable] / shares_[cable];
+      constexpr double kAlike = 1e-6;
+      if (ns_per_byte > load.ns_per_byte * (1 + kAlike)) {
+        load.ns_per_byte = ns_per_byte;
+        load.first_part = up_part;
+      } else if (ns_per_byte > load.ns_per_byte * (1 - kAlike)) {
+        load.first_part = std::min(load.first_part, up_part);
+      }
     }
+    if (algorithm != Algorithm::kMesh) load.first_part = 0.5;
     for (std::size_t rank = 0; rank < mesh_.rank_mbps.size(); ++rank) {
       if (mesh_.rank_mbps[rank] == 0) continue;
-      load.ns_per_byte = std::max(load.ns_per_byte, busier_way(rank) * kNsPerByteAtOneMbps / mesh_.rank_mbps[rank]);
+      const double ns_per_byte = busier_way(rank) * kNsPerByteAtOneMbps / mesh_.rank_mbps[rank];
+      if (ns_per_byte <= load.ns_per_byte) continue;
+      load.ns_per_byte = ns_per_byte;
+      load.by_rank = true;
     }
     // Round a ring, a slice crosses each pair once.
     load.hops = algorithm == Algorithm::kRing ? static_cast<double>(all_hops_) / pairs_ : most_hops_;
@@ -126,7 +138,7 @@ class Adder {
 
   void mesh() {
     for (const MeshTree& tree : trees_of(request_)) {
-      const std::vector<int> from_root = view_of(tree, request_.root).distances;
+      const std::vector<int> from_root = view_of(tree, is(Collective::kAllReduce) ? tree.top : request_.root).distances;
       for (int rank = 0; rank < request_.ranks; ++rank) mesh_rank(tree, from_root, rank);
     }
   }
@@ -146,12 +158,14 @@ class Adder {
       const auto there = std::count(toward.begin(), toward.end(), index);
       const auto blocks = gathers ? request_.ranks - there : scatters ? there : 1;
       flow(rank, peer, static_cast<double>(blocks) * share);
+      if (to_root) up_shares_[at(rank, peer)] += static_cast<double>(blocks) * share;
     }
   }
 
   const PlanRequest& request_;
   const Mesh& mesh_;
-  std::vector<double> shares_;  // [rank * ranks + rank]
+  std::vector<double> shares_;     // [rank * ranks + rank]
+  std::vector<double> up_shares_;  // of them, by mesh, toward a tree's top
   int most_hops_ = 0, all_hops_ = 0, pairs_ = 0;
 };
 

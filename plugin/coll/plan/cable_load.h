@@ -11,6 +11,10 @@ namespace meshbed::coll {
 struct CableLoad {
   double ns_per_byte = 0;  // of request.count elements: through the busiest cable, or the busiest rank's all, one way
   double hops = 1;         // cables that a message crosses: the farthest pair's; on average, where they take turns
+  // Of an all_reduce's bytes through the busiest cable what is on its way before anything comes back: the least of all
+  // cables that are as busy.
+  double first_part = 0.5;
+  bool by_rank = false;  // it is a rank's cables together that are the busiest, not one of them
 };
 
 /// Of the request's collective on its mesh, which joins all ranks, two or more. Collectives that go round the ring

@@ -39,6 +39,10 @@ struct Mesh {
   std::vector<MeshTree> trees;  // each for an equal share of the data
 
   int mbps(int from, int to) const { return cable_mbps[static_cast<std::size_t>(from * ranks + to)]; }
+  /// Cables that a message crosses; 0: to itself.
+  int hops(int from, int to) const {
+    return static_cast<int>(ways[static_cast<std::size_t>(from * ranks + to)].size()) - 1;
+  }
 };
 
 inline constexpr int kMeshTreesMax = 8;
