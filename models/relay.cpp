@@ -1,6 +1,7 @@
 #include "models/relay.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 
 namespace meshbed::models {

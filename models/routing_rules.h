@@ -10,6 +10,7 @@
 // device c, each modulo their number; function - a NIC, one of those that a device is made of.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

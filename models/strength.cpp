@@ -1,6 +1,7 @@
 #include "models/strength.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 
 namespace meshbed::models {

@@ -4,6 +4,7 @@
 #include "models/topology.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <map>
 #include <span>

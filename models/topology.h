@@ -10,6 +10,7 @@
 // segment of its own for each on a cable, the device's port for all of them on a switch. Link-local IPv6 is not
 // counted: it is on every cable and says nothing about who is at the other end.
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>

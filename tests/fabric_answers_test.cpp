@@ -2,6 +2,8 @@
 // are counted, pairs that no relay reaches, and the order that a replay of NCCL's calls keeps between its ranks.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <nlohmann/json.hpp>
 

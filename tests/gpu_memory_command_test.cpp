@@ -1,6 +1,7 @@
 // [workload] memory = "gpu" by the command line: the same bits as in host memory, and what is refused.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 

@@ -1,6 +1,8 @@
 // What the launcher builds before it starts a command: what that command needs, and no more.
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "tests/support/launcher_checkout.h"
 
 namespace launcher_targets_test {

@@ -1,6 +1,7 @@
 // Megakernels as a user runs them: the engine's bits, the same digest twice, and each slot's way in slots.csv.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -8,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/command.h"

@@ -2,12 +2,14 @@
 // say.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "tests/support/command.h"
 #include "tests/support/summary.h"

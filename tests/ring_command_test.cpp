@@ -1,6 +1,8 @@
 // meshbed ring by the command line.
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>

@@ -6,16 +6,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "tests/support/command.h"
-#include "tests/support/walk.h"
+#include "tests/support/sources.h"
 
 namespace tidy_test {
 
@@ -25,74 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Source {
-  std::string path;  // seen from the root: "sim/engine/world.h"
-  std::string text;
-};
-
-/// Text without comments and string literals (rest unchanged, line numbers kept), so that prose may say what code may
-/// not. Raw strings are not used in the project's product code.
-std::string code_of(const std::string& text) {
-  std::string code = text;
-  enum class State { kCode, kLine, kBlock, kString, kCharacter } state = State::kCode;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char now = text[at];
-    const char next = at + 1 < text.size() ? text[at + 1] : '\0';
-    const bool was_code = state == State::kCode;
-    if (was_code) {
-      if (now == '/' && next == '/') state = State::kLine;
-      if (now == '/' && next == '*') state = State::kBlock;
-      if (now == '"') state = State::kString;
-      // An apostrophe after a digit separates digits.
-      if (now == '\'' && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0))
-        state = State::kCharacter;
-      if (state != State::kCode) continue;
-    }
-    if (state == State::kCode) continue;
-    const bool ends_string = (state == State::kString && now == '"') || (state == State::kCharacter && now == '\'');
-    if ((state == State::kLine && now == '\n') || ends_string) {
-      state = State::kCode;
-      continue;
-    }
-    if (state == State::kBlock && now == '/' && at > 0 && text[at - 1] == '*') state = State::kCode;
-    if ((state == State::kString || state == State::kCharacter) && now == '\\' && next != '\n') code[at++] = ' ';
-    if (now != '\n') code[at] = ' ';
-  }
-  return code;
-}
-
-std::vector<Source> sources(const std::vector<std::string>& folders) {
-  std::vector<Source> found;
-  const fs::path root = MESHBED_SOURCE_DIR;
-  for (const std::string& folder : folders) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-      const std::string extension = entry.path().extension();
-      if (extension != ".h" && extension != ".cpp") continue;
-      std::ifstream file(entry.path(), std::ios::binary);
-      found.push_back(
-          {fs::relative(entry.path(), root), {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
-    }
-  }
-  std::sort(found.begin(), found.end(), [](const Source& left, const Source& right) { return left.path < right.path; });
-  return found;
-}
-
-std::vector<Source> product_sources() { return sources({"plugin", "models", "sim", "emu", "cli"}); }
-
 bool starts_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
-
-std::string place(const Source& source, std::size_t at) {
-  return source.path + ":" +
-         std::to_string(1 +
-                        std::count(source.text.begin(), source.text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
-}
-
-std::vector<std::string> project_includes(const std::string& text) {
-  static const std::regex kInclude("#include \"([^\"]+)\"");
-  std::vector<std::string> includes;
-  for (std::sregex_iterator at(text.begin(), text.end(), kInclude), end; at != end; ++at) includes.push_back((*at)[1]);
-  return includes;
-}
 
 /// A room, and the folders whose headers it may include beside its own.
 struct Arrow {
@@ -441,22 +375,6 @@ TEST_CASE("every file of test cases is a namespace of its own name, so that many
     if (source.path.find("_test.cpp") == std::string::npos) continue;
     CHECK_MESSAGE(source.text.find("\nnamespace " + stem + " {\n") != std::string::npos, source.path,
                   ": put everything below its includes into namespace ", stem);
-  }
-}
-
-TEST_CASE("every header compiles alone") {
-  std::vector<std::string> headers;
-  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
-    if (source.path.substr(source.path.size() - 2) == ".h") headers.push_back(source.path);
-  }
-  for (const std::string& header : walk(headers, 5)) {
-    const CommandResult result =
-        run_command_line("cd '" MESHBED_SOURCE_DIR "' && echo '#include \"" + header +
-                         "\"' | g++ -std=gnu++20 -fsyntax-only -Wall -Wextra -I. -Iplugin/dropin "
-                         "-D__device__= -Wno-unknown-pragmas "  // .cu files' alone
-                         "-DTOML_HEADER_ONLY=0 -DMESHBED_BINARY_DIR='\"b\"' "
-                         "-DMESHBED_SOURCE_DIR='\"s\"' -x c++ - 2>&1");
-    CHECK_MESSAGE(result.status == 0, header, ":\n", result.output);
   }
 }
 

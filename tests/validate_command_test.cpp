@@ -1,8 +1,10 @@
 // meshbed validate, calibrate and models by the command line.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "tests/support/command.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cstddef>
 #include <map>
 #include <sstream>
 #include <stdexcept>

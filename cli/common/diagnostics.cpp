@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <tuple>
+#include <utility>
 
 namespace meshbed::cli {
 namespace {

@@ -3,9 +3,11 @@
 
 #include <toml++/toml.h>
 
+#include <cstddef>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace meshbed::cli {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <iosfwd>
 #include <string>
 #include <vector>
 

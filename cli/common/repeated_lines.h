@@ -2,6 +2,7 @@
 // RepeatedLines: warnings of many ranks on their way to standard error. One that says what an earlier one said is
 // counted, and told of once, at the end. Any thread.
 
+#include <cstddef>
 #include <iosfwd>
 #include <map>
 #include <mutex>

@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <charconv>
+#include <cstddef>
 #include <limits>
 #include <span>
 #include <string_view>

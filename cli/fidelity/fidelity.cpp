@@ -1,6 +1,7 @@
 #include "cli/fidelity/fidelity.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <tuple>
 

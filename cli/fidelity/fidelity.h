@@ -4,6 +4,7 @@
 // Nomenclature: source - a file; each weighs the same in what is said over files, whatever its number of points; kind -
 // one collective on one count of ranks.
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>

@@ -6,7 +6,9 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 

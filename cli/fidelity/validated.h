@@ -1,6 +1,7 @@
 #pragma once
 // Validated: a measured file beside what profiles say of each of its rows.
 
+#include <cstddef>
 #include <iosfwd>
 #include <string>
 #include <vector>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "cli/common/units.h"
 #include "models/lan/bond.h"

@@ -2,6 +2,7 @@
 // Where connections stripe their messages over several cables, two runs may cut them at different places. Which they
 // may not: lose bytes of one message and have them in another. Pure functions of what was traced.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 #include "plugin/base/descriptor.h"

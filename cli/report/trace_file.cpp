@@ -4,9 +4,12 @@
 
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <stdexcept>
+#include <string_view>
 
 namespace meshbed::cli {
 namespace {

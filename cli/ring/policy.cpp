@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
+#include <type_traits>
 
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+
 #include "cli/scenario/scenario.h"
 #include "cli/scenario/section.h"
 

@@ -1,6 +1,7 @@
 #include "cli/scenario/placement.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 
 #include "models/pcie.h"

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstddef>
+#include <string_view>
 
 #include "cli/common/closest_name.h"
 #include "cli/common/units.h"

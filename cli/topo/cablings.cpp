@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <functional>
 
 #include "cli/topo/rules.h"

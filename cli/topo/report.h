@@ -1,6 +1,7 @@
 #pragma once
 // A cluster's cabling as a report and as a picture. Nothing is run.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -19,6 +19,7 @@
 // the more processes are above it (the kernel keeps a chain of them for each mapping), so that a wait of a thousand
 // choices must not come about.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <set>

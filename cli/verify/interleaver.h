@@ -13,6 +13,7 @@
 // and the wire is quiet, time goes on by itself, in pauses that double, and all look again. What is not chosen: which
 // of a process's own threads runs first at one instant (that is the simulator's order).
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>

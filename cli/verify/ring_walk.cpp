@@ -1,8 +1,10 @@
 #include "cli/verify/ring_walk.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <unordered_map>
+#include <utility>
 
 #include "cli/verify/ring_world.h"
 

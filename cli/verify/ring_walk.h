@@ -3,6 +3,7 @@
 // to a finding is the shortest. States that two orders meet in are gone on from once; all are kept whole, none by a
 // hash of it alone. Cost: memory and time by states, not by orders.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -12,6 +12,7 @@
 //   flag    its flag is raised there
 //   mask    tenant 1 is masked, or unmasked
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
 // Reach: what a scenario's cabling says before a run of who will not be reached. Pure functions.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <cstddef>
 #include <utility>
 
 namespace meshbed::emu {

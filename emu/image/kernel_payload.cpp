@@ -1,5 +1,6 @@
 #include "emu/image/kernel_payload.h"
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 

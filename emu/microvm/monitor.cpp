@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <limits>

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <ifaddrs.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <memory>
 #include <sstream>
 #include <stdexcept>

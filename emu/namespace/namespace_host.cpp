@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <istream>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>

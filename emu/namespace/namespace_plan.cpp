@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 
 #include "emu/shell_quote.h"

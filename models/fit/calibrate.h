@@ -13,6 +13,7 @@
 // by a falling ladder of factors, in turn, within its plausible range
 // (ParameterInfo), from several starts for thresholds. Cost: groups * starts * rounds * parameters * points.
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>

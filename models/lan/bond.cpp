@@ -1,5 +1,7 @@
 #include "models/lan/bond.h"
 
+#include <cstddef>
+
 #include "models/pcie.h"
 
 namespace meshbed::models {

@@ -20,6 +20,7 @@
 //   drivers/infiniband/core/roce_gid_mgmt.c).
 // - Bonding looks at its links every 100 ms (miimon, Documentation/networking/bonding.rst).
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>

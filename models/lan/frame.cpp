@@ -1,6 +1,7 @@
 #include "models/lan/frame.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <tuple>
 #include <utility>

@@ -1,6 +1,7 @@
 #include "models/lan/router.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 
 namespace meshbed::models {

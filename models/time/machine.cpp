@@ -1,6 +1,7 @@
 #include "models/time/machine.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "models/link.h"
 

@@ -7,6 +7,7 @@
 // next; payload rates in GB/s are 1e9 bytes a second, of one node and direction unless said.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -1,6 +1,7 @@
 #include "plugin/base/name_list.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace meshbed {
 namespace {

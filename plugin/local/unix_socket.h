@@ -4,6 +4,7 @@
 // Addresses are abstract ones that the kernel chooses: they are in no file system, and end with their last descriptor.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "plugin/verbs/gid.h"
 #include "plugin/verbs/sysfs.h"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {

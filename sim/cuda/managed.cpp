@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"

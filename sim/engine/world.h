@@ -11,6 +11,7 @@
 // A simulated thread blocks only through block(), block_until() and spin(). Never put `catch (...)` or `noexcept`
 // around them: SimGrid ends a thread by an exception that must pass through (where threads are its actors).
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -2,9 +2,11 @@
 // Containers of the verbs room. They grow while a run warms up and allocate nothing afterwards.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "plugin/base/check.h"

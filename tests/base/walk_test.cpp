@@ -72,4 +72,12 @@ TEST_CASE("MESHBED_TEST_WALKS=full goes all the way") {
   CHECK(walk(numbers(100), 7) == numbers(100));
 }
 
+TEST_CASE("MESHBED_TEST_WALKS=ends takes the first and the last") {
+  const WithVariable part("MESHBED_TEST_WALKS", "ends");
+  CHECK_FALSE(walks_whole());
+  CHECK(walk(numbers(100), 7) == std::vector<int>{0, 99});
+  CHECK(walk(numbers(100), 1).size() == 1);
+  CHECK(walk(numbers(2), 7) == numbers(2));
+}
+
 }  // namespace walk_test

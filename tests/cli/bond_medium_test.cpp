@@ -1,6 +1,8 @@
 // Bonds and what their functions are plugged into: routers, VLANs, ports of a switch with a small MTU.
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "cli/scenario/scenario.h"
 #include "cli/workload/medium_findings.h"
 #include "models/lan/bond.h"

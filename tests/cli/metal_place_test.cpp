@@ -5,6 +5,7 @@
 
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 namespace metal_place_test {
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <stdexcept>
 
 #include "cli/common/files.h"
 #include "cli/workload/nccl/nccl_replay.h"

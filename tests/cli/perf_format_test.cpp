@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 namespace perf_format_test {
 
 using namespace meshbed;

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "cli/command/lint.h"
 #include "cli/scenario/scenario.h"
 #include "cli/topo/report.h"

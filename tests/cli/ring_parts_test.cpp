@@ -1,6 +1,7 @@
 // Where a token's time goes: the parts add up, and the order in which they count.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <numeric>
 
 #include "cli/workload/megakernel/parts.h"

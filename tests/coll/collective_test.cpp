@@ -1,7 +1,9 @@
 // The engine over a real ncclNet table: threads, connections, slices, delays. Ranks are threads; bytes are real.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "plugin/base/prng.h"

@@ -1,5 +1,6 @@
 #include "tests/coll/loopback_net.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "plugin/base/prng.h"
 #include "plugin/nccl/net_abi.h"

@@ -1,6 +1,7 @@
 #pragma once
 // Mesh graphs: the cablings that tests of the mesh walk.
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "tests/support/command.h"
 

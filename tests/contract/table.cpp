@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <sstream>
+#include <utility>
 
 #include "tests/contract/suite/record.h"
 

@@ -4,6 +4,7 @@
 // A world holds a contract where each thing seen is the promised one. Soft-RoCE may depart where the test itself says
 // how and why; it then has to depart exactly so. Everything else is unexplained, and fails.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,10 @@
 // (program/driver_facts.cpp).
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <type_traits>
 
 #include "plugin/base/prng.h"
 #include "tests/cuda/ptx_bench.h"

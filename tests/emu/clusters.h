@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+
 #include "emu/cluster.h"
 
 namespace meshbed::test {

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <ratio>
 
 #include "tests/support/command.h"
 

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <iterator>
 #include <map>
 
 #include "sim/host/file/descriptors.h"

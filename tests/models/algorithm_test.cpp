@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "models/link.h"
 
 namespace algorithm_test {

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace topology_generate_test {
 

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "models/gid_table.h"
 #include "models/routing_rules.h"
 #include "models/topology.h"

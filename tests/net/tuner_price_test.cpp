@@ -5,6 +5,7 @@
 
 #include <array>
 #include <set>
+#include <utility>
 
 #include "tests/net/graphs.h"
 

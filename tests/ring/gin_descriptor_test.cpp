@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "plugin/base/prng.h"
 
 namespace gin_descriptor_test {

@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 

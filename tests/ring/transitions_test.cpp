@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "plugin/ring/queue/recording.h"
 #include "tests/ring/rings.h"
 

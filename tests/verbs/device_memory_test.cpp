@@ -4,8 +4,10 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "sim/host/file/descriptors.h"
 #include "tests/verbs/pair.h"

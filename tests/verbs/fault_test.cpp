@@ -3,6 +3,7 @@
 // timer).
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>

@@ -1,6 +1,8 @@
 // Times to the picosecond, from the equations of models/link.h, and that they repeat.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "models/link.h"
 #include "tests/verbs/pair.h"
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <ostream>
+#include <stdexcept>
 
 #include "cli/command/commands.h"
 #include "cli/common/exit_status.h"

@@ -5,6 +5,7 @@
 #include <array>
 #include <ctime>
 #include <ostream>
+#include <stdexcept>
 
 #include "cli/command/commands.h"
 #include "cli/common/exit_status.h"

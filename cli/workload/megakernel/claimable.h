@@ -6,6 +6,7 @@
 // find() leaves the lane as the kernel's own scan (plugin/ring/kernel/scan.h) does. The priority kernel's is the scan
 // itself, left out where there is nothing.
 
+#include <cstddef>
 #include <set>
 #include <vector>
 

@@ -1,6 +1,7 @@
 #include "cli/workload/megakernel/parts.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace meshbed::cli {
 

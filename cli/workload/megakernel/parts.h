@@ -12,6 +12,7 @@
 // One thread at a time adds (RankHost). Cost: 24 bytes a step, and a sort of a token's steps.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>

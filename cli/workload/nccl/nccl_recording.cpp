@@ -11,6 +11,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "cli/common/files.h"
 #include "cli/common/json_text.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <vector>
 
 #include "plugin/coll/plan/mesh.h"

@@ -1,6 +1,7 @@
 #include "plugin/coll/plan/mesh.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <limits>

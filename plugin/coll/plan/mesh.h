@@ -14,6 +14,7 @@
 // are numbered, and in orders that follow from the cables alone; the best packing is kept. Cost: n^3 for each
 // tree, from each top, and for the ways.
 
+#include <cstddef>
 #include <vector>
 
 namespace meshbed::coll {

@@ -1,6 +1,7 @@
 #include "plugin/coll/plan/root_trees.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <set>
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include "plugin/base/units.h"
 #include "plugin/coll/plan/mesh.h"

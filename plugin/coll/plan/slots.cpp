@@ -1,6 +1,7 @@
 #include "plugin/coll/plan/slots.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "plugin/base/check.h"
 

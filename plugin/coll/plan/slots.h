@@ -12,6 +12,7 @@
 // Every slice that is reduced has its own place in the staging space: nothing is used twice in an epoch, so that nobody
 // waits for room. Cost: 2 slots a slice sent, 1 or 2 a slice received; staging of S (n-1)/n bytes in an all_reduce.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

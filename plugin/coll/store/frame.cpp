@@ -1,5 +1,7 @@
 #include "plugin/coll/store/frame.h"
 
+#include <cstddef>
+
 namespace meshbed::coll {
 namespace {
 

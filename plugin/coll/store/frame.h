@@ -10,6 +10,7 @@
 //   kFail     C->S  text: this communicator is broken; kFailed S->C  the first such text, to every rank
 //   kBye      C->S  -: the end of this connection is not an accident
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

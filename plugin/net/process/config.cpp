@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "plugin/base/name_list.h"

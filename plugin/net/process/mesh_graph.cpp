@@ -1,6 +1,7 @@
 #include "plugin/net/process/mesh_graph.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "plugin/base/check.h"
 

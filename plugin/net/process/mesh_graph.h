@@ -6,6 +6,7 @@
 // among equals at each step; a tour is an order of all nodes that ends where it began.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

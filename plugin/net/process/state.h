@@ -3,6 +3,7 @@
 // all whom each of them waits for. A snapshot of plain data; state_text.cpp writes it down, for either door (the Unix
 // socket, the library's own function).
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -13,6 +13,7 @@
 // Nothing is acknowledged, for TCP does it. Entries are counted from 0 for ever, as in the clear-to-send ring (ring.h).
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -1,6 +1,7 @@
 #include "plugin/ring/abi/packed.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace meshbed::ring {
 namespace {

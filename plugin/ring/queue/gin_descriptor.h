@@ -6,6 +6,7 @@
 // fence between them. Bits that an operation does not use are whatever was there: mask() says which count.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <new>
+#include <utility>
 
 namespace meshbed::sim::cuda {
 namespace {

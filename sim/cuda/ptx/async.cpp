@@ -3,6 +3,7 @@
 // A copy is done where it is issued: that is one of the orders that the ISA allows, so commit and wait have nothing to
 // do. An mbarrier is a word of shared memory: bits 0 to 19 arrivals still missing, 20 to 39 those of each phase, 40 to
 // 62 bytes still expected (with their sign), 63 the phase's parity.
+#include <algorithm>
 #include <cstring>
 
 #include "sim/cuda/ptx/access.h"

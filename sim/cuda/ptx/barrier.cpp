@@ -1,4 +1,6 @@
 // Barriers of a block: bar and barrier, .sync, .arrive and .red. PTX ISA 9.7.13.1.
+#include <algorithm>
+
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
 

@@ -1,6 +1,7 @@
 // Frames: entering a function, leaving it, and the end of lanes.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "sim/cuda/ptx/lanes.h"
 #include "sim/cuda/ptx/warp.h"

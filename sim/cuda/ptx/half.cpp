@@ -4,7 +4,9 @@
 // sum is not, its last bit is made odd, so that the rounding to the narrow format sees that something was cut.
 #include "sim/cuda/ptx/half.h"
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"

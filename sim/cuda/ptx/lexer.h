@@ -1,6 +1,7 @@
 #pragma once
 // The words of PTX text. Source: PTX ISA 9.0, section 4.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

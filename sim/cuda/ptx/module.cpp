@@ -1,4 +1,5 @@
 // Module: the text parsed, decoded, and what it has to offer.
+#include <algorithm>
 #include <cstring>
 
 #include "sim/cuda/ptx/machine.h"

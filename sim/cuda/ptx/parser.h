@@ -1,6 +1,7 @@
 #pragma once
 // The parser of one text: module-level directives in parse.cpp, function bodies in parse_body.cpp.
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>

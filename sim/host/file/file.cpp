@@ -1,5 +1,6 @@
 #include "sim/host/file/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 

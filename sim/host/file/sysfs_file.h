@@ -2,6 +2,7 @@
 // Opening what a rank may not read from the real machine: files and directories of the simulated sysfs, and the
 // random devices.
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>

@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <cstddef>
 #include <span>
 
 #include "sim/host/file/file.h"

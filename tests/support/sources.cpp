@@ -1,0 +1,74 @@
+#include "tests/support/sources.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+namespace meshbed::test {
+
+namespace fs = std::filesystem;
+
+std::string code_of(const std::string& text) {
+  std::string code = text;
+  enum class State { kCode, kLine, kBlock, kString, kCharacter } state = State::kCode;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char now = text[at];
+    const char next = at + 1 < text.size() ? text[at + 1] : '\0';
+    const bool was_code = state == State::kCode;
+    if (was_code) {
+      if (now == '/' && next == '/') state = State::kLine;
+      if (now == '/' && next == '*') state = State::kBlock;
+      if (now == '"') state = State::kString;
+      // An apostrophe after a digit separates digits.
+      if (now == '\'' && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0))
+        state = State::kCharacter;
+      if (state != State::kCode) continue;
+    }
+    if (state == State::kCode) continue;
+    const bool ends_string = (state == State::kString && now == '"') || (state == State::kCharacter && now == '\'');
+    if ((state == State::kLine && now == '\n') || ends_string) {
+      state = State::kCode;
+      continue;
+    }
+    if (state == State::kBlock && now == '/' && at > 0 && text[at - 1] == '*') state = State::kCode;
+    if ((state == State::kString || state == State::kCharacter) && now == '\\' && next != '\n') code[at++] = ' ';
+    if (now != '\n') code[at] = ' ';
+  }
+  return code;
+}
+
+std::vector<Source> sources(const std::vector<std::string>& folders) {
+  std::vector<Source> found;
+  const fs::path root = MESHBED_SOURCE_DIR;
+  for (const std::string& folder : folders) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cpp") continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      found.push_back(
+          {fs::relative(entry.path(), root), {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Source& left, const Source& right) { return left.path < right.path; });
+  return found;
+}
+
+std::vector<Source> product_sources() { return sources({"plugin", "models", "sim", "emu", "cli"}); }
+
+std::string place(const Source& source, std::size_t at) {
+  return source.path + ":" +
+         std::to_string(1 +
+                        std::count(source.text.begin(), source.text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+std::vector<std::string> project_includes(const std::string& text) {
+  static const std::regex kInclude("#include \"([^\"]+)\"");
+  std::vector<std::string> includes;
+  for (std::sregex_iterator at(text.begin(), text.end(), kInclude), end; at != end; ++at) includes.push_back((*at)[1]);
+  return includes;
+}
+
+}  // namespace meshbed::test

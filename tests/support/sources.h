@@ -1,0 +1,29 @@
+#pragma once
+// sources: the project's own sources as text, for tests of what stands in them.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace meshbed::test {
+
+struct Source {
+  std::string path;  // seen from the root: "sim/engine/world.h"
+  std::string text;
+};
+
+/// The .h and .cpp files of these folders, by path.
+std::vector<Source> sources(const std::vector<std::string>& folders);
+std::vector<Source> product_sources();
+
+/// Text without comments and string literals (rest unchanged, line numbers kept), so that prose may say what code may
+/// not. Raw strings are not used in the project's product code.
+std::string code_of(const std::string& text);
+
+/// Where in it: "PATH:LINE".
+std::string place(const Source& source, std::size_t at);
+
+/// What it includes of the project, as written.
+std::vector<std::string> project_includes(const std::string& text);
+
+}  // namespace meshbed::test
