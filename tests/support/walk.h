@@ -1,7 +1,7 @@
 #pragma once
 // Walks: cases that a test goes through one by one, too many for every change. Ordinarily a seeded sample of them, the
-// same one each time; all of them where MESHBED_TEST_WALKS=full (./meshbed test --full), the first and the last where it
-// is `ends` (under Valgrind, which sees in those what it would see in the others). MESHBED_TEST_SEED draws others.
+// same one each time; all of them where MESHBED_TEST_WALKS=full (./meshbed test --full), the first and the last where
+// it is `ends` (under Valgrind, which sees in those what it would see in the others). MESHBED_TEST_SEED draws others.
 
 #include <doctest/doctest.h>
 
