@@ -80,6 +80,18 @@ Result<GpuModel> read_gpu(const std::string& path) {
   return bad_gpu(path + ": " + model.error().text);
 }
 
+Result<std::string> gpu_word_named(const std::string& name) {
+  if (is_gpu_file(name)) {
+    const auto model = read_gpu(name);
+    if (!model) return model.error();
+    return gpu_word(*model);
+  }
+  if (find_gpu(name) != nullptr) return name;
+  std::string names;
+  for (const std::string& each : gpu_names()) names += (names.empty() ? "" : ", ") + each;
+  return bad_gpu("there is no model of a GPU \"" + name + "\": set one of " + names + ", or a profile's file");
+}
+
 std::string gpu_profile_text(const std::string& name, const std::string& description,
                              const std::vector<GpuValue>& values) {
   std::string text = "name = " + toml_text(name) + "\ndescription = " + toml_text(description) + "\n";

@@ -46,6 +46,8 @@ TEST_CASE("the launcher builds what the command needs, and no more") {
         "workload = { bytes = 8, memory = 'gpu' }\n", "workload.memory = \"gpu\"\n"}) {
     CHECK_MESSAGE(built_for_file(has_gpus) == "worlds cuda_libraries\n", has_gpus);
   }
+  std::ofstream(checkout.folder + "/gpus.toml") << "[topology]\ngpus = 2\n";
+  CHECK(built_for("exec --scenario '" + checkout.folder + "/gpus.toml' -- y") == "worlds cuda_libraries\n");
   for (const char* has_none : {"[workload]\nmemory = \"host\"\n", "[x]\nother_memory = \"gpu\"\n"}) {
     CHECK_MESSAGE(built_for_file(has_none) == "worlds\n", has_none);
   }

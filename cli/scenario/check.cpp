@@ -105,17 +105,9 @@ void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagn
       return diagnostics.add(place, fmt::format("memory: {} has no GPU: set gpus to 1 or more", node.name));
     }
     for (const models::Gpu& gpu : node.gpus) {
-      if (models::find_gpu(gpu.model) != nullptr) continue;
-      if (models::is_gpu_file(gpu.model)) {
-        if (const auto model = models::read_gpu(gpu.model); !model) {
-          return diagnostics.add(place, fmt::format("memory: {}'s gpu_model: {}", node.name, model.error().text));
-        }
-        continue;
+      if (const auto word = models::gpu_word_named(gpu.model); !word) {
+        return diagnostics.add(place, fmt::format("memory: {}'s gpu_model: {}", node.name, word.error().text));
       }
-      return diagnostics.add(
-          place, fmt::format(
-                     "memory: there is no model of {}'s GPU \"{}\": set gpu_model to one of {}, or to a profile's file",
-                     node.name, gpu.model, fmt::join(models::gpu_names(), ", ")));
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "cli/workload/outcome.h"
 #include "cli/world/emulate_namespaces.h"
 #include "cli/world/emulated_faults.h"
+#include "cli/world/emulated_gpus.h"
 #include "cli/world/fault_folder.h"
 #include "cli/world/metal.h"
 #include "emu/config.h"
@@ -49,9 +50,12 @@ int wire_of(const models::Cluster& cluster, models::PortRef port) {
   return -1;
 }
 
-/// What the ranks' buffers need, and the engine's staging memory beside them.
+/// What the ranks' buffers need, and the engine's staging memory beside them. Simulated GPUs have theirs in the node's
+/// memory, and a call on them has pinned memory.
 int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
-  const std::uint64_t bytes = (rank_bytes + 64 * kMiB) * static_cast<std::uint64_t>(ranks_per_node_most(scenario));
+  const std::uint64_t copies = scenario.workload.gpu_memory ? 3 : 1;
+  const std::uint64_t bytes =
+      (copies * rank_bytes + 64 * kMiB) * static_cast<std::uint64_t>(ranks_per_node_most(scenario));
   return kSystemMib + static_cast<int>((bytes + kMiB - 1) / kMiB);
 }
 
@@ -200,6 +204,12 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     one.name = node.name;
     one.memory_mib = memory_mib(scenario, options.rank_bytes);
     one.management_address = models::to_string(node.management->address);
+    if (scenario.workload.gpu_memory) {
+      one.environment = gpu_environment(node, "");
+      if (one.environment.empty()) {
+        throw std::runtime_error("--world emu: GPU memory needs the simulated CUDA: ./meshbed cuda run builds it");
+      }
+    }
     for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
       const models::Nic& from = node.nics[nic];
       const models::PortRef port{static_cast<int>(index), static_cast<int>(nic)};

@@ -13,6 +13,7 @@
 #include "cli/common/machine_signals.h"
 #include "cli/scenario/placement.h"
 #include "cli/world/emulate.h"
+#include "cli/world/emulated_gpus.h"
 #include "cli/world/kept_results.h"
 #include "cli/world/metal_place.h"
 #include "emu/clock.h"
@@ -119,13 +120,19 @@ std::vector<std::string> found(std::vector<std::string> words) {
   return words;
 }
 
-/// What all ranks get, the scenario's variables of their node first.
+/// What all ranks get, the scenario's variables of their node first, what its GPUs need last.
 std::vector<std::pair<std::string, std::string>> environment_of(const Scenario& scenario, const models::Node& node,
                                                                 const ProgramOptions& options) {
   std::vector<std::pair<std::string, std::string>> all{{"MASTER_ADDR", master_address(scenario)},
                                                        {"MASTER_PORT", std::to_string(MetalPlace().port)}};
   all.insert(all.end(), node.environment.begin(), node.environment.end());
   all.insert(all.end(), options.environment.begin(), options.environment.end());
+  std::string library_path;
+  for (const auto& [name, value] : all) {
+    if (name == "LD_LIBRARY_PATH") library_path = value;
+  }
+  const auto gpus = gpu_environment(node, library_path);
+  all.insert(all.end(), gpus.begin(), gpus.end());
   return all;
 }
 

@@ -107,6 +107,30 @@ TEST_CASE("200 cases of the engine's matrix come out over soft-RoCE with the bit
   runs_alike("engine-matrix");
 }
 
+TEST_CASE("GPU memory in virtual machines: every rank's result is the bits that it is in host memory in virtual time") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const auto run = [](const std::string& scenario, const std::string& world, const std::string& words) {
+    const CommandResult result =
+        run_command_line(meshbed_program() + " run " + scenario_file(scenario) + " --json " + in_world(world) + words);
+    REQUIRE_MESSAGE(result.status == 0, result.output);
+    return json::parse(result.output);
+  };
+  const std::string in_gpus = " --set workload.memory=gpu --set topology.gpus=1 --set topology.gpu_model=H100";
+  const std::string words = "--set workload.bytes=1M";
+  CHECK(run("triangle-gpu", "emu", words).at("data") ==
+        run("triangle-gpu", "sim", words + " --set workload.memory=host").at("data"));
+  const std::string cases = "--set workload.cases=60 --set expect.unreachable=[]";
+  const json emu = run("engine-matrix", "emu", cases + in_gpus), sim = run("engine-matrix", "sim", cases);
+  CHECK(emu.at("wrong") == 0);
+  REQUIRE(emu.at("cases").size() == sim.at("cases").size());
+  for (std::size_t at = 0; at < emu.at("cases").size(); ++at) {
+    CHECK_MESSAGE(emu.at("cases")[at].at("data") == sim.at("cases")[at].at("data"), emu.at("cases")[at].dump());
+  }
+}
+
 TEST_CASE("Meshbed's plugin keeps the rules of the conformance suite over real verbs too") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);

@@ -42,17 +42,15 @@ cli::ProgramOptions alone(const std::string& program, bool mpi = false) {
   return options;
 }
 
-/// The program against nccl.h, compiled as its user would.
-std::string four_ranks() {
-  static const std::string program = [] {
-    const std::string file = scratch_folder("exec_program") + "/four_ranks";
-    const CommandResult made = run_command_line(fmt::format(
-        "cc -I'{0}/plugin/dropin' '{0}/tests/dropin/program/four_ranks.c' -o '{2}' -L'{1}/nccl-lib' -lnccl 2>&1",
-        MESHBED_SOURCE_DIR, MESHBED_BINARY_DIR, file));
-    REQUIRE_MESSAGE(made.status == 0, made.output);
-    return file;
-  }();
-  return program;
+/// A program against nccl.h, compiled as its user would.
+std::string compiled(const std::string& name, const std::string& libraries = "") {
+  const std::string file = scratch_folder("exec_" + name) + "/" + name;
+  const CommandResult made = run_command_line(
+      fmt::format("cc -I'{0}' -I'{0}/plugin/dropin' '{0}/tests/dropin/program/{3}.c' -o '{2}' -L'{1}/nccl-lib' -lnccl "
+                  "-L'{1}/cuda-lib' {4} 2>&1",
+                  MESHBED_SOURCE_DIR, MESHBED_BINARY_DIR, file, name, libraries));
+  REQUIRE_MESSAGE(made.status == 0, made.output);
+  return file;
 }
 
 }  // namespace
@@ -116,6 +114,23 @@ TEST_CASE("exec: each rank has its place in its environment, then the scenario's
   CHECK(value("NCCL_DEBUG") == "WARN");
   CHECK(value("MINE") == "1");
   CHECK(cluster.nodes[0].management_address->rfind(value("MASTER_ADDR") + "/", 0) == 0);
+}
+
+TEST_CASE("exec: nodes with GPUs have CUDA behind the libraries that were asked for; others, and unknown GPUs, none") {
+  const auto environment = [](const std::vector<std::string>& overrides) {
+    cli::ProgramOptions options = alone("true");
+    options.environment = {{"LD_LIBRARY_PATH", "/mine"}};
+    const std::string file = std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml";
+    return cli::program_cluster(cli::read_scenario(file, overrides), options, "").nodes.front().environment;
+  };
+  using Variable = std::pair<std::string, std::string>;
+  const auto with = environment({"topology.gpus=2", "topology.gpu_model=\"H100\""});
+  CHECK(with.back() == Variable{"MESHBED_CUDA_GPU", "H100,H100"});
+  // The last one holds.
+  CHECK(with[with.size() - 2] == Variable{"LD_LIBRARY_PATH", "/mine:" MESHBED_BINARY_DIR "/cuda-lib"});
+  CHECK(environment({"topology.gpus=0"}).back() == Variable{"LD_LIBRARY_PATH", "/mine"});
+  CHECK(environment({"topology.gpus=2", "topology.gpu_model=\"Voodoo2\""}).back() ==
+        Variable{"LD_LIBRARY_PATH", "/mine"});
 }
 
 TEST_CASE("exec: rank 0's address is that of the node where placement puts it") {
@@ -252,10 +267,23 @@ TEST_CASE("exec: a program against nccl.h on the drop-in over a ring of four: tw
       "ring4",
       fmt::format("--nccl-dropin -- sh -c 'export NCCL_COMM_ID=$MASTER_ADDR:29511; for run in $(seq 20); do \"{}\" || "
                   "exit; done; echo all twenty'",
-                  four_ranks())));
+                  compiled("four_ranks"))));
   CHECK_MESSAGE(runs.status == 0, runs.output);
   CHECK_MESSAGE(count(runs.output, ": all twenty") == 4, runs.output);
   CHECK_MESSAGE(!has(runs.output, "WARN"), runs.output);
+}
+
+TEST_CASE("exec: a program of nccl.h and CUDA, GPU memory in two streams and a graph of both, on nodes with GPUs") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const CommandResult run = run_command_line(
+      exec_line("ring4", fmt::format("--set topology.gpus=1 --set topology.gpu_model=H100 --nccl-dropin -- "
+                                     "sh -c 'NCCL_COMM_ID=$MASTER_ADDR:29511 exec \"{}\"'",
+                                     compiled("two_streams", "-lcuda"))));
+  CHECK_MESSAGE(run.status == 0, run.output);
+  CHECK_MESSAGE(count(run.output, ": all is right") == 4, run.output);
 }
 
 TEST_CASE("exec: Open MPI starts the same ranks, whose output keeps their names") {

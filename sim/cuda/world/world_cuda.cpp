@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "models/gpu_fields.h"
 #include "models/gpu_profile.h"
 #include "sim/cuda/backend.h"
 #include "sim/cuda/host.h"
@@ -65,14 +64,6 @@ void* load_dropin(const std::string& path, const char* name, const char* set_tab
   if (set == nullptr) throw std::runtime_error(path + " is not the simulator's " + name);
   if (set(&table) != 0) throw std::runtime_error(path + " was built for another version of the simulator");
   return library;
-}
-
-/// What a node's GPU is called, or the whole model where that is a profile's file.
-std::string gpu_text_of(const models::Gpu& gpu) {
-  if (!models::is_gpu_file(gpu.model)) return gpu.model;
-  const auto model = models::read_gpu(gpu.model);
-  if (!model) throw std::runtime_error(model.error().text);
-  return models::gpu_word(*model);
 }
 
 bool in_use(const Process& process) { return g_entry->in_use(&process); }
@@ -162,7 +153,11 @@ WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_uni
   cuda::GpuNames gpus;
   for (const models::Node& node : world.cluster().nodes) {
     auto& names = gpus.emplace_back();
-    for (const models::Gpu& gpu : node.gpus) names.push_back(gpu_text_of(gpu));
+    for (const models::Gpu& gpu : node.gpus) {
+      const auto word = models::gpu_word_named(gpu.model);
+      if (!word) throw std::runtime_error(node.name + "'s gpu_model: " + word.error().text);
+      names.push_back(*word);
+    }
   }
   constexpr const char *kDriver = "libcuda.so.1", *kRuntime = "libcudart.so.13";
   std::map<std::string, OfferedLibrary> offered;
