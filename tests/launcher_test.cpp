@@ -317,7 +317,7 @@ END)");
   CHECK(landing.output.find("\nasan/net                        1 passed") < landing.output.find("\ntsan/net "));
   CHECK(landing.output.find("\n4 passed, 0 failed, 0 skipped\n") != std::string::npos);
   CHECK(log_has("ctest build-asan emu=no walks=no "));
-  CHECK(log_has("base_tests models_tests net_tests cli_tests trace_tests\n"));
+  CHECK(log_has("base_tests models_tests net_tests cli_tests trace_tests cuda_tests\n"));
 
   const CommandResult full = test("--full");
   CHECK(full.output.find("\n  ordinary, walks ") != std::string::npos);

@@ -15,7 +15,7 @@ all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz
 
 # The rooms of each stage that does not take all of them.
 emu_rooms=(emu worlds contract)
-asan_rooms=(base models net cli trace)  # those that read bytes from elsewhere: files, recordings, handles, handshakes
+asan_rooms=(base models net cli trace cuda)  # those that read bytes from elsewhere: files, handshakes, programs' images
 tsan_rooms=(coll local ring threads)    # the engine's own threads, and the plugin's, outside the simulator
 memcheck_rooms=(net verbs host engine coll trace)
 
