@@ -3,9 +3,15 @@
 // A copy takes place at its end, as a whole. Pageable host memory follows CUDA's documentation ("API synchronization
 // behavior"): what goes to the device is taken when the call comes, what comes from it is there when the call returns.
 
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
+#include "sim/cuda/device_view.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -19,6 +25,18 @@ struct Side {
   std::shared_ptr<Buffer> memory;
 };
 
+bool was_freed(const Driver& driver, std::uint64_t address) {
+  return std::any_of(driver.freed.begin(), driver.freed.end(),
+                     [&](const Freed& gone) { return address - gone.address < gone.size_bytes; });
+}
+
+/// Whether the process has anything there: other memory may stand where some was freed.
+bool is_mapped(std::uint64_t address) {
+  char byte = 0;
+  iovec here{.iov_base = &byte, .iov_len = 1}, there{.iov_base = reinterpret_cast<void*>(address), .iov_len = 1};
+  return ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1;
+}
+
 /// `wanted` is a kMemory... kind: what the caller says that the address is.
 Side side_at(const Driver& driver, std::uint64_t address, std::uint64_t span, unsigned wanted) {
   Side side;
@@ -26,6 +44,7 @@ Side side_at(const Driver& driver, std::uint64_t address, std::uint64_t span, un
   if (found == nullptr) {
     // Not CUDA's: pageable memory, unless some GPU has it.
     if (wanted == kMemoryDevice || address == 0 || host().is_device_memory(address)) return side;
+    if (was_freed(driver, address) && !is_mapped(address)) return side;
     side.bytes = reinterpret_cast<char*>(address);
     return side;
   }
@@ -80,7 +99,13 @@ bool describe_copy(const Driver& driver, const Wanted& wanted, Copy& copy) {
       side_at(driver, wanted.target, span_of(wanted, wanted.target_pitch, wanted.target_slice), wanted.target_kind);
   const Side source =
       side_at(driver, wanted.source, span_of(wanted, wanted.source_pitch, wanted.source_slice), wanted.source_kind);
-  if (target.bytes == nullptr || source.bytes == nullptr) return false;
+  if (target.bytes == nullptr || source.bytes == nullptr) {
+    const bool is_target = target.bytes == nullptr;
+    const std::uint64_t address = is_target ? wanted.target : wanted.source;
+    complain(kInvalidValue, fmt::format("the {} of a copy, 0x{:x}, is {}: error 1", is_target ? "target" : "source",
+                                        address, describe_address(driver, address)));
+    return false;
+  }
   const bool pageable = !(target.device || target.pinned) || !(source.device || source.pinned);
   copy = {.target = target.bytes,
           .source = source.bytes,
@@ -214,6 +239,18 @@ CUresult fill(CUdeviceptr target, std::uint32_t value, const Area& area, Stream*
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
 }  // namespace
+
+void copy_bytes(const Copy& copy) {
+  const char* from = copy.staged != nullptr ? copy.staged->data() : copy.source;
+  const std::size_t pitch = copy.staged != nullptr ? copy.width_bytes : copy.source_pitch;
+  const std::size_t from_slice = copy.staged != nullptr ? copy.width_bytes * copy.height : copy.source_slice;
+  for (std::size_t slice = 0; slice < copy.depth; ++slice) {
+    for (std::size_t row = 0; row < copy.height; ++row) {
+      std::memmove(copy.target + slice * copy.target_slice + row * copy.target_pitch,
+                   from + slice * from_slice + row * pitch, copy.width_bytes);
+    }
+  }
+}
 
 CUresult cuMemcpy(CUdeviceptr target, CUdeviceptr source, std::size_t size) {
   return flat(target, kMemoryUnified, source, kMemoryUnified, size, nullptr, Waits::kAlways);

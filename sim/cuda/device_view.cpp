@@ -8,6 +8,31 @@
 
 namespace meshbed::sim::cuda {
 
+std::string describe_address(const Driver& driver, std::uint64_t address) {
+  constexpr std::uint64_t kNear = 1ULL << 20U, kNull = 4096;
+  if (address < kNull) return "a null pointer";
+  for (const Freed& gone : driver.freed) {
+    if (address - gone.address >= gone.size_bytes) continue;
+    return fmt::format("byte {} of an allocation of {} bytes that was freed", address - gone.address, gone.size_bytes);
+  }
+  const auto next = driver.allocations.upper_bound(address);
+  if (next != driver.allocations.begin()) {
+    const Allocation& before = std::prev(next)->second;
+    const std::uint64_t end = before.address + before.size_bytes;
+    if (address < end)
+      return fmt::format("in the last {} of {} bytes of an allocation", end - address, before.size_bytes);
+    if (address - end < kNear) {
+      return fmt::format("{} bytes after the end of an allocation of {} bytes at 0x{:x}", address - end,
+                         before.size_bytes, before.address);
+    }
+  }
+  if (next != driver.allocations.end() && next->second.address - address < kNull) {
+    return fmt::format("{} bytes before an allocation of {} bytes at 0x{:x}", next->second.address - address,
+                       next->second.size_bytes, next->second.address);
+  }
+  return "no memory of the device; the host's own memory has to be registered";
+}
+
 void* DeviceView::at(std::uint64_t address, std::uint64_t bytes, bool) {
   if (changes_ != driver_.allocation_changes) {
     known_ = {};
@@ -50,30 +75,7 @@ const ptx::Texture* DeviceView::texture(std::uint64_t handle) {
   return &object.texture;
 }
 
-std::string DeviceView::describe(std::uint64_t address) const {
-  constexpr std::uint64_t kNear = 1ULL << 20U, kNull = 4096;
-  if (address < kNull) return "a null pointer";
-  for (const Freed& gone : driver_.freed) {
-    if (address - gone.address >= gone.size_bytes) continue;
-    return fmt::format("byte {} of an allocation of {} bytes that was freed", address - gone.address, gone.size_bytes);
-  }
-  const auto next = driver_.allocations.upper_bound(address);
-  if (next != driver_.allocations.begin()) {
-    const Allocation& before = std::prev(next)->second;
-    const std::uint64_t end = before.address + before.size_bytes;
-    if (address < end)
-      return fmt::format("in the last {} of {} bytes of an allocation", end - address, before.size_bytes);
-    if (address - end < kNear) {
-      return fmt::format("{} bytes after the end of an allocation of {} bytes at 0x{:x}", address - end,
-                         before.size_bytes, before.address);
-    }
-  }
-  if (next != driver_.allocations.end() && next->second.address - address < kNull) {
-    return fmt::format("{} bytes before an allocation of {} bytes at 0x{:x}", next->second.address - address,
-                       next->second.size_bytes, next->second.address);
-  }
-  return "no memory of the device; the host's own memory has to be registered";
-}
+std::string DeviceView::describe(std::uint64_t address) const { return describe_address(driver_, address); }
 
 CUresult fault_code_of(ptx::Fault::Kind kind) {
   switch (kind) {

@@ -15,6 +15,10 @@ struct Driver;
 /// What a context answers after that.
 CUresult fault_code_of(ptx::Fault::Kind kind);
 
+/// Why an address is not the program's to use, or whose it is not: "byte 0 of an allocation of 64 bytes that was
+/// freed".
+std::string describe_address(const Driver& driver, std::uint64_t address);
+
 class DeviceView : public ptx::Memory {
  public:
   explicit DeviceView(Driver& driver) : driver_(driver) {}

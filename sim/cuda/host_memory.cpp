@@ -1,8 +1,12 @@
 // Host memory that the GPU reaches: pinned, registered, managed.
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <string>
+
+#include "sim/cuda/device_view.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -60,6 +64,14 @@ void free_allocation(Driver& driver, std::uint64_t address) {
   driver.allocations.erase(found);
 }
 
+CUresult not_to_free(const Driver& driver, std::uint64_t address) {
+  const Allocation* found = find_allocation(driver, address, 1);
+  const std::string what = found != nullptr && found->address == address ? "memory of another kind of allocation"
+                           : found != nullptr ? fmt::format("byte {} of an allocation", address - found->address)
+                                              : describe_address(driver, address);
+  return complain(kInvalidValue, fmt::format("what is to be freed, 0x{:x}, is {}: error 1", address, what));
+}
+
 CUresult cuMemHostAlloc(void** address, std::size_t size, unsigned flags) {
   constexpr unsigned kKnown = 7;  // portable, mapped, write-combined
   const Caller caller = enter_beside_no_recording();
@@ -74,7 +86,9 @@ CUresult cuMemFreeHost(void* address) {
   const Caller caller = enter_beside_no_recording();
   if (caller.error != kSuccess) return caller.error;
   const auto found = caller.driver->allocations.find(reinterpret_cast<std::uint64_t>(address));
-  if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kPinned) return kInvalidValue;
+  if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kPinned) {
+    return not_to_free(*caller.driver, reinterpret_cast<std::uint64_t>(address));
+  }
   wait_for_all(*caller.context, "cuMemFreeHost, which waits for the whole context");
   ++caller.driver->counters.implicit_device_syncs;
   free_allocation(*caller.driver, reinterpret_cast<std::uint64_t>(address));

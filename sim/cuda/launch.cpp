@@ -1,5 +1,7 @@
 // Launches: cuLaunchKernel and its like, and what a kernel's function is.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -120,7 +122,13 @@ CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* gr
                         unsigned shared_bytes, void** arguments, void** extra, KernelLaunch& made) {
   if (kernel == nullptr) return kInvalidHandle;
   const models::GpuModel& model = *caller.context->device->model;
-  if (const CUresult error = check_shape(model, *kernel, grid, block, shared_bytes)) return error;
+  if (const CUresult error = check_shape(model, *kernel, grid, block, shared_bytes)) {
+    return complain(
+        error,
+        fmt::format("kernel {}: {} x {} x {} blocks of {} x {} x {} threads with {} bytes of dynamic "
+                    "shared memory cannot be launched on {}",
+                    kernel->name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, model.name));
+  }
   if (resident_blocks_of(model, kernel->info, static_cast<int>(block[0] * block[1] * block[2]), shared_bytes) == 0) {
     return kLaunchOutOfResources;
   }
@@ -162,7 +170,10 @@ CUresult launch(const Caller& caller, Stream* handle, KernelLaunch made, bool co
     const int held = resident_blocks_of(model, made.info, threads, made.shared_bytes);
     const std::uint64_t blocks = std::uint64_t{made.grid[0]} * made.grid[1] * made.grid[2];
     if (blocks > static_cast<std::uint64_t>(held) * static_cast<std::uint64_t>(model.sms)) {
-      return kCooperativeLaunchTooLarge;
+      return complain(kCooperativeLaunchTooLarge,
+                      fmt::format("kernel {}: a cooperative launch of {} blocks, where {} have its {} SMs for "
+                                  "themselves at once: error 720",
+                                  made.name, blocks, held * model.sms, model.sms));
     }
     made.cooperative = true;
   }

@@ -164,9 +164,9 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   if (caller.error != kSuccess) return caller.error;
   if (address == 0) return kSuccess;
   const auto found = caller.driver->allocations.find(address);
-  if (found == caller.driver->allocations.end()) return kInvalidValue;
-  const MemoryKind kind = found->second.kind;
-  if (kind != MemoryKind::kDevice && kind != MemoryKind::kManaged) return kInvalidValue;
+  const bool is_there = found != caller.driver->allocations.end();
+  const MemoryKind kind = is_there ? found->second.kind : MemoryKind::kPinned;
+  if (kind != MemoryKind::kDevice && kind != MemoryKind::kManaged) return not_to_free(*caller.driver, address);
   if (found->second.of_graph) {
     if (!found->second.given) return kInvalidValue;  // no launch has given it
     const std::shared_ptr<GraphMemory> kept = found->second.graph_memory.lock();

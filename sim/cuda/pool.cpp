@@ -127,7 +127,9 @@ CUresult cuMemFreeAsync(CUdeviceptr address, Stream* handle) {
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr) return kInvalidHandle;
   const auto found = caller.driver->allocations.find(address);
-  if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kDevice) return kInvalidValue;
+  if (found == caller.driver->allocations.end() || found->second.kind != MemoryKind::kDevice) {
+    return not_to_free(*caller.driver, address);
+  }
   if (stream->capture != nullptr) {
     if (!found->second.of_graph) return kInvalidValue;
     const Graph* graph = stream->capture->graph.get();

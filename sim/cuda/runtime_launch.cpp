@@ -174,13 +174,23 @@ CUresult __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared
   return kSuccess;
 }
 
+// nvcc's code for the host launches what it got without a look at the answer: the launch tells why there is nothing.
 CUresult __cudaGetKernel(Kernel** kernel, const void* function) {
-  return in_runtime([&] { return kernel != nullptr ? kernel_of(function, *kernel) : kInvalidValue; });
+  return in_runtime([&]() -> CUresult {
+    if (kernel == nullptr) return kInvalidValue;
+    *kernel = nullptr;
+    const CUresult error = kernel_of(function, *kernel);
+    if (error != kSuccess) current_driver()->threads[host().thread()].no_kernel = error;
+    return error;
+  });
 }
 
 CUresult __cudaLaunchKernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                             Stream* stream) {
-  return in_runtime([&] { return launch_kernel(kernel, grid, block, arguments, shared, stream, false); });
+  return in_runtime([&]() -> CUresult {
+    if (kernel == nullptr) return current_driver()->threads[host().thread()].no_kernel;
+    return launch_kernel(kernel, grid, block, arguments, shared, stream, false);
+  });
 }
 
 CUresult cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,

@@ -1,8 +1,11 @@
 // The runtime's memory: cudaMalloc, cudaMemcpy and their like, and cudaGetDeviceProperties.
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstring>
 
+#include "sim/cuda/device_view.h"
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
 
@@ -20,13 +23,24 @@ bool is_device(const void* pointer) {
   return found != nullptr && is_on_device(found->kind);
 }
 
-/// What the caller says of the two must not be wrong where the simulator knows better.
-CUresult check_kind(const void* target, const void* source, int kind) {
+/// A side of which the caller says that it is a device's must be memory that CUDA knows, pinned memory too; one of
+/// which he says that it is the host's must be none of a device's.
+CUresult check_side(const char* name, const void* address, bool is_devices) {
+  const Driver& driver = *current_driver();
+  const bool is_known = find_allocation(driver, number_of(address), 1) != nullptr;
+  if (is_devices ? is_known : !is_device(address)) return kSuccess;
+  return complain(kInvalidValue, fmt::format("the {} of a copy, 0x{:x}, is said to be {} memory and is {}: error 1",
+                                             name, number_of(address), is_devices ? "device" : "host",
+                                             is_known ? "a device's" : describe_address(driver, number_of(address))));
+}
+
+CUresult check_kind(const void* target, const void* source, std::size_t size_bytes, int kind) {
   if (kind < kHostToHost || kind > kDefault) return kInvalidMemcpyDirection;
-  if (kind == kDefault) return kSuccess;
+  if (kind == kDefault || size_bytes == 0 || current_driver() == nullptr) return kSuccess;
   const bool to_host = kind == kHostToHost || kind == kDeviceToHost;
   const bool from_host = kind == kHostToHost || kind == kHostToDevice;
-  return (to_host && is_device(target)) || (from_host && is_device(source)) ? kInvalidValue : kSuccess;
+  const CUresult wrong = check_side("target", target, !to_host);
+  return wrong != kSuccess ? wrong : check_side("source", source, !from_host);
 }
 
 CUDA_MEMCPY2D rectangle(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
@@ -136,20 +150,20 @@ CUresult cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*
 
 CUresult cudaMemcpy(void* target, const void* source, std::size_t size, int kind) {
   return in_runtime([&] {
-    const CUresult wrong = check_kind(target, source, kind);
+    const CUresult wrong = check_kind(target, source, size, kind);
     return wrong != kSuccess ? wrong : cuMemcpy(number_of(target), number_of(source), size);
   });
 }
 CUresult cudaMemcpyAsync(void* target, const void* source, std::size_t size, int kind, Stream* stream) {
   return in_runtime([&] {
-    const CUresult wrong = check_kind(target, source, kind);
+    const CUresult wrong = check_kind(target, source, size, kind);
     return wrong != kSuccess ? wrong : cuMemcpyAsync(number_of(target), number_of(source), size, stream);
   });
 }
 CUresult cudaMemcpy2D(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
                       std::size_t width, std::size_t height, int kind) {
   return in_runtime([&] {
-    const CUresult wrong = check_kind(target, source, kind);
+    const CUresult wrong = check_kind(target, source, width * height, kind);
     const CUDA_MEMCPY2D copy = rectangle(target, target_pitch, source, source_pitch, width, height);
     return wrong != kSuccess ? wrong : cuMemcpy2DUnaligned_v2(&copy);
   });
@@ -157,7 +171,7 @@ CUresult cudaMemcpy2D(void* target, std::size_t target_pitch, const void* source
 CUresult cudaMemcpy2DAsync(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
                            std::size_t width, std::size_t height, int kind, Stream* stream) {
   return in_runtime([&] {
-    const CUresult wrong = check_kind(target, source, kind);
+    const CUresult wrong = check_kind(target, source, width * height, kind);
     const CUDA_MEMCPY2D copy = rectangle(target, target_pitch, source, source_pitch, width, height);
     return wrong != kSuccess ? wrong : cuMemcpy2DAsync_v2(&copy, stream);
   });

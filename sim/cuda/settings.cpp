@@ -111,7 +111,12 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, Kernel* functio
 }
 
 // No profiler looks.
-CUresult cuProfilerStart() { return enter_context().error; }
+CUresult cuProfilerStart() {
+  return complain(
+      enter_context().error,
+      "cuProfilerStart and cuProfilerStop do nothing here: what the device does is told by meshbed cuda run "
+      "--summary and --perfetto-out");
+}
 CUresult cuProfilerStop() { return enter_context().error; }
 
 }  // namespace meshbed::sim::cuda

@@ -1,8 +1,10 @@
 #include "sim/cuda/system.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <stdexcept>
+#include <system_error>
 
 #include "models/gpu_fields.h"
 #include "plugin/base/log.h"
@@ -46,6 +48,20 @@ bool wants_races(ProcessKey process) {
   MESHBED_WARN("MESHBED_CUDA_CHECK=%s: nothing of that name can be looked for; accepted: race",
                variable->second.c_str());
   return false;
+}
+
+/// MESHBED_CUDA_SEED; 0: the plain order.
+std::uint64_t seed_of(ProcessKey process) {
+  const auto& environment = host().environment_of(process);
+  const auto variable = environment.find("MESHBED_CUDA_SEED");
+  if (variable == environment.end() || variable->second.empty()) return 0;
+  const std::string& text = variable->second;
+  std::uint64_t seed = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (problem == std::errc() && end == text.data() + text.size()) return seed;
+  MESHBED_WARN("MESHBED_CUDA_SEED=%s: not a number from 0 to 18446744073709551615; the plain order is taken",
+               text.c_str());
+  return 0;
 }
 
 /// nullptr: it says too little.
@@ -107,6 +123,7 @@ Driver* current_driver() {
     driver = std::make_unique<Driver>(process);
     driver->devices = visible_devices(*g_system, process);
     driver->checks_races = wants_races(process);
+    driver->seed = seed_of(process);
   }
   return driver.get();
 }
@@ -114,7 +131,9 @@ Driver* current_driver() {
 Caller enter() {
   Driver* driver = current_driver();
   if (driver == nullptr) return {.error = kNoDevice};
-  return {.error = driver->initialized ? kSuccess : kNotInitialized,
+  return {.error = driver->initialized
+                       ? kSuccess
+                       : complain(kNotInitialized, "a call of the CUDA driver comes before cuInit: error 3"),
           .driver = driver,
           .thread = &driver->threads[host().thread()]};
 }
@@ -156,6 +175,14 @@ CUresult refuse(const std::string& what) {
                  private_table ? "; a statically linked runtime asks for it: link with nvcc -cudart shared" : "");
   }
   return kNotSupported;
+}
+
+CUresult complain(CUresult code, const std::string& why) {
+  std::set<std::string>& said = g_system->complaints;
+  if (said.size() <= kMostComplaints && said.insert(why).second) {
+    MESHBED_WARN("%s", said.size() > kMostComplaints ? "more such errors of the program are not told" : why.c_str());
+  }
+  return code;
 }
 
 std::shared_ptr<const Interpreter> find_interpreter(const Driver& driver, const std::string& name) {

@@ -139,7 +139,8 @@ struct ThreadState {
   CUresult last_error = kSuccess;  // the runtime's
   CUdevice device = 0;             // the runtime's
   int capture_mode = 0;
-  bool has_own_default = false;  // while a call of per_thread/ is under way
+  bool has_own_default = false;                 // while a call of per_thread/ is under way
+  CUresult no_kernel = kInvalidDeviceFunction;  // why __cudaGetKernel gave none the last time
   std::vector<cudaLaunchConfig> configurations;
 };
 
@@ -253,6 +254,7 @@ struct Driver {
   std::deque<WorkRef> host_calls{};
   ThreadKey host_thread = nullptr;
   bool checks_races = false;  // MESHBED_CUDA_CHECK=race
+  std::uint64_t seed = 0;     // MESHBED_CUDA_SEED: of the order in which blocks and warps take turns
   std::string printed{};      // by kernels, not yet shown: see flush_printed()
   Counters counters{};
 };
@@ -286,6 +288,7 @@ struct System {
   std::map<const void*, HostFunction> host_functions{};  // of every file loaded, by its own address
   std::map<const void*, HostVariable> host_variables{};
   std::set<std::string> refused{};
+  std::set<std::string> complaints{};
   Record record{};
   std::uint64_t next_id = 1;
   std::shared_ptr<int> lives = std::make_shared<int>();
@@ -320,6 +323,9 @@ CUresult register_kernel(const MeshbedKernel* kernel);
 CUresult remember(CUresult code);
 /// One WARN a text; kNotSupported.
 CUresult refuse(const std::string& what);
+/// What a program did wrong, in a line: once a text, and not more than so many texts; the same code.
+inline constexpr std::size_t kMostComplaints = 32;
+CUresult complain(CUresult code, const std::string& why);
 /// What the process registered for the name; nullptr: nothing.
 std::shared_ptr<const Interpreter> find_interpreter(const Driver& driver, const std::string& name);
 
@@ -359,6 +365,8 @@ CUresult allocate_device(const Caller& caller, std::uint64_t size_bytes, Pool* p
 /// Of the host's, that the device reaches: pinned or managed. 0 bytes are an error.
 CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t size, unsigned flags, void*& address);
 void free_allocation(Driver& driver, std::uint64_t address);
+/// For an address that a call cannot free: says once why, and is that call's answer.
+CUresult not_to_free(const Driver& driver, std::uint64_t address);
 /// By cuIpcGetMemHandle: what cuMemAlloc gave.
 bool can_be_exported(const Allocation& allocation);
 /// One WARN where another process still has it open.

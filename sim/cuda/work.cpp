@@ -16,6 +16,7 @@ struct Run {
   DeviceView view;
   std::unique_ptr<ptx::Execution> execution{};
   std::uint64_t steps_without_progress = 0;
+  bool named = false;  // that it only spins
 };
 
 Work::Work() = default;
@@ -26,7 +27,7 @@ namespace {
 // A slice of a kernel: so short that other work of the simulation, and threads that call, hardly wait for it.
 constexpr std::uint64_t kSliceLaneInstructions = 200'000;
 /// Looks after which a kernel that only spins is named.
-constexpr std::uint64_t kSpinsUntilNamed = 300'000;
+constexpr std::uint64_t kSpinsUntilNamed = 300'000, kFewestSpins = 300;
 
 struct LaunchScope {
   const Driver* driver = nullptr;
@@ -133,13 +134,17 @@ void kernel_has_run(const WorkRef& work) {
   end_at(work, std::max(host().now(), work->started_ps + taken_ps));
 }
 
-/// One look more that changed nothing.
+/// One look more that changed nothing. Where blocks wait for a place that those which look do not give, few looks of
+/// all of them say as much.
 void name_spin(const Work& work) {
-  if (++work.run->steps_without_progress != kSpinsUntilNamed) return;
-  const auto& launch = std::get<KernelLaunch>(work.task);
+  const ptx::Execution& execution = *work.run->execution;
+  const std::uint64_t blocks = execution.has_blocks_to_begin() ? execution.resident_blocks() : 1;
+  const std::uint64_t most = std::max(kSpinsUntilNamed / blocks, kFewestSpins);
+  if (++work.run->steps_without_progress < most || work.run->named) return;
+  work.run->named = true;
   MESHBED_WARN(
       "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait for ever",
-      launch.name.c_str(), work.run->execution->waiting().c_str());
+      std::get<KernelLaunch>(work.task).name.c_str(), work.run->execution->waiting().c_str());
 }
 
 void step_kernel(void* self, std::uint64_t id) {
@@ -190,6 +195,7 @@ void begin_run(const WorkRef& work) {
       std::min<std::uint64_t>(resident_on(device, launch, work->sms), launch_shape(device, launch).blocks));
   request.sms = static_cast<std::uint32_t>(work->sms);
   request.check_races = driver.checks_races;
+  request.seed = driver.seed;
   request.clock_ns = [] { return static_cast<std::uint64_t>(host().now() / kPicosecondsPerNanosecond); };
   request.now_ps = [] { return static_cast<std::int64_t>(host().now()); };
   // A kernel's look at a word of the host's takes about as long as a word's way to the other side: 1.25 to 1.67 us on
@@ -296,18 +302,6 @@ void ready(const WorkRef& work) {
   const Picoseconds now_ps = host().now();
   // By an event even now: an end releases many, which must not stand on one another's stack.
   host().at(std::max(now_ps, work->not_before_ps), device_of(*work).node, turn_comes, &system(), work->id);
-}
-
-void copy_bytes(const Copy& copy) {
-  const char* from = copy.staged != nullptr ? copy.staged->data() : copy.source;
-  const std::size_t pitch = copy.staged != nullptr ? copy.width_bytes : copy.source_pitch;
-  const std::size_t from_slice = copy.staged != nullptr ? copy.width_bytes * copy.height : copy.source_slice;
-  for (std::size_t slice = 0; slice < copy.depth; ++slice) {
-    for (std::size_t row = 0; row < copy.height; ++row) {
-      std::memmove(copy.target + slice * copy.target_slice + row * copy.target_pitch,
-                   from + slice * from_slice + row * pitch, copy.width_bytes);
-    }
-  }
 }
 
 void take_effect(Work& work) {

@@ -58,6 +58,8 @@ struct Copy {
   std::shared_ptr<std::vector<char>> staged{};         // the source as it was when the call came
   std::shared_ptr<Buffer> target_memory{}, source_memory{};
 };
+/// All of its bytes, now.
+void copy_bytes(const Copy& copy);
 struct Fill {
   char* target = nullptr;
   std::uint32_t value = 0;

@@ -56,6 +56,49 @@ TEST_CASE("a program without PTX is told which option of nvcc brings it") {
   CHECK(run.output.find("-gencode arch=compute_90,code=compute_90") != std::string::npos);
 }
 
+TEST_CASE("nvcc's code, which launches what it got without a look, is told of the missing PTX as well") {
+  const CommandResult run = run_command_line(kRun + kSaxpy + " stub 2>&1");
+  CAPTURE(run.output);
+  CHECK(run.status == 7);
+  CHECK(run.output.find("the launch: cudaErrorNoKernelImageForDevice") != std::string::npos);
+}
+
+TEST_CASE("wrong pointers and shapes are answered with their codes, and said once, with what is wrong of them") {
+  const CommandResult run = run_command_line(kRun + kSaxpy + " wrong 2>&1");
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  for (const char* text :
+       {"from freed memory: cudaErrorInvalidValue", "to freed memory: cudaErrorInvalidValue",
+        "within, from freed memory: cudaErrorInvalidValue", "by its address: cudaErrorInvalidValue",
+        "from nowhere: cudaErrorInvalidValue", "host memory said to be a device's: cudaErrorInvalidValue",
+        "freed twice: cudaErrorInvalidValue", "too many threads: cudaErrorInvalidConfiguration",
+        " is said to be device memory and is byte 0 of an allocation of 4096 bytes that was freed: error 1",
+        "what is to be freed, 0x", "kernel saxpy: 1 x 1 x 1 blocks of 2000 x 1 x 1 threads", "do nothing here",
+        "the driver is there"}) {
+    CHECK_MESSAGE(run.output.find(text) != std::string::npos, text);
+  }
+  CHECK(run.output.find("nothing from nowhere") == std::string::npos);
+  CHECK(run.output.find("cudaProfilerStart: ") == std::string::npos);
+}
+
+TEST_CASE("blocks that wait for blocks which find no room are named, with how many have not begun") {
+  const std::string log = scratch_folder("gather") + "/said";
+  const CommandResult run =
+      run_command_line("timeout 100 " + kRun + "--gpu GB10 " + kSaxpy + " gather >" + log + " 2>&1 & pid=$!; " +
+                       "until grep -q 'have not begun' " + log + " || ! kill -0 $pid; do sleep 0.1; done; kill $pid; " +
+                       "wait $pid; cat " + log);
+  CAPTURE(run.output);
+  CHECK(run.output.find("kernel gather polls memory and nothing changes it") != std::string::npos);
+  CHECK(run.output.find(" blocks have not begun, because only ") != std::string::npos);
+}
+
+TEST_CASE("a seed is another order of the same sums; what is no number is refused") {
+  const CommandResult run = run_command_line(kRun + "--virtual --seed 7 " + kSaxpy + " 2>&1");
+  CAPTURE(run.output);
+  CHECK(run.output == "0 wrong, 1000 done\n");
+  CHECK(run_command_line(kRun + "--seed x " + kSaxpy + " 2>&1").status == 2);
+}
+
 TEST_CASE("what the device did is drawn for Perfetto") {
   const std::string file = std::filesystem::temp_directory_path() / "meshbed-cuda-picture.json";
   const CommandResult run = run_command_line(kRun + "--perfetto-out " + file + " " + kSaxpy);
@@ -68,7 +111,8 @@ TEST_CASE("what the device did is drawn for Perfetto") {
 }
 
 TEST_CASE("a wrong GPU, no program, and one that is not there are said") {
-  CHECK(run_command_line(kRun + "--gpu Voodoo2 " + kSaxpy + " 2>&1").output.find("accepted: ") != std::string::npos);
+  CHECK(run_command_line(kRun + "--gpu Voodoo2 " + kSaxpy + " 2>&1")
+            .output.find("there is no model of a GPU \"Voodoo2\": set one of ") != std::string::npos);
   CHECK(run_command_line(kRun + " 2>&1").status == 2);
   CHECK(run_command_line(kRun + "/nowhere/program 2>&1").output.find("No such file") != std::string::npos);
 }

@@ -122,15 +122,10 @@ void set_variable(const char* name, const std::string& value) {
 /// The list with a whole model in the place of each file's name. Throws where there is no such model or file.
 std::string with_files_read(const std::string& list) {
   std::string all;
-  for (std::string name : sim::cuda::gpu_names_in(list)) {
-    if (models::is_gpu_file(name)) {
-      const auto model = models::read_gpu(name);
-      if (!model) throw std::runtime_error("cuda run: --gpu: " + model.error().text);
-      name = models::gpu_word(*model);
-    } else if (models::find_gpu(name) == nullptr) {
-      require_choice("gpu", "model of a GPU", name, models::gpu_names());
-    }
-    all += (all.empty() ? "" : ",") + name;
+  for (const std::string& name : sim::cuda::gpu_names_in(list)) {
+    const auto word = models::gpu_word_named(name);
+    if (!word) throw std::runtime_error("cuda run: --gpu: " + word.error().text);
+    all += (all.empty() ? "" : ",") + *word;
   }
   return all;
 }
@@ -141,7 +136,7 @@ std::size_t program_at(const Arguments& arguments) {
   for (; at < arguments.size(); ++at) {
     const std::string& word = arguments[at];
     if (word.empty() || word[0] != '-') return at;
-    if (word == "--gpu" || word == "--perfetto-out") ++at;
+    if (word == "--gpu" || word == "--perfetto-out" || word == "--seed") ++at;
   }
   return at;
 }
@@ -150,6 +145,7 @@ std::size_t program_at(const Arguments& arguments) {
 
 int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   std::string action, gpu, perfetto;
+  std::uint64_t seed = 0;
   bool virtual_time = false, summary = false;
   std::vector<std::string> words;
   Syntax syntax(kUsage);
@@ -157,6 +153,8 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
       "gpu", po::value(&gpu)->default_value("H100")->value_name("NAME"),
       "which GPU, or several with commas between: a model's name or a profile's file (calibrate gpu)")(
       "virtual", po::bool_switch(&virtual_time), "the program's own code takes no time")(
+      "seed", po::value(&seed)->value_name("N"),
+      "another order in which a kernel's blocks and warps take turns; default 0, the plain one")(
       "summary", po::bool_switch(&summary), "at the end, what the device did")(
       "perfetto-out", po::value(&perfetto)->value_name("FILE"), "what the device did, for ui.perfetto.dev");
   syntax.operands.add_options()("action", po::value(&action)->required()->value_name("run"), "run")(
@@ -177,6 +175,7 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   set_variable("LD_LIBRARY_PATH", libraries.string() + (before.empty() ? "" : ":" + before));
   set_variable(sim::cuda::kGpuVariable, gpu);
   set_variable(sim::cuda::kVirtualVariable, virtual_time ? "1" : "");
+  set_variable(sim::cuda::kSeedVariable, seed != 0 ? std::to_string(seed) : "");
   set_variable(sim::cuda::kSummaryVariable, summary ? "1" : "");
   set_variable(sim::cuda::kPerfettoVariable, perfetto.empty() ? "" : fs::absolute(perfetto).string());
   std::vector<char*> own;

@@ -47,6 +47,8 @@ const Table* table_or_opened(const Table* set) {
     if constexpr (std::is_same_v<Table, DriverTable>) {
       open_tables(&found, nullptr);
     } else {
+      // As NVIDIA's runtime does: whoever looks whether the process has CUDA, looks for the driver's library.
+      symbol_beside("libcuda.so.1", "cuInit");
       open_tables(nullptr, &found);
     }
     return found;

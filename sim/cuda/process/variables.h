@@ -13,6 +13,8 @@ namespace meshbed::sim::cuda {
 inline constexpr const char* kGpuVariable = "MESHBED_CUDA_GPU";
 /// Not empty: the program's own code takes no time.
 inline constexpr const char* kVirtualVariable = "MESHBED_CUDA_VIRTUAL";
+/// A number: the order in which a kernel's blocks and warps take turns; 0 or not set: the plain one.
+inline constexpr const char* kSeedVariable = "MESHBED_CUDA_SEED";
 /// Not empty: what the device did is printed to standard error at the end.
 inline constexpr const char* kSummaryVariable = "MESHBED_CUDA_SUMMARY";
 /// A file for the picture.

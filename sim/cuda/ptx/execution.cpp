@@ -198,6 +198,10 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
   return grid.fault ? State::kFault : State::kFinished;
 }
 
+bool Execution::has_blocks_to_begin() const { return grid_->next_block < grid_->blocks; }
+
+std::uint64_t Execution::resident_blocks() const { return grid_->request.resident_blocks; }
+
 bool Execution::progresses() const { return grid_->round.progress; }
 std::int64_t Execution::next_ps() const {
   std::int64_t next = -1;

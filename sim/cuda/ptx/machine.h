@@ -165,6 +165,9 @@ class Execution {
   State step(std::uint64_t lane_instructions);  // at most about so many
   /// Of a grid that still runs: whether a block has done more than poll since each had its last turn.
   bool progresses() const;
+  /// Blocks wait for others to end: more were launched than are resident at once.
+  bool has_blocks_to_begin() const;
+  std::uint64_t resident_blocks() const;
   std::int64_t next_ps() const;
   /// Whether the last step did more than look at memory.
   bool moved() const;
