@@ -86,6 +86,11 @@ Result<std::string> gpu_word_named(const std::string& name) {
     if (!model) return model.error();
     return gpu_word(*model);
   }
+  if (is_gpu_word(name)) {
+    const auto model = parse_gpu_word(name);
+    if (!model) return model.error();
+    return name;
+  }
   if (find_gpu(name) != nullptr) return name;
   std::string names;
   for (const std::string& each : gpu_names()) names += (names.empty() ? "" : ", ") + each;

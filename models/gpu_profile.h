@@ -21,8 +21,8 @@ Result<GpuModel> gpu_of_profile(const Profile& profile);
 /// Errors as above, with the file.
 Result<GpuModel> read_gpu(const std::string& path);
 
-/// What stands for one in a list of GPUs: a model's name as it is, or the whole model (gpu_word()) that a profile's
-/// file has. Errors as read_gpu()'s, and for a name that no model has.
+/// What stands for one in a list of GPUs: a model's name or a whole model (gpu_word()) as it is; of a profile's file
+/// the whole model that it has. Errors as read_gpu()'s, and for a name that no model has.
 Result<std::string> gpu_word_named(const std::string& name);
 
 struct GpuValue {

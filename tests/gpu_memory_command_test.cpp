@@ -121,7 +121,7 @@ TEST_CASE("a node without a GPU, a GPU without a model and a workload without bu
   };
   refused("--set topology.gpus=0", "memory: node0 has no GPU: set gpus to 1 or more");
   refused("--set topology.gpu_model=Voodoo2",
-          "node0's gpu_model: there is no model of a GPU \"Voodoo2\": set one of A100");
+          "node0's gpu_model: there is no model of a GPU \"Voodoo2\": set one of GB10, H100");
   refused("--set workload.kind=idle", "memory: gpu is for collective, matrix, megakernel and reconnect");
 }
 

@@ -96,6 +96,15 @@ TEST_CASE("every model is its profile") {
   CHECK((read && are_same(*read, planted())));
 }
 
+TEST_CASE("a GPU is named by its model, by a whole model, or by a profile's file") {
+  CHECK(*gpu_word_named("H100") == "H100");
+  const std::string word = gpu_word(*find_gpu("GB10"));
+  CHECK(*gpu_word_named(word) == word);
+  CHECK_FALSE(gpu_word_named("H100;9"));
+  CHECK(has(gpu_word_named("/nowhere.toml").error().text, "/nowhere.toml"));
+  CHECK(has(gpu_word_named("Voodoo2").error().text, "there is no model of a GPU \"Voodoo2\": set one of GB10"));
+}
+
 TEST_CASE("a profile that is no model of a GPU is refused, with parameter and place") {
   std::vector<GpuValue> values = values_of(planted());
   CHECK(why_not(values).empty());
