@@ -97,6 +97,16 @@ Result<std::string> gpu_word_named(const std::string& name) {
   return bad_gpu("there is no model of a GPU \"" + name + "\": set one of " + names + ", or a profile's file");
 }
 
+Result<std::string> gpu_words_named(const std::vector<std::string>& names) {
+  std::string words;
+  for (const std::string& name : names) {
+    const auto word = gpu_word_named(name);
+    if (!word) return word.error();
+    words += (words.empty() ? "" : ",") + *word;
+  }
+  return words;
+}
+
 std::string gpu_profile_text(const std::string& name, const std::string& description,
                              const std::vector<GpuValue>& values) {
   std::string text = "name = " + toml_text(name) + "\ndescription = " + toml_text(description) + "\n";

@@ -24,6 +24,8 @@ Result<GpuModel> read_gpu(const std::string& path);
 /// What stands for one in a list of GPUs: a model's name or a whole model (gpu_word()) as it is; of a profile's file
 /// the whole model that it has. Errors as read_gpu()'s, and for a name that no model has.
 Result<std::string> gpu_word_named(const std::string& name);
+/// Of all of them, with commas between.
+Result<std::string> gpu_words_named(const std::vector<std::string>& names);
 
 struct GpuValue {
   std::string field;  // its name in a profile

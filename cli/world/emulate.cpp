@@ -8,6 +8,7 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "cli/common/environment.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/common/machine_signals.h"
@@ -204,8 +205,8 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     one.name = node.name;
     one.memory_mib = memory_mib(scenario, options.rank_bytes);
     one.management_address = models::to_string(node.management->address);
-    if (scenario.workload.gpu_memory) {
-      one.environment = gpu_environment(node, "");
+    if (scenario.workload.gpu_memory && !options.command.empty()) {
+      one.environment = gpu_environment(node, from_environment("LD_LIBRARY_PATH").value_or(""));
       if (one.environment.empty()) {
         throw std::runtime_error("--world emu: GPU memory needs the simulated CUDA: ./meshbed cuda run builds it");
       }

@@ -10,16 +10,13 @@ namespace meshbed::cli {
 
 std::vector<std::pair<std::string, std::string>> gpu_environment(const models::Node& node,
                                                                  const std::string& library_path) {
-  std::string words;
-  for (const models::Gpu& gpu : node.gpus) {
-    const auto word = models::gpu_word_named(gpu.model);
-    if (!word) return {};
-    words += (words.empty() ? "" : ",") + *word;
-  }
+  std::vector<std::string> names;
+  for (const models::Gpu& gpu : node.gpus) names.push_back(gpu.model);
+  const auto words = models::gpu_words_named(names);
   const std::string folder = built_files().cuda_folder;
-  if (words.empty() || !std::filesystem::exists(folder + "/libcuda.so.1")) return {};
+  if (!words || words->empty() || !std::filesystem::exists(folder + "/libcuda.so.1")) return {};
   return {{"LD_LIBRARY_PATH", (library_path.empty() ? "" : library_path + ":") + folder},
-          {sim::cuda::kGpuVariable, words}};
+          {sim::cuda::kGpuVariable, *words}};
 }
 
 }  // namespace meshbed::cli

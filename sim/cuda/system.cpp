@@ -8,6 +8,7 @@
 
 #include "models/gpu_fields.h"
 #include "plugin/base/log.h"
+#include "sim/cuda/process/variables.h"
 
 namespace meshbed::sim::cuda {
 namespace {
@@ -50,16 +51,16 @@ bool wants_races(ProcessKey process) {
   return false;
 }
 
-/// MESHBED_CUDA_SEED; 0: the plain order.
+/// kSeedVariable; 0: the plain order.
 std::uint64_t seed_of(ProcessKey process) {
   const auto& environment = host().environment_of(process);
-  const auto variable = environment.find("MESHBED_CUDA_SEED");
+  const auto variable = environment.find(kSeedVariable);
   if (variable == environment.end() || variable->second.empty()) return 0;
   const std::string& text = variable->second;
   std::uint64_t seed = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (problem == std::errc() && end == text.data() + text.size()) return seed;
-  MESHBED_WARN("MESHBED_CUDA_SEED=%s: not a number from 0 to 18446744073709551615; the plain order is taken",
+  MESHBED_WARN("%s=%s: not a number from 0 to 18446744073709551615; the plain order is taken", kSeedVariable,
                text.c_str());
   return 0;
 }

@@ -119,17 +119,6 @@ void set_variable(const char* name, const std::string& value) {
   }
 }
 
-/// The list with a whole model in the place of each file's name. Throws where there is no such model or file.
-std::string with_files_read(const std::string& list) {
-  std::string all;
-  for (const std::string& name : sim::cuda::gpu_names_in(list)) {
-    const auto word = models::gpu_word_named(name);
-    if (!word) throw std::runtime_error("cuda run: --gpu: " + word.error().text);
-    all += (all.empty() ? "" : ",") + *word;
-  }
-  return all;
-}
-
 /// Words up to the program's name are ours, the others its own.
 std::size_t program_at(const Arguments& arguments) {
   std::size_t at = 1;
@@ -166,14 +155,15 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   if (!parse_arguments(ours, syntax, out)) return kExitOk;
   require_choice("cuda", "action", action, {"run"});
   if (words.empty()) throw std::runtime_error(fmt::format("cuda run: which program? usage: meshbed {}", kUsage));
-  gpu = with_files_read(gpu);
+  const auto gpus = models::gpu_words_named(sim::cuda::gpu_names_in(gpu));
+  if (!gpus) throw std::runtime_error("cuda run: --gpu: " + gpus.error().text);
 
   const std::string program = find_program(words.front());
   require_shared_runtime(program);
   const fs::path libraries = built_files().cuda_folder;
   const std::string before = from_environment("LD_LIBRARY_PATH").value_or("");
   set_variable("LD_LIBRARY_PATH", libraries.string() + (before.empty() ? "" : ":" + before));
-  set_variable(sim::cuda::kGpuVariable, gpu);
+  set_variable(sim::cuda::kGpuVariable, *gpus);
   set_variable(sim::cuda::kVirtualVariable, virtual_time ? "1" : "");
   set_variable(sim::cuda::kSeedVariable, seed != 0 ? std::to_string(seed) : "");
   set_variable(sim::cuda::kSummaryVariable, summary ? "1" : "");

@@ -21,8 +21,6 @@ namespace {
 /// step waits (a ring of eight: 4 hops beside 2.8).
 constexpr double kFarthestHops = 1.7;
 
-constexpr double kNsPerByteAtOneMbps = 8000;
-
 /// As many messages' time passes before the first one leaves.
 constexpr double kBeforeFirst = 2;
 
@@ -139,7 +137,6 @@ FurtherHops alike(const Path& path, double further_hops) { return {further_hops,
 FurtherHops halving_hops(const PlanRequest& request) {
   const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(request.ranks)));
   const int folded = request.ranks - power;
-  const auto rank_at = [folded](int position) { return position < folded ? 2 * position + 1 : position + folded; };
   std::vector<int> farthest;
   const auto step = [&](auto&& pair_of, int positions) {
     int most = 0;
@@ -151,7 +148,11 @@ FurtherHops halving_hops(const PlanRequest& request) {
   };
   if (folded > 0) step([](int pair) { return std::pair(2 * pair, 2 * pair + 1); }, folded);
   for (int distance = 1; distance < power; distance *= 2) {
-    step([&](int position) { return std::pair(rank_at(position), rank_at(position ^ distance)); }, power);
+    step(
+        [&](int position) {
+          return std::pair(halving_rank(position, folded), halving_rank(position ^ distance, folded));
+        },
+        power);
   }
   FurtherHops hops{.first = static_cast<double>(farthest.front())};
   for (const int each : farthest) hops.later += 2.0 * each;

@@ -37,7 +37,6 @@ class Adder {
         break;
     }
     CableLoad load;
-    constexpr double kNsPerByteAtOneMbps = 8000;
     for (std::size_t cable = 0; cable < shares_.size(); ++cable) {
       if (shares_[cable] == 0) continue;
       const double mbps = std::min<double>(mesh_.cable_mbps[cable], mbps_most);
@@ -119,11 +118,10 @@ class Adder {
       flow(2 * pair, 2 * pair + 1, 1);
       flow(2 * pair + 1, 2 * pair, 1);
     }
-    const auto rank_at = [folded](int position) { return position < folded ? 2 * position + 1 : position + folded; };
     double share = 1;  // of both, the halving and the doubling
     for (int distance = 1; distance < power; distance *= 2, share /= 2) {
       for (int position = 0; position < power; ++position) {
-        flow(rank_at(position), rank_at(position ^ distance), share);
+        flow(halving_rank(position, folded), halving_rank(position ^ distance, folded), share);
       }
     }
   }

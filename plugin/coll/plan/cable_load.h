@@ -8,6 +8,8 @@
 
 namespace meshbed::coll {
 
+inline constexpr double kNsPerByteAtOneMbps = 8000;
+
 struct CableLoad {
   double ns_per_byte = 0;  // of request.count elements: through the busiest cable, or the busiest rank's all, one way
   double hops = 1;         // cables that a message crosses: the farthest pair's; on average, where they take turns

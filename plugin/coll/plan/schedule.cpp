@@ -115,7 +115,6 @@ class Lister {
       own = BufferRole::kWork;
     }
     const int position = is_folded ? rank / 2 : rank - folded;
-    const auto rank_at = [folded](int at) { return at < folded ? 2 * at + 1 : at + folded; };
     std::array<Range, kStepsMax> given;
     for (int step = 0; step < steps; ++step) {
       const int partner = position ^ (1 << step);
@@ -124,13 +123,13 @@ class Lister {
       const Range& give = keeps_lower ? upper : lower;
       given[static_cast<std::size_t>(step)] = {range.begin + give.begin, give.count};
       range = {range.begin + (keeps_lower ? 0 : upper.begin), keeps_lower ? lower.count : upper.count};
-      send(rank_at(partner), 0, given[static_cast<std::size_t>(step)], own);
+      send(halving_rank(partner, folded), 0, given[static_cast<std::size_t>(step)], own);
       const BufferRole to = step + 1 == steps ? BufferRole::kOutput : BufferRole::kWork;
-      reduce(rank_at(partner), 0, range, step > 0 || partner < folded, own, to);
+      reduce(halving_rank(partner, folded), 0, range, step > 0 || partner < folded, own, to);
       own = to;
     }
     for (int step = steps - 1; step >= 0; --step) {
-      const int peer = rank_at(position ^ (1 << step));
+      const int peer = halving_rank(position ^ (1 << step), folded);
       const Range& other = given[static_cast<std::size_t>(step)];
       send(peer, 0, range, BufferRole::kOutput);
       store(peer, 0, other);

@@ -81,6 +81,10 @@ TreeNode paired_tree(int tree, int rank, int ranks);
 /// The tree of a broadcast or reduce.
 TreeNode rooted_tree(int root, int rank, int ranks);
 
+/// Of halving and doubling: the rank at a position of the power of two that go on, `folded` pairs having one rank act
+/// for both.
+inline int halving_rank(int position, int folded) { return position < folded ? 2 * position + 1 : position + folded; }
+
 /// Whether there is one. Every other collective goes round the ring or in pairs.
 bool has_schedule(Algorithm algorithm, Collective collective);
 /// Elements of a round, of a block where there are blocks; all there are, where they need no memory of their own.
