@@ -8,7 +8,7 @@
 # MESHBED_TEST_WALKS=full, that slow walks go all the way instead of over a seeded sample, and =ends, that they take only
 # their first and last case; MESHBED_OTHER_BUILDS, folders with builds by another compiler, for the digests.
 #
-# What it is told: MESHBED_FUZZ_SECONDS, how long each fuzzer of the stage fuzz runs (30).
+# What it is told: MESHBED_FUZZ_SECONDS, how long each fuzzer of the stage fuzz runs (20).
 
 # In the order that they run in; `walks` and `ordinary` together are one run of the suites.
 all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz)
@@ -248,7 +248,7 @@ stages:
   tsan            ThreadSanitizer over the engine's and the plugin's threads
   memcheck        Valgrind over the simulations
   clang-tidy      its rules, over each source of the product
-  fuzz            each fuzzer of tests/fuzz for MESHBED_FUZZ_SECONDS (30), from real inputs on
+  fuzz            each fuzzer of tests/fuzz for MESHBED_FUZZ_SECONDS (20), from real inputs on
 END
 }
 
@@ -392,7 +392,7 @@ run_fuzzer() {
       ;;
   esac
   if [[ -f $dictionary ]]; then options+=("-dict=$dictionary"); fi
-  "$fuzz/bin/$1_fuzz" "-max_total_time=${MESHBED_FUZZ_SECONDS:-30}" -timeout=25 -rss_limit_mb=2048 -verbosity=0 \
+  "$fuzz/bin/$1_fuzz" "-max_total_time=${MESHBED_FUZZ_SECONDS:-20}" -timeout=25 -rss_limit_mb=2048 -verbosity=0 \
     -print_final_stats=1 "-artifact_prefix=$fuzz/$1-" "${options[@]}" "${folders[@]}"
 }
 

@@ -1,8 +1,13 @@
 // Loads and stores of every width, of lanes that stand in a row, at one place, apart, or not all there.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <thread>
 
 #include "tests/cuda/ptx_bench.h"
 
@@ -184,6 +189,68 @@ TEST_CASE("vabsdiff4 tells how far four bytes are apart, one by one or in sum, s
   const auto out = device.memory.allocate(12);
   CHECK(device.run("apart", {.block = 32}, 0x01ff0310U, 0x0500020fU, out) == "");
   CHECK(device.memory.get<std::uint32_t>(out, 3) == std::vector<std::uint32_t>{1000 + 261, 1000 + 7, 0x04ff0101U});
+}
+
+TEST_CASE("atomics of the system's scope and the host's on the same words lose nothing") {
+  // Each thread adds `count` times one to five words: of 32 and 64 bits, by compare-and-swap, of f32 and of two f32.
+  const auto module = module_of(R"(.version 8.1
+.target sm_90
+.address_size 64
+.visible .entry add(.param .u64 words, .param .u32 count)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<8>;
+  .reg .f32 %f<3>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [words];
+  ld.param.u32 %r1, [count];
+  mov.f32 %f1, 0f3F800000;
+  mov.f32 %f2, 0f3F800000;
+again:
+  red.relaxed.sys.global.add.u32 [%rd1], 1;
+  atom.sys.global.add.u64 %rd2, [%rd1+8], 1;
+swap:
+  ld.relaxed.sys.global.u32 %r3, [%rd1+16];
+  add.u32 %r4, %r3, 1;
+  atom.sys.global.cas.b32 %r5, [%rd1+16], %r3, %r4;
+  setp.ne.u32 %p1, %r5, %r3;
+  @%p1 bra swap;
+  red.sys.global.add.f32 [%rd1+20], %f1;
+  red.sys.global.v2.f32.add [%rd1+24], {%f1, %f2};
+  sub.u32 %r1, %r1, 1;
+  setp.ne.u32 %p2, %r1, 0;
+  @%p2 bra again;
+  ret;
+}
+)");
+  Device device(module);
+  const std::uint64_t words = device.memory.put(std::vector<std::uint64_t>(4));
+  auto* const bytes = static_cast<std::byte*>(device.memory.at(words, 32, true));
+  std::atomic<bool> ended = false;
+  std::uint64_t added = 0;
+  std::thread host([&] {
+    while (!ended) {
+      ++added;
+      std::atomic_ref(*reinterpret_cast<std::uint32_t*>(bytes)).fetch_add(1);
+      std::atomic_ref(*reinterpret_cast<std::uint64_t*>(bytes + 8)).fetch_add(1);
+      std::atomic_ref(*reinterpret_cast<std::uint32_t*>(bytes + 16)).fetch_add(1);
+      // A float counts in ones up to 2^24 alone.
+      if (added > 4'000'000) continue;
+      for (const int at : {20, 24, 28}) std::atomic_ref(*reinterpret_cast<float*>(bytes + at)).fetch_add(1.0F);
+    }
+  });
+  // The lanes of a warp, which swap one after the other, and two warps.
+  CHECK(device.run("add", {.grid = 1, .block = 64}, words, 20'000U) == "");
+  ended = true;
+  host.join();
+  const std::uint64_t all = added + 64ULL * 20'000,
+                      counted = std::min<std::uint64_t>(added, 4'000'000) + 64ULL * 20'000;
+  CHECK(device.memory.get<std::uint64_t>(words, 2)[1] == all);
+  const auto in_words = device.memory.get<std::uint32_t>(words, 8);
+  CHECK(in_words[0] == static_cast<std::uint32_t>(all));
+  CHECK(in_words[4] == static_cast<std::uint32_t>(all));
+  const auto in_floats = device.memory.get<float>(words, 8);
+  for (const int at : {5, 6, 7}) CHECK(in_floats[at] == static_cast<float>(counted));
 }
 
 }  // namespace ptx_access_test

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 
 namespace meshbed::test {
 
@@ -64,11 +64,18 @@ std::string place(const Source& source, std::size_t at) {
                         std::count(source.text.begin(), source.text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
 }
 
-std::vector<std::string> project_includes(const std::string& text) {
-  static const std::regex kInclude("#include \"([^\"]+)\"");
-  std::vector<std::string> includes;
-  for (std::sregex_iterator at(text.begin(), text.end(), kInclude), end; at != end; ++at) includes.push_back((*at)[1]);
-  return includes;
+// Far quicker than std::regex, which took most of the time that the checks of all sources took.
+std::vector<std::string> quoted_after(const std::string& text, const std::string& prefix, char end) {
+  std::vector<std::string> found;
+  for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
+    at += prefix.size();
+    const std::size_t stop = text.find_first_of(std::string("\n") + end, at);
+    if (stop == std::string::npos) break;
+    if (text[stop] == end && stop > at) found.push_back(text.substr(at, stop - at));
+  }
+  return found;
 }
+
+std::vector<std::string> project_includes(const std::string& text) { return quoted_after(text, "#include \"", '"'); }
 
 }  // namespace meshbed::test

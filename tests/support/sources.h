@@ -23,6 +23,9 @@ std::string code_of(const std::string& text);
 /// Where in it: "PATH:LINE".
 std::string place(const Source& source, std::size_t at);
 
+/// What stands between this prefix and the next `end`, on one line: the names in #include lines.
+std::vector<std::string> quoted_after(const std::string& text, const std::string& prefix, char end);
+
 /// What it includes of the project, as written.
 std::vector<std::string> project_includes(const std::string& text);
 

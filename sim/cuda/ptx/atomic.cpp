@@ -1,5 +1,7 @@
 // Atomics: atom and red. PTX ISA 9.7.13.5 and 9.7.13.6. One lane after the other, in the order of lanes: one thread
-// does all, so that every scope and order holds.
+// does all that a device does, so that every scope and order within it holds. Those of the system's scope (.sys) are
+// the host's own atomics: its threads, and other ranks, work on the same words meanwhile.
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -91,12 +93,33 @@ T halves_atomic(Atomic op, T old, T b, T) {
   return static_cast<T>(made);
 }
 
+constexpr std::uint32_t kSystemScope = 0x100;  // beside the Atomic in Instruction::extra
+
+Atomic operation_of(const Instruction& in) { return static_cast<Atomic>(in.extra & 0xff); }
+
+/// Replaces the word by what `make` makes of it; what it was and what it became.
+template <typename T, typename Make>
+std::pair<T, T> replace_word(std::byte* at, bool by_host_atomic, Make make) {
+  if (by_host_atomic) {
+    // Its address is a multiple of its size, or the lane would have failed.
+    const std::atomic_ref<T> word(*reinterpret_cast<T*>(at));
+    T old = word.load(), made = make(old);
+    while (!word.compare_exchange_weak(old, made)) made = make(old);
+    return {old, made};
+  }
+  T old;
+  std::memcpy(&old, at, sizeof old);
+  const T made = make(old);
+  std::memcpy(at, &made, sizeof made);
+  return {old, made};
+}
+
 /// Nobody waits for one that gives nothing back.
 Reach reach_of_atomic(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   return in.d != kNowhere ? reach_of(warp, in, lanes) : Reach::kNear;
 }
 
-/// b: the operand; c: what .cas writes, or nowhere; d: the old value, or nowhere (red); extra: Atomic.
+/// b: the operand; c: what .cas writes, or nowhere; d: the old value, or nowhere (red); extra: Atomic, and its scope.
 template <typename T, T (*kCompute)(Atomic, T old, T b, T c), T (*kInGlobal)(Atomic, T old, T b, T c) = kCompute>
 void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
@@ -107,17 +130,16 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   warp.grid->counts.atomics += count_lanes(lanes);
   const auto* b = lanes_at<T>(warp, in.b);
   const auto* c = lanes_at<T>(warp, in.c == kNowhere ? in.b : in.c);
-  const auto op = static_cast<Atomic>(in.extra);
+  const Atomic op = operation_of(in);
+  const bool by_host_atomic = (in.extra & kSystemScope) != 0;
   const auto compute = access.space == Space::kGlobal ? kInGlobal : kCompute;
   bool changed = false;
   std::uint64_t places = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
-    T old;
-    std::memcpy(&old, access.at[lane], sizeof old);
     if (warp.grid->races != nullptr) warp.grid->races->note_atomic(*warp.grid, access.at[lane]);
-    const T made = compute(op, old, b[lane], c[lane]);
-    changed = changed || std::memcmp(&old, &made, sizeof old) != 0;
-    std::memcpy(access.at[lane], &made, sizeof made);
+    const auto [old, made] =
+        replace_word<T>(access.at[lane], by_host_atomic, [&](T now) { return compute(op, now, b[lane], c[lane]); });
+    changed = changed || old != made;
     if (in.d != kNowhere) lanes_at<T>(warp, in.d)[lane] = old;
     places = poll_hash(places, reinterpret_cast<std::uintptr_t>(access.at[lane]));
     seen = poll_hash(seen, static_cast<std::uint64_t>(old));
@@ -128,7 +150,7 @@ void atomic_words(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     note_poll(warp, in, lanes, places, seen);
 }
 
-/// red and atom of vectors of f32: `extra` the operation, `e` the index of the vector of sources, d of destinations.
+/// red and atom of vectors of f32: `extra` as above, `e` the index of the vector of sources, d of destinations.
 void atomic_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   if (reach_of_atomic(warp, in, lanes) == Reach::kNotYet) return;
@@ -136,15 +158,16 @@ void atomic_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (!resolve(warp, in, lanes, 4U * in.count, true, access)) return;
   warp.grid->counts.atomics += count_lanes(lanes);
   const Function& function = *warp.frame->function;
+  const Atomic op = operation_of(in);
+  const bool by_host_atomic = (in.extra & kSystemScope) != 0;
+  const auto compute = access.space == Space::kGlobal ? global_float_atomic : float_atomic<float, std::uint32_t>;
   each_active(lanes, [&](std::uint32_t lane) {
     for (std::uint32_t at = 0; at < in.count; ++at) {
-      std::uint32_t old = 0;
-      std::memcpy(&old, access.at[lane] + at * 4, 4);
       const std::uint32_t b = lanes_at<std::uint32_t>(warp, function.vectors[in.e][at])[lane];
-      const auto op = static_cast<Atomic>(in.extra);
-      const std::uint32_t made = access.space == Space::kGlobal ? global_float_atomic(op, old, b, 0)
-                                                                : float_atomic<float, std::uint32_t>(op, old, b, 0);
-      std::memcpy(access.at[lane] + at * 4, &made, 4);
+      const std::uint32_t old =
+          replace_word<std::uint32_t>(access.at[lane] + at * 4, by_host_atomic, [&](std::uint32_t now) {
+            return compute(op, now, b, 0);
+          }).first;
       if (in.d != kNowhere) lanes_at<std::uint32_t>(warp, function.vectors[in.d][at])[lane] = old;
     }
   });
@@ -190,8 +213,9 @@ bool decode_atomic(Decoder& decoder) {
   if (opcode != "atom" && opcode != "red") return false;
   Instruction& in = decoder.in;
   if (decoder.take("async")) decoder.unsupported(".async");
-  for (const char* word : {"relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys", "cluster", "noftz"})
+  for (const char* word : {"relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "cluster", "noftz"})
     decoder.take(word);
+  const bool of_system = decoder.take("sys");
   Space space = Space::kGeneric;
   if (decoder.take("global"))
     space = Space::kGlobal;
@@ -212,7 +236,7 @@ bool decode_atomic(Decoder& decoder) {
   in.count = decoder.vector_width();
   const Type type = decoder.type();
   decoder.skip_modifiers();
-  in.extra = static_cast<std::uint32_t>(op);
+  in.extra = static_cast<std::uint32_t>(op) | (of_system ? kSystemScope : 0);
   const std::size_t first = opcode == "atom" ? 1 : 0;
   const std::size_t sources = op == Atomic::kCas ? 2 : 1;
   decoder.expect_operands(first + 1 + sources, first + 2 + sources);
