@@ -84,7 +84,7 @@ int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   if (world != kEmulatedWorld) {
     throw std::runtime_error(
         fmt::format("exec: --world {}: programs run in emulated nodes, --world {}; in virtual time `meshbed run` runs "
-                    "workloads, and on real machines you start a program yourself",
+                    "them, with workload.kind = \"program\", and on real machines you start a program yourself",
                     world, kEmulatedWorld));
   }
   options.programs = split_programs(dashes == arguments.end() ? Arguments{} : Arguments(dashes + 1, arguments.end()));

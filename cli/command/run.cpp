@@ -271,6 +271,11 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   Scenario scenario = scenario_for(options.run);
   check_telemetry_options(options.telemetry, world.facts());
   ask_for_telemetry(options.telemetry, scenario.workload);
+  if (!world.facts().virtual_time && scenario.workload.kind == WorkloadKind::kProgram) {
+    throw std::runtime_error("--world " + options.run.world +
+                             ": programs are ranks in the simulated world alone; in emulated nodes `meshbed exec` runs "
+                             "them, and on real machines your launcher does");
+  }
   if (!world.facts().virtual_time && scenario.workload.kind == WorkloadKind::kMegakernel) {
     throw std::runtime_error("--world " + options.run.world + ": megakernels are simulated; leave --world out");
   }

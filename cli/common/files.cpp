@@ -26,6 +26,7 @@ BuiltFiles built_files() {
   return {.net_plugin = build / "lib/libnccl-net-mesh.so",
           .local_plugin = build / "lib/libnccl-net-local.so",
           .engine = build / "lib/libmeshcoll.so",
+          .nccl = build / "nccl-lib/libnccl.so.2",
           .libibverbs = build / "sim-lib/libibverbs.so.1",
           .verbs_trace = build / "lib/libmeshbed-verbs-trace.so",
           .cost_program = build / "bin/meshbed-cost",

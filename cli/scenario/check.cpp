@@ -97,6 +97,17 @@ void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics
   }
 }
 
+/// There are models of its GPUs. `key`: what asks for them.
+bool check_gpu_models(const models::Node& node, const char* key, const Place& place, Diagnostics& diagnostics) {
+  for (const models::Gpu& gpu : node.gpus) {
+    if (const auto word = models::gpu_word_named(gpu.model); !word) {
+      diagnostics.add(place, fmt::format("{}: {}'s gpu_model: {}", key, node.name, word.error().text));
+      return false;
+    }
+  }
+  return true;
+}
+
 /// Every rank's node has GPUs, and there are models of them.
 void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagnostics) {
   for (int rank = 0; rank < ranks_of(scenario); ++rank) {
@@ -104,11 +115,7 @@ void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagn
     if (node.gpus.empty()) {
       return diagnostics.add(place, fmt::format("memory: {} has no GPU: set gpus to 1 or more", node.name));
     }
-    for (const models::Gpu& gpu : node.gpus) {
-      if (const auto word = models::gpu_word_named(gpu.model); !word) {
-        return diagnostics.add(place, fmt::format("memory: {}'s gpu_model: {}", node.name, word.error().text));
-      }
-    }
+    if (!check_gpu_models(node, "memory", place, diagnostics)) return;
   }
 }
 
@@ -210,6 +217,20 @@ void check_recording(const Scenario& scenario, const ScenarioSpec& spec, Diagnos
   const std::string path = path_beside(scenario, scenario.workload.recording);
   if (!is_file(path)) {
     diagnostics.add(spec.workload.at("recording"), fmt::format("recording: there is no file '{}'", path));
+  }
+}
+
+void check_program(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  if (scenario.workload.kind != WorkloadKind::kProgram) return;
+  if (scenario.workload.program.empty()) {
+    return diagnostics.add(spec.workload.at("kind"), "kind = \"program\" needs program, the file that every rank runs");
+  }
+  const std::string path = path_beside(scenario, scenario.workload.program);
+  if (!is_file(path)) {
+    return diagnostics.add(spec.workload.at("program"), fmt::format("program: there is no file '{}'", path));
+  }
+  for (const models::Node& node : scenario.cluster.nodes) {
+    if (!check_gpu_models(node, "program", spec.workload.at("program"), diagnostics)) return;
   }
 }
 
@@ -445,6 +466,7 @@ void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& 
   check_megakernel(scenario, spec, diagnostics);
   check_workload(scenario, spec, diagnostics);
   check_recording(scenario, spec, diagnostics);
+  check_program(scenario, spec, diagnostics);
   check_tuning(scenario, spec, diagnostics);
   check_management(scenario, spec, diagnostics);
   for (const auto& fault : spec.faults) check_fault(scenario, fault, diagnostics);

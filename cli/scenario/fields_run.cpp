@@ -36,11 +36,12 @@ const Section<ModelsSpec> kModels{"[models]",
 
 void read_kind(const Value& v, WorkloadSpec& s) {
   std::string kind;
-  v.choice(kind, {"collective", "matrix", "nccl-calls", "reconnect", "megakernel", "idle"});
+  v.choice(kind, {"collective", "matrix", "nccl-calls", "reconnect", "megakernel", "program", "idle"});
   s.value.kind = kind == "nccl-calls"   ? WorkloadKind::kNcclCalls
                  : kind == "matrix"     ? WorkloadKind::kMatrix
                  : kind == "reconnect"  ? WorkloadKind::kReconnect
                  : kind == "megakernel" ? WorkloadKind::kMegakernel
+                 : kind == "program"    ? WorkloadKind::kProgram
                  : kind == "idle"       ? WorkloadKind::kIdle
                                         : WorkloadKind::kCollective;
 }
@@ -54,7 +55,7 @@ const Section<WorkloadSpec> kWorkload{
          "`bytes`; "
          "nccl-calls: replay recorded calls of NCCL; reconnect: each rank connects to the next, sends "
          "`receives` times `parts` messages of `bytes`, closes, `iterations` times; megakernel: each rank has a "
-         "megakernel, see [workload.megakernel]; idle",
+         "megakernel, see [workload.megakernel]; program: each rank runs main() of a `program` of yours; idle",
          read_kind},
         {"collective", "text", "'all_reduce'",
          "all_reduce, all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather or scatter",
@@ -157,6 +158,17 @@ const Section<WorkloadSpec> kWorkload{
         {"other_devices", "boolean", "false",
          "nccl-calls: nodes may have more or fewer devices than were recorded; device d is then d % devices",
          [](const Value& v, WorkloadSpec& s) { v.boolean(s.value.other_devices); }},
+        {"program", "text", "",
+         "program: the file that every rank runs, a program or a shared object with a main(), relative to the scenario "
+         "file",
+         [](const Value& v, WorkloadSpec& s) { v.text(s.value.program); }},
+        {"arguments", "list of texts", "[]", "program: what its main() gets",
+         [](const Value& v, WorkloadSpec& s) {
+           std::vector<Located<std::string>> arguments;
+           v.texts(arguments);
+           s.value.arguments.clear();
+           for (const auto& argument : arguments) s.value.arguments.push_back(argument.value);
+         }},
         {"megakernel", "[workload.megakernel]", "{}", "of kind = 'megakernel'",
          [](const Value& v, WorkloadSpec& s) { v.table(s.megakernel); }},
         {"nodes", "integer", "(all)", "so many run ranks, from the first on; the others only hang on their cables",

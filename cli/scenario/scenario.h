@@ -23,7 +23,7 @@ struct Machine;
 
 namespace meshbed::cli {
 
-enum class WorkloadKind { kCollective, kMatrix, kNcclCalls, kReconnect, kIdle, kMegakernel };
+enum class WorkloadKind { kCollective, kMatrix, kNcclCalls, kReconnect, kIdle, kMegakernel, kProgram };
 
 /// Whether the ranks call libmeshcoll, and not the net plugin itself.
 constexpr bool runs_engine(WorkloadKind kind) {
@@ -111,6 +111,9 @@ struct Workload {
   std::string recording;       // file of recorded calls (JSON lines); relative to the scenario file
   bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices
   Megakernel megakernel;       // kMegakernel
+  // kProgram
+  std::string program;                 // a file with a main(); relative to the scenario file
+  std::vector<std::string> arguments;  // argv[1] and on
   // all
   int nodes = 0;                    // that run ranks, from the first on; 0: all
   std::vector<int> ranks_per_node;  // of each node; empty: all have as many, or one a GPU, or one where GPUs are not

@@ -103,6 +103,14 @@ class RankHost {
   /// nullptr where the library has no such symbol.
   virtual void* symbol(void* library, const char* name) = 0;
 
+  /// Runs main() of a program that knows nothing of Meshbed, as this rank; its exit status. The simulated world alone
+  /// has it: elsewhere a process has one main().
+  virtual Result<int> run_program(const std::string& /*path*/, const std::vector<std::string>& /*arguments*/) {
+    return Error{.code = ErrorCode::kInvalidArgument,
+                 .scope = Scope::kJob,
+                 .text = "programs of one's own run in the simulated world alone"};
+  }
+
   /// nullptr where this world has no GPUs.
   virtual std::unique_ptr<GpuMemory> gpu_memory(std::uint64_t /*size_bytes*/) { return nullptr; }
 

@@ -40,6 +40,8 @@ std::unique_ptr<WorkloadRun> make_workload(const Scenario& scenario, const Built
     case WorkloadKind::kMegakernel:
       return scenario.workload.gpu_memory ? make_megakernel_on_gpus(scenario, files, ranks)
                                           : make_megakernel(scenario, files, ranks);
+    case WorkloadKind::kProgram:
+      return make_program(scenario);
     case WorkloadKind::kIdle:
       break;
   }

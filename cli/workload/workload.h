@@ -55,6 +55,7 @@ std::unique_ptr<WorkloadRun> make_megakernel(const Scenario& scenario, const Bui
 std::unique_ptr<WorkloadRun> make_megakernel_on_gpus(const Scenario& scenario, const BuiltFiles& files,
                                                      RankRange ranks);
 std::unique_ptr<WorkloadRun> make_nccl_calls(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
+std::unique_ptr<WorkloadRun> make_program(const Scenario& scenario);
 std::unique_ptr<WorkloadRun> make_reconnect(const Scenario& scenario, const BuiltFiles& files, RankRange ranks);
 
 }  // namespace meshbed::cli

@@ -1,6 +1,7 @@
 #include "cli/world/simulate.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "sim/host/device_memory.h"
 #include "sim/host/file/descriptors.h"
 #include "sim/host/host.h"
+#include "sim/host/load/program.h"
 #include "sim/host/thread/clocks.h"
 #include "sim/verbs/verbs_host.h"
 
@@ -27,6 +29,7 @@ namespace meshbed::cli {
 namespace {
 
 constexpr int kBootstrapPort = 29'500;
+constexpr int kMasterPort = 29'400;  // for a program's own meeting; torchrun's default port of the rendezvous
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
 /// Where ranks wait for each other. A failed rank opens it for good.
@@ -229,6 +232,14 @@ class SimulatedHost final : public RankHost {
 
   void* symbol(void* library, const char* name) override { return sim::symbol_of(library, name); }
 
+  Result<int> run_program(const std::string& path, const std::vector<std::string>& arguments) override {
+    try {
+      return sim::run_program(path, arguments);
+    } catch (const std::runtime_error& error) {
+      return Error{.code = ErrorCode::kSystem, .scope = Scope::kJob, .text = error.what()};
+    }
+  }
+
   std::unique_ptr<GpuMemory> gpu_memory(std::uint64_t size_bytes) override {
     return std::make_unique<SimulatedGpuMemory>(process_, gpu_log_, size_bytes);
   }
@@ -282,6 +293,39 @@ std::string bootstrap_of(const Scenario& scenario) {
   return management ? address_and_port(models::to_string(management->address.address), kBootstrapPort) : "";
 }
 
+/// Standard output is the report's.
+void print_line(const sim::Process& process, std::string_view line) {
+  std::fprintf(stderr, "%s: %.*s\n", process.name.c_str(), static_cast<int>(line.size()), line.data());
+}
+
+bool calls_cuda(const Scenario& scenario) {
+  if (scenario.workload.kind == WorkloadKind::kReconnect) return false;
+  const auto& nodes = scenario.cluster.nodes;
+  const bool has_gpus =
+      std::any_of(nodes.begin(), nodes.end(), [](const models::Node& node) { return !node.gpus.empty(); });
+  return scenario.workload.gpu_memory || (scenario.workload.kind == WorkloadKind::kProgram && has_gpus);
+}
+
+/// What a launcher tells a rank: torchrun's names, and where NCCL's ranks meet.
+std::map<std::string, std::string> launcher_variables(const Scenario& scenario, int rank, const std::string& meeting) {
+  int local = 0, on_node = 0;
+  for (int other = 0; other < ranks_of(scenario); ++other) {
+    if (node_of(scenario, other) != node_of(scenario, rank)) continue;
+    if (other < rank) ++local;
+    ++on_node;
+  }
+  std::map<std::string, std::string> variables{{"RANK", std::to_string(rank)},
+                                               {"WORLD_SIZE", std::to_string(ranks_of(scenario))},
+                                               {"LOCAL_RANK", std::to_string(local)},
+                                               {"LOCAL_WORLD_SIZE", std::to_string(on_node)}};
+  if (meeting.empty()) return variables;
+  const std::size_t colon = meeting.rfind(':');
+  variables["NCCL_COMM_ID"] = meeting;
+  variables["MASTER_ADDR"] = meeting.substr(0, colon);
+  variables["MASTER_PORT"] = std::to_string(kMasterPort);
+  return variables;
+}
+
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.
 void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set<std::string>& points,
               const RankProgram& program, PluginLook& look, Simulation& result) {
@@ -320,12 +364,14 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
 
   sim::World world(world_options(scenario, options));
   sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", options.files.net_plugin},
-                                          {"libmeshcoll.so", options.files.engine}}});
+                                          {"libmeshcoll.so", options.files.engine},
+                                          {"libnccl.so.2", options.files.nccl}}});
   sim::install_verbs(world, options.files.libibverbs, &recorder);
   // Elsewhere nobody calls CUDA: ranks find none.
   std::optional<sim::WorldCuda> gpus;
-  if (scenario.workload.gpu_memory && scenario.workload.kind != WorkloadKind::kReconnect) {
-    gpus.emplace(world, sim::cuda_files_in(options.files.cuda_folder));
+  if (calls_cuda(scenario)) {
+    const bool runtime = scenario.workload.kind == WorkloadKind::kProgram;
+    gpus.emplace(world, sim::cuda_files_in(options.files.cuda_folder, runtime));
   }
 
   coll::set_speaker_of_thread(&speaker_of_thread);
@@ -340,11 +386,16 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   });
   GpuMemoryLog gpu_log(world, result.gpu_memory);
   PluginLook look(world, net_plugin);
+  std::optional<sim::ProgramOutput> output;
+  if (scenario.workload.kind == WorkloadKind::kProgram) output.emplace(&print_line);
   std::vector<std::unique_ptr<SimulatedHost>> hosts;
   for (int rank = 0; rank < gate.ranks; ++rank) {
     const int node = node_of(scenario, rank);
     sim::Process& process = world.add_process(rank, node, "rank" + std::to_string(rank));
     result.process_ids.push_back(sim::process_id_of(process));
+    if (scenario.workload.kind == WorkloadKind::kProgram) {
+      for (const auto& [name, value] : launcher_variables(scenario, rank, bootstrap)) process.environment[name] = value;
+    }
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
       process.environment[name] = value;
     }
@@ -358,6 +409,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   }
 
   result.outcome = world.run();
+  output.reset();
   // Where ranks are left waiting, the run lasted until nothing could happen any more.
   if (result.outcome.kind != sim::OutcomeKind::kFinished) {
     result.elapsed_ps = world.now();

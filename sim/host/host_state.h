@@ -50,6 +50,8 @@ struct ThreadKey {
   void (*destructor)(void*) = nullptr;
 };
 
+class ProgramRun;
+
 struct ProcessState {
   explicit ProcessState(Process& owner);
   /// Rebuilds `environ_block` from the process's environment.
@@ -74,6 +76,8 @@ struct ProcessState {
   std::map<std::FILE*, int> streams;        // fopen() of a simulated file -> its descriptor
   std::set<const void*> directories;        // opendir() of a simulated directory
   std::set<std::string> warned;             // things said once
+
+  ProgramRun* program = nullptr;  // load/program.cpp; nullptr: it runs none
 
   // Unlocks told to polling threads at this instant: see tell_pollers().
   Picoseconds told_ps = -1;

@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -57,8 +60,8 @@ class FileDescriptor {
 /// A file's bytes, mapped for reading.
 class MappedFile {
  public:
-  MappedFile(int descriptor, std::size_t size_bytes)
-      : data_(::mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, descriptor, 0)), size_bytes_(size_bytes) {
+  MappedFile(int descriptor, std::size_t size_bytes, int protection = PROT_READ)
+      : data_(::mmap(nullptr, size_bytes, protection, MAP_SHARED, descriptor, 0)), size_bytes_(size_bytes) {
     if (data_ == MAP_FAILED) throw_errno("mmap");
   }
   MappedFile(const MappedFile&) = delete;
@@ -108,26 +111,100 @@ std::vector<FileRange> loaded_ranges(const MappedFile& file, const std::string& 
   return ranges;
 }
 
+/// The entries of the dynamic section, in the file's bytes, which may be changed.
+std::span<ElfW(Dyn)> dynamic_entries(const MappedFile& file) {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file.data());
+  const auto* first = reinterpret_cast<const ElfW(Phdr)*>(file.data() + header->e_phoff);
+  for (const ElfW(Phdr) & program : std::span(first, header->e_phnum)) {
+    if (program.p_type != PT_DYNAMIC || program.p_offset + program.p_filesz > file.size_bytes()) continue;
+    auto* entries = const_cast<std::byte*>(file.data()) + program.p_offset;
+    return {reinterpret_cast<ElfW(Dyn)*>(entries), program.p_filesz / sizeof(ElfW(Dyn))};
+  }
+  return {};
+}
+
+/// Throws std::runtime_error for a program that cannot be one of several in a process.
+void check_program(const MappedFile& file, const std::string& path) {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file.data());
+  const auto* first = reinterpret_cast<const ElfW(Phdr)*>(file.data() + header->e_phoff);
+  const std::span programs(first, header->e_phnum);
+  if (header->e_type == ET_EXEC) {
+    throw std::runtime_error(path + ": linked for fixed addresses, so that no two ranks can have it: link with -pie");
+  }
+  bool is_program = false;
+  for (const ElfW(Dyn) & entry : dynamic_entries(file)) {
+    is_program = is_program || (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE) != 0);
+  }
+  const bool has_thread_locals =
+      std::any_of(programs.begin(), programs.end(), [](const auto& program) { return program.p_type == PT_TLS; });
+  if (is_program && has_thread_locals) {
+    throw std::runtime_error(path +
+                             ": a program with thread-local variables of its own, whose places are its "
+                             "process's: link it with -shared -fPIC, and keep main()");
+  }
+}
+
+/// Makes a library of a program that the loader does not begin and end of itself.
+ProgramParts take_parts(const MappedFile& file) {
+  ProgramParts parts;
+  for (ElfW(Dyn) & entry : dynamic_entries(file)) {
+    switch (entry.d_tag) {
+      case DT_FLAGS_1:
+        entry.d_un.d_val &= ~static_cast<ElfW(Xword)>(DF_1_PIE);
+        break;
+      case DT_INIT:
+        parts.init = entry.d_un.d_ptr;
+        entry.d_tag = DT_DEBUG;  // which nobody reads in a library
+        break;
+      case DT_FINI:
+        parts.fini = entry.d_un.d_ptr;
+        entry.d_tag = DT_DEBUG;
+        break;
+      case DT_INIT_ARRAY:
+        parts.init_array = entry.d_un.d_ptr;
+        break;
+      case DT_FINI_ARRAY:
+        parts.fini_array = entry.d_un.d_ptr;
+        break;
+      case DT_INIT_ARRAYSZ:
+        parts.init_count = std::exchange(entry.d_un.d_val, 0) / sizeof(ElfW(Addr));
+        break;
+      case DT_FINI_ARRAYSZ:
+        parts.fini_count = std::exchange(entry.d_un.d_val, 0) / sizeof(ElfW(Addr));
+        break;
+      default:
+        break;
+    }
+  }
+  return parts;
+}
+
 /// The file as it was when the first rank loaded it: a later change on disk does not reach a run under way.
 struct Master {
-  explicit Master(const std::string& path) : descriptor(::memfd_create("meshbed-master", MFD_CLOEXEC), "memfd_create") {
+  Master(const std::string& path, bool as_program)
+      : descriptor(::memfd_create("meshbed-master", MFD_CLOEXEC), "memfd_create") {
     const FileDescriptor disk(::open(path.c_str(), O_RDONLY | O_CLOEXEC), path);
     struct stat status {};
     if (::fstat(disk.get(), &status) != 0) throw_errno(path);
     if (status.st_size == 0) throw std::runtime_error(path + ": file too short");
     const MappedFile bytes(disk.get(), static_cast<std::size_t>(status.st_size));
     write_range(descriptor.get(), bytes, {0, bytes.size_bytes()});
-    file.emplace(descriptor.get(), bytes.size_bytes());
+    file.emplace(descriptor.get(), bytes.size_bytes(), PROT_READ | PROT_WRITE);
     ranges = loaded_ranges(*file, path);
     needed = needed_by({file->data(), file->size_bytes()});
     sha256 = sha256_hex(file->data(), file->size_bytes());
+    if (!as_program) return;
+    // Here alone what is loaded differs from the file.
+    check_program(*file, path);
+    parts = take_parts(*file);
   }
 
   FileDescriptor descriptor;
   std::optional<MappedFile> file;
   std::vector<FileRange> ranges;
+  ProgramParts parts;
   std::vector<std::string> needed;
-  std::string sha256;  // of the memfd that the copies' read-only segments are mapped from
+  std::string sha256;  // of the file; the copies' read-only segments are mapped from the memfd
 };
 
 std::map<std::string, std::unique_ptr<Master>>& masters() {
@@ -136,9 +213,9 @@ std::map<std::string, std::unique_ptr<Master>>& masters() {
   return *all;
 }
 
-const Master& master_of(const std::string& path) {
+const Master& master_of(const std::string& path, bool as_program) {
   if (const auto found = masters().find(path); found != masters().end()) return *found->second;
-  return *masters().emplace(path, std::make_unique<Master>(path)).first->second;
+  return *masters().emplace(path, std::make_unique<Master>(path, as_program)).first->second;
 }
 
 /// A descriptor stays open for each copy: its number makes the copy's name, and dlopen() takes an equal name for the
@@ -271,16 +348,27 @@ void* load_new_copy(const Master& master, ProcessState& state, const std::string
 
 }  // namespace
 
-void* load_copy(ProcessState& state, const std::string& path) {
+namespace {
+
+void* load_as(ProcessState& state, const std::string& path, bool as_program) {
   if (const auto found = state.libraries.find(path); found != state.libraries.end()) return found->second;
   state.refresh_environ();
-  const Master& master = master_of(path);
+  const Master& master = master_of(path, as_program);
   void* handle = load_new_copy(master, state, path);
   state.libraries[path] = handle;
   for (const std::string& name : master.needed) {
     if (host().offered_libraries.count(name) != 0) state.offered_libraries.insert(name);
   }
   return handle;
+}
+
+}  // namespace
+
+void* load_copy(ProcessState& state, const std::string& path) { return load_as(state, path, false); }
+
+Program load_program(ProcessState& state, const std::string& path) {
+  void* handle = load_as(state, path, true);
+  return {.handle = handle, .parts = master_of(path, true).parts};
 }
 
 bool is_copy(const ProcessState& state, void* handle) {

@@ -7,6 +7,8 @@
 // What is left of a copy is its writable pages and the dynamic linker's books.
 // Cost: one copy and one comparison of the loaded segments' bytes, plus what dlopen does.
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "sim/host/host_state.h"
@@ -15,6 +17,22 @@ namespace meshbed::sim {
 
 /// As load_for(); `handle` of the process's copy. Throws std::runtime_error.
 void* load_copy(ProcessState& state, const std::string& path);
+
+/// What the loader runs of a library when it loads it, and at the end of all; addresses as in the file.
+struct ProgramParts {
+  std::uintptr_t init = 0, fini = 0;              // functions; 0: none
+  std::uintptr_t init_array = 0, fini_array = 0;  // of functions
+  std::size_t init_count = 0, fini_count = 0;
+};
+
+struct Program {
+  void* handle = nullptr;
+  ProgramParts parts;
+};
+
+/// The same of a program, of which nothing has run yet, so that all of it runs redirected.
+Program load_program(ProcessState& state, const std::string& path);
+
 /// True where `handle` is a copy that some process was given.
 bool is_copy(const ProcessState& state, void* handle);
 

@@ -18,7 +18,7 @@ Table make_table() {
         clock_redirections(),     random_redirections(),      identity_redirections(),     linking_redirections(),
         socket_redirections(),    transfer_redirections(),    option_redirections(),       descriptor_redirections(),
         poll_redirections(),      pipe_redirections(),        interface_redirections(),    name_redirections(),
-        path_redirections(),      stream_redirections(),      refused_redirections()}) {
+        path_redirections(),      stream_redirections(),      program_redirections(),      refused_redirections()}) {
     for (const Redirection& entry : part) {
       MESHBED_CHECK_MSG(table.emplace(entry.name, entry.function).second, entry.name);
     }

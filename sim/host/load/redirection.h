@@ -43,6 +43,7 @@ std::span<const Redirection> interface_redirections();     // interfaces.cpp: ge
 std::span<const Redirection> name_redirections();          // names.cpp: getaddrinfo and friends
 std::span<const Redirection> path_redirections();          // path_calls.cpp: open, stat, access, readlink
 std::span<const Redirection> stream_redirections();        // stream_calls.cpp: fopen, opendir and friends
+std::span<const Redirection> program_redirections();       // program.cpp: exit and abort
 std::span<const Redirection> refused_redirections();       // refused.cpp: what the simulator has no answer for
 
 }  // namespace meshbed::sim

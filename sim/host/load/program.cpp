@@ -1,0 +1,202 @@
+#include "sim/host/load/program.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <setjmp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "plugin/base/log.h"
+#include "sim/host/host_state.h"
+#include "sim/host/load/elf_image.h"
+#include "sim/host/load/loader.h"
+#include "sim/host/load/redirection.h"
+
+namespace meshbed::sim {
+namespace {
+
+using Main = int (*)(int, char**, char**);
+
+}  // namespace
+
+/// Its constructors before main(), and its destructors, which exit(3) runs, behind it.
+class ProgramRun {
+ public:
+  ProgramRun(const Program& program, char** arguments, char** environment)
+      : image_(program.handle), parts_(program.parts), arguments_(arguments), environment_(environment) {
+    link_map* map = nullptr;
+    if (::dlinfo(program.handle, RTLD_DI_LINKMAP, &map) != 0) throw std::runtime_error(::dlerror());
+    base_ = map->l_addr;
+  }
+
+  int main(Main function, int count) {
+    // As in a process of its own, exit() leaves the objects of the functions below it as they are: it is no exception,
+    // and may be called where none may pass.
+    if (::_setjmp(out_) != 0) return status_;
+    if (parts_.init != 0) reinterpret_cast<void (*)()>(base_ + parts_.init)();
+    for (std::size_t at = 0; at < parts_.init_count; ++at) {
+      reinterpret_cast<Main>(function_at(parts_.init_array, at))(count, arguments_, environment_);
+    }
+    exit(function(count, arguments_, environment_));
+  }
+
+  [[noreturn]] void exit(int status) {
+    while (!exit_calls_.empty()) {
+      const ExitCall call = exit_calls_.back();
+      exit_calls_.pop_back();
+      call.function(call.argument);
+    }
+    while (parts_.fini_count > 0) {
+      reinterpret_cast<void (*)()>(function_at(parts_.fini_array, --parts_.fini_count))();
+    }
+    if (const std::uintptr_t fini = std::exchange(parts_.fini, 0)) reinterpret_cast<void (*)()>(base_ + fini)();
+    leave(status);
+  }
+
+  [[noreturn]] void leave(int status) {
+    status_ = status & 0xff;
+    ::longjmp(out_, 1);
+  }
+
+  bool holds(const void* object) const { return image_.holds(object); }
+  bool is_mains_thread() const { return World::current() == thread_; }
+  void add_exit_call(void (*function)(void*), void* argument) { exit_calls_.push_back({function, argument}); }
+
+ private:
+  struct ExitCall {
+    void (*function)(void*);
+    void* argument;
+  };
+
+  void* function_at(std::uintptr_t array, std::size_t index) const {
+    void* function = nullptr;
+    std::memcpy(&function, reinterpret_cast<const std::byte*>(base_ + array) + index * sizeof function,
+                sizeof function);
+    return function;
+  }
+
+  ElfImage image_;
+  ProgramParts parts_;  // that are still to be run
+  char** const arguments_;
+  char** const environment_;
+  const Thread* const thread_ = World::current();
+  std::vector<ExitCall> exit_calls_;  // the last one is done first
+  std::uintptr_t base_ = 0;
+  jmp_buf out_{};
+  int status_ = 0;
+};
+
+namespace {
+
+constexpr int kAborted = 134;  // 128 + SIGABRT
+
+/// A position-independent program does not export main(), but its first instructions hand it on: lea main(%rip), %rdi,
+/// or mov with its slot, before the call of __libc_start_main. nullptr: they are other ones.
+void* main_by_start(void* handle) {
+  constexpr std::size_t kStartBytes = 64;
+  constexpr std::array<std::uint8_t, 3> kLea{0x48, 0x8d, 0x3d}, kMov{0x48, 0x8b, 0x3d};
+  link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return nullptr;
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(map->l_addr);
+  const ElfImage image(handle);
+  const auto* start = reinterpret_cast<const std::byte*>(map->l_addr + header->e_entry);
+  if (header->e_entry == 0 || !image.holds(start + kStartBytes)) return nullptr;
+  for (const std::byte* at = start; at < start + kStartBytes - 7; ++at) {
+    const bool is_address = std::memcmp(at, kLea.data(), kLea.size()) == 0;
+    if (!is_address && std::memcmp(at, kMov.data(), kMov.size()) != 0) continue;
+    std::int32_t distance = 0;
+    std::memcpy(&distance, at + 3, sizeof distance);
+    const std::byte* place = at + 7 + distance;
+    if (!image.holds(place)) return nullptr;
+    void* found = const_cast<std::byte*>(place);
+    if (!is_address) std::memcpy(&found, place, sizeof found);
+    return image.holds(found) ? found : nullptr;
+  }
+  return nullptr;
+}
+
+Main main_of(void* handle, const std::string& path) {
+  void* found = symbol_of(handle, "main");
+  if (found == nullptr || !ElfImage(handle).holds(found)) found = main_by_start(handle);
+  if (found == nullptr) {
+    throw std::runtime_error(path + ": no main() is found in it: link it as a program, with -pie, or with -shared");
+  }
+  return reinterpret_cast<Main>(found);
+}
+
+/// The program whose thread calls `name`. Other threads cannot end it: they end themselves, with a line that says so.
+ProgramRun& run_to_end(const char* name) {
+  ProcessState& state = current_state();
+  if (state.program != nullptr && state.program->is_mains_thread()) return *state.program;
+  MESHBED_WARN("%s: %s() outside of main()'s thread ends that thread alone in the simulation",
+               state.process.name.c_str(), name);
+  reinterpret_cast<void (*)(void*)>(redirection_of("pthread_exit"))(nullptr);
+  std::abort();
+}
+
+[[noreturn]] void exit_program(int status) {
+  if (outside()) std::exit(status);
+  run_to_end("exit").exit(status);
+}
+[[noreturn]] void exit_at_once(int status) {
+  if (outside()) ::_exit(status);
+  run_to_end("_exit").leave(status);
+}
+[[noreturn]] void abort_program() {
+  if (outside()) std::abort();
+  MESHBED_WARN("%s: its program called abort()", World::current_process()->name.c_str());
+  run_to_end("abort").leave(kAborted);
+}
+[[noreturn]] void fail_assertion(const char* text, const char* file, unsigned line, const char* function) {
+  MESHBED_WARN("%s: %s:%u: %s: Assertion `%s' failed.",
+               outside() ? "outside of the simulation" : World::current_process()->name.c_str(), file, line,
+               function != nullptr ? function : "?", text);
+  abort_program();
+}
+
+/// __cxa_atexit (Itanium C++ ABI 3.3.6.3), to which atexit() comes, too. Libraries' destructors are the simulator's
+/// end's.
+int add_exit_call(void (*function)(void*), void* argument, void* object) {
+  ProgramRun* const program = outside() ? nullptr : current_state().program;
+  if (program == nullptr || !program->holds(object)) return abi::__cxa_atexit(function, argument, object);
+  program->add_exit_call(function, argument);
+  return 0;
+}
+
+}  // namespace
+
+int run_program(const std::string& path, const std::vector<std::string>& arguments) {
+  ProcessState& state = current_state();
+  std::vector<std::string> words{path};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const Program program = load_program(state, path);
+  const Main function = main_of(program.handle, path);
+  ProgramRun run(program, pointers.data(), state.environ_block);
+  state.program = &run;
+  const int status = run.main(function, static_cast<int>(words.size()));
+  state.program = nullptr;
+  return status;
+}
+
+std::span<const Redirection> program_redirections() {
+  static const std::array table{
+      redirect("__cxa_atexit", &add_exit_call),   redirect("exit", &exit_program),
+      redirect("_exit", &exit_at_once),           redirect("_Exit", &exit_at_once),
+      redirect("quick_exit", &exit_at_once),      redirect("abort", &abort_program),
+      redirect("__assert_fail", &fail_assertion),
+  };
+  return table;
+}
+
+}  // namespace meshbed::sim

@@ -1,0 +1,38 @@
+#pragma once
+// A rank's program: main() of a file that knows nothing of the simulator, run by a thread of the rank's process.
+//
+// The file is a shared object with a main(), or a position-independent program as compilers make it (-pie, the default
+// of Debian's): the loader takes one as the other where its mark (DF_1_PIE, elf.h) is cleared in the copy, and main()
+// is where its _start says (System V ABI; glibc's sysdeps/x86_64/start.S hands it to __libc_start_main).
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/engine/world.h"
+
+namespace meshbed::sim {
+
+/// Loads the file for the current process and runs its main() with argv[0] = `path` and these arguments; what it
+/// returned, or handed to exit(). abort() is 134, as a shell says it. Throws std::runtime_error where the file cannot
+/// be loaded, with what to do about it.
+int run_program(const std::string& path, const std::vector<std::string>& arguments);
+
+/// While it lives, what is written to stdout and std::cout in a simulated process goes to `print`, a line at a time and
+/// each from one process; what does not end with a line's end comes last. One at a time.
+class ProgramOutput {
+ public:
+  using Print = std::function<void(const Process&, std::string_view line)>;
+
+  explicit ProgramOutput(Print print);
+  ~ProgramOutput();
+  ProgramOutput(const ProgramOutput&) = delete;
+  ProgramOutput& operator=(const ProgramOutput&) = delete;
+
+ private:
+  class State;
+  State* const state_;
+};
+
+}  // namespace meshbed::sim
