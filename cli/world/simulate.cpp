@@ -30,12 +30,14 @@ namespace {
 
 constexpr int kBootstrapPort = 29'500;
 constexpr int kMasterPort = 29'400;  // for a program's own meeting; torchrun's default port of the rendezvous
+constexpr Picoseconds kLauncherLooksEveryPs = 100 * kPicosecondsPerMillisecond;  // torchrun's --monitor-interval
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
 /// Where ranks wait for each other. A failed rank opens it for good.
 struct Gate {
   int ranks = 0;
   int arrived = 0;
+  int ended = 0;
   std::uint64_t round = 0;
   bool broken = false;
   std::vector<sim::Thread*> waiting;
@@ -326,9 +328,15 @@ std::map<std::string, std::string> launcher_variables(const Scenario& scenario, 
   return variables;
 }
 
+/// As a launcher does when a process of the job has failed: the others end wherever they are.
+void end_all_nodes(void* self, std::uint64_t) {
+  auto& world = *static_cast<sim::World*>(self);
+  for (std::size_t node = 0; node < world.cluster().nodes.size(); ++node) world.kill_node(static_cast<int>(node));
+}
+
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.
 void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set<std::string>& points,
-              const RankProgram& program, PluginLook& look, Simulation& result) {
+              const RankProgram& program, bool ends_all, PluginLook& look, Simulation& result) {
   const auto fail = [&](const Error& error) {
     result.states = look.states();
     // A rank that only heard of another one's failure has nothing to add.
@@ -342,13 +350,21 @@ void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set
     gate.broken = true;
     gate.open(world);
   };
+  // What else fails because of the same thing may say so.
+  const auto end_all = [&] {
+    if (result.errors.size() == 1) world.at(world.now() + kLauncherLooksEveryPs, 0, &end_all_nodes, &world, 0);
+  };
   try {
     Result<void> outcome = reach_if_used(host, points, kPointStart);
     if (outcome) outcome = program(host);
-    if (!outcome) fail(outcome.error());
+    if (!outcome) {
+      fail(outcome.error());
+      if (ends_all) end_all();
+    }
   } catch (const std::exception& error) {
     fail({.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = error.what()});
   }
+  ++gate.ended;
   result.elapsed_ps = std::max(result.elapsed_ps, world.now());
 }
 
@@ -386,14 +402,16 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   });
   GpuMemoryLog gpu_log(world, result.gpu_memory);
   PluginLook look(world, net_plugin);
+  const bool is_program = scenario.workload.kind == WorkloadKind::kProgram;
   std::optional<sim::ProgramOutput> output;
-  if (scenario.workload.kind == WorkloadKind::kProgram) output.emplace(&print_line);
+  if (is_program) output.emplace(&print_line);
+  world.never_hold(&end_all_nodes);
   std::vector<std::unique_ptr<SimulatedHost>> hosts;
   for (int rank = 0; rank < gate.ranks; ++rank) {
     const int node = node_of(scenario, rank);
     sim::Process& process = world.add_process(rank, node, "rank" + std::to_string(rank));
     result.process_ids.push_back(sim::process_id_of(process));
-    if (scenario.workload.kind == WorkloadKind::kProgram) {
+    if (is_program) {
       for (const auto& [name, value] : launcher_variables(scenario, rank, bootstrap)) process.environment[name] = value;
     }
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
@@ -403,13 +421,16 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
         std::make_unique<SimulatedHost>(world, process, gate, faults, gpu_log, look, result.waits, bootstrap));
     SimulatedHost& host = *hosts.back();
     host.set_hop(message_cost(scenario).hop_ps);
-    world.spawn(process, process.name + ".main", [&world, &host, &gate, &points, &program, &look, &result] {
-      run_rank(world, host, gate, points, program, look, result);
-    });
+    world.spawn(process, process.name + ".main",
+                [&, ends_all = is_program] { run_rank(world, host, gate, points, program, ends_all, look, result); });
   }
 
   result.outcome = world.run();
   output.reset();
+  if (is_program && result.outcome.kind == sim::OutcomeKind::kFinished && gate.ended < gate.ranks) {
+    result.stopped = gate.ranks - gate.ended;
+    result.elapsed_ps = world.now();
+  }
   // Where ranks are left waiting, the run lasted until nothing could happen any more.
   if (result.outcome.kind != sim::OutcomeKind::kFinished) {
     result.elapsed_ps = world.now();

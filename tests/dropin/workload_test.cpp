@@ -1,0 +1,231 @@
+// Workload `program`: files that know nothing of the simulator, as the ranks of `meshbed run`.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+
+#include "tests/support/command.h"
+
+namespace workload_test {
+
+using namespace meshbed::test;
+
+namespace {
+
+const std::string kBuild = MESHBED_BINARY_DIR;
+const std::string kPrograms = MESHBED_SOURCE_DIR "/tests/dropin/program/";
+const std::string kNccl = "-I" MESHBED_SOURCE_DIR "/plugin/dropin -L" + kBuild + "/nccl-lib -lnccl";
+
+std::size_t lines_with(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+/// A folder with programs and the scenarios that run them.
+class Programs {
+ public:
+  explicit Programs(const std::string& name) : folder_(scratch_folder(name)) {}
+
+  /// `compiler`: "cc" or "c++", with options.
+  void compile(const std::string& compiler, const std::string& name, const std::string& source) const {
+    std::ofstream(folder_ + "/" + name + ".cpp") << source;
+    build(compiler, name, folder_ + "/" + name + ".cpp");
+  }
+  void build(const std::string& compiler, const std::string& name, const std::string& file,
+             const std::string& libraries = "") const {
+    const CommandResult made =
+        run_command_line(fmt::format("{} -x {} '{}' -x none -o '{}/{}' {} {} 2>&1", compiler,
+                                     file.ends_with(".c") ? "c" : "c++", file, folder_, name, libraries, kNccl));
+    REQUIRE_MESSAGE(made.status == 0, made.output);
+  }
+
+  /// On a ring. `more` goes into [workload].
+  CommandResult run(const std::string& program, int ranks, const std::string& more = "",
+                    const std::string& nodes = "") const {
+    std::ofstream(folder_ + "/ring.toml") << fmt::format(
+        "[topology]\nkind = \"ring\"\nnodes = {}\n{}\n[workload]\nkind = \"program\"\nprogram = \"{}\"\n{}\n", ranks,
+        nodes, program, more);
+    return run_command_line(fmt::format("cd '{}' && '{}/bin/meshbed' run ring.toml 2>&1", folder_, kBuild));
+  }
+
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace
+
+TEST_CASE("a program of nccl.h runs as it is, or as a shared object, as every rank; each run is like the other") {
+  const Programs programs("workload-nccl");
+  programs.build("cc", "four_ranks", kPrograms + "four_ranks.c");
+  programs.build("cc -shared -fPIC", "four_ranks.so", kPrograms + "four_ranks.c");
+  std::string digest;
+  for (const std::string name : {"four_ranks", "four_ranks.so", "four_ranks"}) {
+    const CommandResult run = programs.run(name, 4);
+    CAPTURE(run.output);
+    CHECK(run.status == 0);
+    CHECK(lines_with(run.output, "all is right") == 4);
+    CHECK(lines_with(run.output, "every rank's program ended with status 0: 4 of 4") == 1);
+    if (name != "four_ranks") continue;
+    const std::string said = run.output.substr(run.output.find("digest "), 23);
+    CHECK((digest.empty() || digest == said));
+    digest = said;
+  }
+}
+
+TEST_CASE("the page's program on a simulated cluster, as it is started there") {
+  std::ifstream file(MESHBED_SOURCE_DIR "/docs/nccl-dropin.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t section = page.find("## On a simulated cluster");
+  REQUIRE(section != std::string::npos);
+  const std::string fence = "```shell\n";
+  const std::size_t begin = page.find(fence, section) + fence.size();
+  std::string commands = page.substr(begin, page.find("```", begin) - begin);
+  commands = std::regex_replace(commands, std::regex("build/programs"), scratch_folder("workload-page"));
+  commands = std::regex_replace(commands, std::regex("build/nccl-lib"), kBuild + "/nccl-lib");
+  commands = std::regex_replace(commands, std::regex("\\./meshbed"), kBuild + "/bin/meshbed");
+  const CommandResult run = run_command_line("cd '" MESHBED_SOURCE_DIR "' && exec 2>&1; set -e\n" + commands);
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  CHECK(lines_with(run.output, "every rank's program ended with status 0: 4 of 4") == 1);
+}
+
+TEST_CASE("CUDA's streams, graphs and memory in a program as it is, on nodes with GPUs") {
+  const Programs programs("workload-cuda");
+  programs.build("cc -I" MESHBED_SOURCE_DIR, "two_streams", kPrograms + "two_streams.c",
+                 "-L" + kBuild + "/cuda-lib -lcuda");
+  const CommandResult run = programs.run("two_streams", 4, "", "gpus = 1\ngpu_model = \"H100\"\n");
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  CHECK(lines_with(run.output, "all is right") == 4);
+}
+
+TEST_CASE("a program of nvcc's with kernels, its runtime and NCCL, as it is") {
+  const std::string nvcc = run_command_line("ls /usr/local/cuda*/bin/nvcc 2>/dev/null | head -1 | tr -d '\\n'").output;
+  if (nvcc.empty()) {
+    MESSAGE("skipped: no nvcc in /usr/local/cuda*/bin makes the program");
+    return;
+  }
+  const Programs programs("workload-nvcc");
+  const CommandResult made =
+      run_command_line(fmt::format("'{}' -arch=sm_90 -cudart shared '{}sum_of_ranks.cu' -o '{}/sum_of_ranks' {} 2>&1",
+                                   nvcc, kPrograms, programs.folder(), kNccl));
+  REQUIRE_MESSAGE(made.status == 0, made.output);
+  const CommandResult run = programs.run("sum_of_ranks", 3, "", "gpus = 1\ngpu_model = \"H100\"\n");
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(lines_with(run.output, fmt::format("rank{}: all 65536 are 106\n", rank)) == 1);
+  }
+}
+
+TEST_CASE(
+    "each rank is a process: arguments, environment, output in lines, constructors, exit and what is done there") {
+  const Programs programs("workload-process");
+  programs.compile("c++", "process", R"(
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+int counter = 0;
+struct First {
+  const char* rank = std::getenv("RANK");
+  First() { ++counter; }
+  ~First() { std::printf("destroyed %s\n", rank); }
+} first;
+struct Local { ~Local() { std::puts("unwound"); } };
+void leave(int status) noexcept { std::exit(status); }
+int main(int argc, char** argv) {
+  Local local;
+  std::atexit([] { std::puts("at exit"); });
+  std::printf("%d ", ++counter);
+  std::cout << argc << " " << argv[1] << "|" << argv[2] << " of " << std::getenv("WORLD_SIZE") << " on "
+            << std::getenv("LOCAL_RANK") << "/" << std::getenv("LOCAL_WORLD_SIZE") << std::endl;
+  std::fputs("no end", stdout);
+  leave(0);
+}
+)");
+  const CommandResult run = programs.run("process", 4, "arguments = [\"two words\", \"\"]\nranks_per_node = 2", "");
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  for (int rank = 0; rank < 8; ++rank) {
+    CHECK(lines_with(run.output, fmt::format("rank{}: 2 3 two words| of 8 on {}/2\n", rank, rank % 2)) == 1);
+    CHECK(lines_with(run.output, fmt::format("rank{}: no endat exit\nrank{}: destroyed {}\n", rank, rank, rank)) == 1);
+  }
+  CHECK(lines_with(run.output, "unwound") == 0);
+}
+
+TEST_CASE("who ends badly is named with its status, and the others end with it") {
+  const Programs programs("workload-bad");
+  programs.compile("c++", "bad", R"(
+#include <cassert>
+#include <cstdio>
+#include <cstdlib>
+#include <nccl.h>
+#include <string>
+int main(int, char** argv) {
+  const std::string how = argv[1];
+  const int rank = std::atoi(std::getenv("RANK"));
+  float x[8] = {};
+  ncclUniqueId id;
+  ncclComm_t comm;
+  if (ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&comm, 3, id, rank) != ncclSuccess) return 2;
+  if (rank == 1 && how == "return") return 9;
+  if (rank == 1 && how == "exit") std::_Exit(300);
+  if (rank == 1 && how == "abort") std::abort();
+  if (rank == 1) assert(how == "right");
+  return ncclAllReduce(x, x, 8, ncclFloat, ncclSum, comm, nullptr) != ncclSuccess;
+}
+)");
+  const auto run = [&](const std::string& how) {
+    CommandResult result = programs.run("bad", 3, "arguments = [\"" + how + "\"]");
+    CAPTURE(result.output);
+    CHECK(result.status != 0);
+    CHECK(lines_with(result.output, "FAILED: 1 error") == 1);
+    CHECK(lines_with(result.output, "rank 1: " + programs.folder() + "/bad ended with status ") == 1);
+    return result.output;
+  };
+  CHECK(lines_with(run("return"), "ended with status 9\n") == 1);
+  CHECK(lines_with(run("exit"), "ended with status 44\n") == 1);
+  const std::string aborted = run("abort");
+  CHECK(lines_with(aborted, "ended with status 134\n") == 1);
+  CHECK(lines_with(aborted, "rank1: its program called abort()") == 1);
+  CHECK(lines_with(run("assert"), "Assertion `how == \"right\"' failed.") == 1);
+}
+
+TEST_CASE("what cannot be a rank's program is refused with what to do") {
+  const Programs programs("workload-refused");
+  const auto refused = [&](const std::string& name, const std::string& why) {
+    const CommandResult run = programs.run(name, 2);
+    CAPTURE(run.output);
+    CHECK(run.status != 0);
+    CHECK(lines_with(run.output, why) >= 1);
+  };
+  refused("", "needs program");
+  refused("no_such", "program: there is no file 'no_such'");
+  std::ofstream(programs.folder() + "/text") << "no ELF file, but as long as a header of one would be, and longer";
+  refused("text", "text: not an ELF file");
+  programs.compile("c++ -no-pie", "fixed", "int main() {}");
+  refused("fixed", "linked for fixed addresses, so that no two ranks can have it: link with -pie");
+  programs.compile("c++", "locals", "thread_local int mine = 7; int main(int count, char**) { return mine += count; }");
+  refused("locals", "link it with -shared -fPIC, and keep main()");
+  programs.compile("c++ -shared -fPIC", "library", "int mine = 7;");
+  refused("library", "no main() is found in it");
+  programs.compile("c++", "right", "int main() {}");
+  CHECK(programs.run("right", 2).status == 0);
+  for (const std::string world : {"emu", "metal"}) {
+    const CommandResult other = run_command_line(
+        fmt::format("cd '{}' && '{}/bin/meshbed' run ring.toml --world {} 2>&1", programs.folder(), kBuild, world));
+    CHECK(other.status == 2);
+    CHECK(
+        lines_with(other.output, "programs are ranks in the simulated world alone; in emulated nodes `meshbed exec`"));
+  }
+}
+
+}  // namespace workload_test
