@@ -317,10 +317,6 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[workload]\nkind = \"nccl-calls\"\n") == "test.toml:5:8: kind = \"nccl-calls\" needs recording");
   CHECK(on_triangle("[workload]\nkind = \"nccl-calls\"\nrecording = \"no/such.jsonl\"\n") ==
         "test.toml:6:13: recording: there is no file 'no/such.jsonl'");
-  CHECK(on_triangle("[workload]\nkind = \"program\"\n") ==
-        "test.toml:5:8: kind = \"program\" needs program, the file that every rank runs");
-  CHECK(on_triangle("[workload]\nkind = \"program\"\nprogram = \"no/such\"\n") ==
-        "test.toml:6:11: program: there is no file 'no/such'");
   CHECK(on_triangle("[expect]\nunreachable = [[\"node0\", \"node9\"]]\n") ==
         "test.toml:5:15: unreachable: there is no node 'node9'; nodes are: node0, node1, node2");
   CHECK(on_triangle("[[fault]]\nkind = \"cable_down\"\ntarget = \"node0\"\n") ==
