@@ -275,6 +275,8 @@ sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions&
   world.seed = scenario.seed;
   world.time_limit_ps = static_cast<Picoseconds>(scenario.time_limit_s * static_cast<double>(kPicosecondsPerSecond));
   world.contexts = options.contexts;
+  // A program may sleep as long as it likes.
+  if (scenario.workload.kind == WorkloadKind::kProgram) world.stall_limit_ps = world.time_limit_ps;
   return world;
 }
 

@@ -161,6 +161,57 @@ int main(int argc, char** argv) {
   CHECK(lines_with(run.output, "unwound") == 0);
 }
 
+TEST_CASE("threads, condition variables and clocks of the shared libstdc++ are simulated; its futures are refused") {
+  const Programs programs("workload-threads");
+  programs.compile("c++", "threads", R"(
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <vector>
+using namespace std::chrono;
+int main() {
+  const auto begun = steady_clock::now();
+  const auto date = system_clock::now();
+  std::mutex mutex;
+  std::condition_variable changed, others;
+  int sum = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      std::this_thread::sleep_for(hours(i));
+      const std::lock_guard<std::mutex> lock(mutex);
+      sum += i;
+      changed.notify_one();
+      others.notify_all();
+    });
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return sum == 6; });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::thread([] { std::this_thread::sleep_for(hours(99)); }).detach();
+  std::printf("%d after %ld and %ld hours\n", sum, static_cast<long>((steady_clock::now() - begun) / hours(1)),
+              static_cast<long>((system_clock::now() - date) / hours(1)));
+}
+)");
+  const CommandResult run = programs.run("threads", 2, "", "[limits]\ntime = \"20000s\"\n");
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  for (int rank = 0; rank < 2; ++rank)
+    CHECK(lines_with(run.output, fmt::format("rank{}: 6 after 3 and 3 hours\n", rank)) == 1);
+  programs.compile("c++", "futures", R"(
+#include <future>
+int main() { return std::async(std::launch::async, [] { return 0; }).get(); }
+)");
+  const CommandResult refused = programs.run("futures", 2);
+  CAPTURE(refused.output);
+  CHECK(refused.status != 0);
+  CHECK(lines_with(refused.output, "link with -shared -fPIC -static-libstdc++ -Wl,--exclude-libs,ALL") >= 1);
+}
+
 TEST_CASE("who ends badly is named with its status, and the others end with it") {
   const Programs programs("workload-bad");
   programs.compile("c++", "bad", R"(

@@ -254,11 +254,9 @@ void make_writable_pages_private(const ElfImage& image) {
   }
 }
 
-/// libstdc++'s functions that call libc's threads themselves. Bound to the simulator's own libstdc++.so.6 they would
-/// start real threads, and block the simulator.
-bool escapes_redirection(std::string_view name) {
-  return name.starts_with("_ZNSt6thread15_M_start_thread") || name.starts_with("_ZNSt18condition_variable4wait");
-}
+/// libstdc++'s functions that wait by the kernel's futexes themselves, as futures do. Bound to the simulator's own
+/// libstdc++.so.6 they would block the simulator; those that standard_library.cpp has are simulated.
+bool escapes_redirection(std::string_view name) { return name.starts_with("_ZNSt28__atomic_futex_unsigned_base"); }
 
 /// The process's own copies of what a file needs by names that ranks' libraries go by: by the name alone the loader
 /// would give every rank the first one's.
@@ -286,8 +284,8 @@ std::uint64_t redirect_imports(const ElfImage& image, const std::vector<void*>& 
   image.each_import([&](void** slot, const char* name) {
     void* function = redirection_of(name);
     if (escapes_redirection(name)) {
-      throw std::runtime_error(path + ": threads of the shared libstdc++ cannot be simulated (" + name +
-                               "); link with -static-libstdc++ -Wl,--exclude-libs,ALL");
+      throw std::runtime_error(path + ": futures of the shared libstdc++ cannot be simulated (" + name +
+                               "); link with -shared -fPIC -static-libstdc++ -Wl,--exclude-libs,ALL");
     }
     const std::string_view symbol(name);
     if (symbol == "environ" || symbol == "__environ") function = &state.environ_block;

@@ -12,13 +12,31 @@ using Table = std::unordered_map<std::string_view, void*>;
 
 Table make_table() {
   Table table;
-  for (const auto part :
-       {thread_redirections(),    thread_data_redirections(), thread_local_redirections(), mutex_redirections(),
-        condition_redirections(), rwlock_redirections(),      semaphore_redirections(),    syscall_redirections(),
-        clock_redirections(),     random_redirections(),      identity_redirections(),     linking_redirections(),
-        socket_redirections(),    transfer_redirections(),    option_redirections(),       descriptor_redirections(),
-        poll_redirections(),      pipe_redirections(),        interface_redirections(),    name_redirections(),
-        path_redirections(),      stream_redirections(),      program_redirections(),      refused_redirections()}) {
+  for (const auto part : {thread_redirections(),
+                          thread_data_redirections(),
+                          thread_local_redirections(),
+                          mutex_redirections(),
+                          condition_redirections(),
+                          rwlock_redirections(),
+                          semaphore_redirections(),
+                          syscall_redirections(),
+                          clock_redirections(),
+                          random_redirections(),
+                          identity_redirections(),
+                          linking_redirections(),
+                          socket_redirections(),
+                          transfer_redirections(),
+                          option_redirections(),
+                          descriptor_redirections(),
+                          poll_redirections(),
+                          pipe_redirections(),
+                          interface_redirections(),
+                          name_redirections(),
+                          path_redirections(),
+                          stream_redirections(),
+                          standard_library_redirections(),
+                          program_redirections(),
+                          refused_redirections()}) {
     for (const Redirection& entry : part) {
       MESHBED_CHECK_MSG(table.emplace(entry.name, entry.function).second, entry.name);
     }
