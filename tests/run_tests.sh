@@ -16,7 +16,7 @@ all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz
 # The rooms of each stage that does not take all of them.
 emu_rooms=(emu worlds contract)
 asan_rooms=(base models net cli trace cuda)  # those that read bytes from elsewhere: files, handshakes, programs' images
-tsan_rooms=(coll local ring threads)    # the engine's own threads, and the plugin's, outside the simulator
+tsan_rooms=(coll local ring threads cuda)  # threads of the engine, the plugin and programs, outside the simulator
 memcheck_rooms=(net verbs host engine coll trace)
 
 # Where a test that hangs is cut off: a suite, or its part; and one in virtual machines or under Valgrind.

@@ -132,10 +132,13 @@ Main main_of(void* handle, const std::string& path) {
   return reinterpret_cast<Main>(found);
 }
 
+/// Those that are no program's, as a plugin that is tried in a process of its own, end the process.
+bool ends_the_process() { return outside() || current_state().program == nullptr; }
+
 /// The program whose thread calls `name`. Other threads cannot end it: they end themselves, with a line that says so.
 ProgramRun& run_to_end(const char* name) {
   ProcessState& state = current_state();
-  if (state.program != nullptr && state.program->is_mains_thread()) return *state.program;
+  if (state.program->is_mains_thread()) return *state.program;
   MESHBED_WARN("%s: %s() outside of main()'s thread ends that thread alone in the simulation",
                state.process.name.c_str(), name);
   reinterpret_cast<void (*)(void*)>(redirection_of("pthread_exit"))(nullptr);
@@ -143,15 +146,15 @@ ProgramRun& run_to_end(const char* name) {
 }
 
 [[noreturn]] void exit_program(int status) {
-  if (outside()) std::exit(status);
+  if (ends_the_process()) std::exit(status);
   run_to_end("exit").exit(status);
 }
 [[noreturn]] void exit_at_once(int status) {
-  if (outside()) ::_exit(status);
+  if (ends_the_process()) ::_exit(status);
   run_to_end("_exit").leave(status);
 }
 [[noreturn]] void abort_program() {
-  if (outside()) std::abort();
+  if (ends_the_process()) std::abort();
   MESHBED_WARN("%s: its program called abort()", World::current_process()->name.c_str());
   run_to_end("abort").leave(kAborted);
 }
@@ -183,10 +186,16 @@ int run_program(const std::string& path, const std::vector<std::string>& argumen
   const Program program = load_program(state, path);
   const Main function = main_of(program.handle, path);
   ProgramRun run(program, pointers.data(), state.environ_block);
-  state.program = &run;
-  const int status = run.main(function, static_cast<int>(words.size()));
-  state.program = nullptr;
-  return status;
+  // An exception may leave main(), and ends the rank.
+  struct Running {
+    Running(ProcessState& of, ProgramRun& now) : state(of) { state.program = &now; }
+    ~Running() { state.program = nullptr; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ProcessState& state;
+  };
+  const Running running(state, run);
+  return run.main(function, static_cast<int>(words.size()));
 }
 
 std::span<const Redirection> program_redirections() {
