@@ -60,6 +60,8 @@ class ProgramWorkload final : public WorkloadRun {
 
 }  // namespace
 
-std::unique_ptr<WorkloadRun> make_program(const Scenario& scenario) { return std::make_unique<ProgramWorkload>(scenario); }
+std::unique_ptr<WorkloadRun> make_program(const Scenario& scenario) {
+  return std::make_unique<ProgramWorkload>(scenario);
+}
 
 }  // namespace meshbed::cli
