@@ -311,17 +311,13 @@ bool calls_cuda(const Scenario& scenario) {
 }
 
 /// What a launcher tells a rank: torchrun's names, and where NCCL's ranks meet.
-std::map<std::string, std::string> launcher_variables(const Scenario& scenario, int rank, const std::string& meeting) {
-  int local = 0, on_node = 0;
-  for (int other = 0; other < ranks_of(scenario); ++other) {
-    if (node_of(scenario, other) != node_of(scenario, rank)) continue;
-    if (other < rank) ++local;
-    ++on_node;
-  }
-  std::map<std::string, std::string> variables{{"RANK", std::to_string(rank)},
-                                               {"WORLD_SIZE", std::to_string(ranks_of(scenario))},
-                                               {"LOCAL_RANK", std::to_string(local)},
-                                               {"LOCAL_WORLD_SIZE", std::to_string(on_node)}};
+std::map<std::string, std::string> launcher_variables(const Scenario& scenario, int rank, int local,
+                                                      const std::string& meeting) {
+  std::map<std::string, std::string> variables{
+      {"RANK", std::to_string(rank)},
+      {"WORLD_SIZE", std::to_string(ranks_of(scenario))},
+      {"LOCAL_RANK", std::to_string(local)},
+      {"LOCAL_WORLD_SIZE", std::to_string(ranks_on(scenario, node_of(scenario, rank)))}};
   if (meeting.empty()) return variables;
   const std::size_t colon = meeting.rfind(':');
   variables["NCCL_COMM_ID"] = meeting;
@@ -351,18 +347,13 @@ void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set
     }
     gate.broken = true;
     gate.open(world);
-  };
-  // What else fails because of the same thing may say so.
-  const auto end_all = [&] {
-    if (result.errors.size() == 1) world.at(world.now() + kLauncherLooksEveryPs, 0, &end_all_nodes, &world, 0);
+    // What else fails because of the same thing may say so until then.
+    if (ends_all) world.at(world.now() + kLauncherLooksEveryPs, 0, &end_all_nodes, &world, 0);
   };
   try {
     Result<void> outcome = reach_if_used(host, points, kPointStart);
     if (outcome) outcome = program(host);
-    if (!outcome) {
-      fail(outcome.error());
-      if (ends_all) end_all();
-    }
+    if (!outcome) fail(outcome.error());
   } catch (const std::exception& error) {
     fail({.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = error.what()});
   }
@@ -406,15 +397,21 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   PluginLook look(world, net_plugin);
   const bool is_program = scenario.workload.kind == WorkloadKind::kProgram;
   std::optional<sim::ProgramOutput> output;
-  if (is_program) output.emplace(&print_line);
-  world.never_hold(&end_all_nodes);
+  if (is_program) {
+    output.emplace(&print_line);
+    world.never_hold(&end_all_nodes);
+  }
+  const std::vector<int> locals = local_ranks(scenario);
   std::vector<std::unique_ptr<SimulatedHost>> hosts;
   for (int rank = 0; rank < gate.ranks; ++rank) {
     const int node = node_of(scenario, rank);
     sim::Process& process = world.add_process(rank, node, "rank" + std::to_string(rank));
     result.process_ids.push_back(sim::process_id_of(process));
     if (is_program) {
-      for (const auto& [name, value] : launcher_variables(scenario, rank, bootstrap)) process.environment[name] = value;
+      const int local = locals[static_cast<std::size_t>(rank)];
+      for (const auto& [name, value] : launcher_variables(scenario, rank, local, bootstrap)) {
+        process.environment[name] = value;
+      }
     }
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
       process.environment[name] = value;

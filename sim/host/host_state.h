@@ -77,7 +77,7 @@ struct ProcessState {
   std::set<const void*> directories;        // opendir() of a simulated directory
   std::set<std::string> warned;             // things said once
 
-  ProgramRun* program = nullptr;  // load/program.cpp; nullptr: it runs none
+  std::shared_ptr<ProgramRun> program;  // load/program.cpp; nullptr: it runs none, and has run none
 
   // Unlocks told to polling threads at this instant: see tell_pollers().
   Picoseconds told_ps = -1;

@@ -9,6 +9,7 @@
 #include <regex>
 #include <string>
 
+#include "tests/dropin/lines.h"
 #include "tests/support/command.h"
 #include "tests/support/free_address.h"
 
@@ -19,12 +20,6 @@ using namespace meshbed::test;
 namespace {
 
 const std::string kBuild = MESHBED_BINARY_DIR;
-
-int lines_with(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 /// The page's commands, on this build and at a free port; `before` stands before the program's name.
 std::string shown(const std::string& before) {

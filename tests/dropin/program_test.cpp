@@ -14,6 +14,7 @@
 #include "sim/fault/inject.h"
 #include "sim/host/host.h"
 #include "sim/verbs/verbs_host.h"
+#include "tests/dropin/lines.h"
 #include "tests/support/command.h"
 #include "tests/support/free_address.h"
 #include "tests/support/run_world.h"
@@ -27,12 +28,6 @@ namespace {
 
 constexpr int kRanks = 4;
 const std::string kBuild = MESHBED_BINARY_DIR;
-
-int lines_with(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 struct Story {
   std::string program;

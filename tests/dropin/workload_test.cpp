@@ -8,6 +8,7 @@
 #include <regex>
 #include <string>
 
+#include "tests/dropin/lines.h"
 #include "tests/support/command.h"
 
 namespace workload_test {
@@ -19,12 +20,6 @@ namespace {
 const std::string kBuild = MESHBED_BINARY_DIR;
 const std::string kPrograms = MESHBED_SOURCE_DIR "/tests/dropin/program/";
 const std::string kNccl = "-I" MESHBED_SOURCE_DIR "/plugin/dropin -L" + kBuild + "/nccl-lib -lnccl";
-
-std::size_t lines_with(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 /// A folder with programs and the scenarios that run them.
 class Programs {
@@ -219,6 +214,7 @@ TEST_CASE("who ends badly is named with its status, and the others end with it")
 #include <cstdio>
 #include <cstdlib>
 #include <nccl.h>
+#include <stdexcept>
 #include <string>
 int main(int, char** argv) {
   const std::string how = argv[1];
@@ -230,6 +226,7 @@ int main(int, char** argv) {
   if (rank == 1 && how == "return") return 9;
   if (rank == 1 && how == "exit") std::_Exit(300);
   if (rank == 1 && how == "abort") std::abort();
+  if (rank == 1 && how == "throw") throw std::logic_error("which nobody catches");
   if (rank == 1) assert(how == "right");
   return ncclAllReduce(x, x, 8, ncclFloat, ncclSum, comm, nullptr) != ncclSuccess;
 }
@@ -239,15 +236,38 @@ int main(int, char** argv) {
     CAPTURE(result.output);
     CHECK(result.status != 0);
     CHECK(lines_with(result.output, "FAILED: 1 error") == 1);
-    CHECK(lines_with(result.output, "rank 1: " + programs.folder() + "/bad ended with status ") == 1);
+    CHECK(lines_with(result.output, "rank 1: ") >= 1);
     return result.output;
   };
-  CHECK(lines_with(run("return"), "ended with status 9\n") == 1);
+  CHECK(lines_with(run("return"), "rank 1: " + programs.folder() + "/bad ended with status 9\n") == 1);
+  CHECK(lines_with(run("throw"), "rank 1: which nobody catches") == 1);
   CHECK(lines_with(run("exit"), "ended with status 44\n") == 1);
   const std::string aborted = run("abort");
   CHECK(lines_with(aborted, "ended with status 134\n") == 1);
   CHECK(lines_with(aborted, "rank1: its program called abort()") == 1);
   CHECK(lines_with(run("assert"), "Assertion `how == \"right\"' failed.") == 1);
+}
+
+TEST_CASE("a thread that calls exit() ends itself alone, also behind main()'s end") {
+  const Programs programs("workload-late");
+  programs.compile("c++", "late", R"(
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+int main() {
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::exit(5);
+  }).detach();
+  if (std::string(std::getenv("RANK")) == "0") std::this_thread::sleep_for(std::chrono::seconds(2));
+}
+)");
+  const CommandResult run = programs.run("late", 2);
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  CHECK(lines_with(run.output, "exit() outside of main()'s thread ends that thread alone") == 2);
+  CHECK(lines_with(run.output, "every rank's program ended with status 0: 2 of 2") == 1);
 }
 
 TEST_CASE("what cannot be a rank's program is refused with what to do") {

@@ -48,6 +48,8 @@ class ElfImage {
   /// elsewhere.
   void each_import(const std::function<void(void** slot, const char* name)>& visit) const;
   bool holds(const void* address) const;
+  /// Where the loader has put what has this address in the file.
+  std::byte* at(std::uintptr_t address) const { return reinterpret_cast<std::byte*>(map_->l_addr + address); }
 
  private:
   void read_program_headers();

@@ -344,10 +344,6 @@ void* load_new_copy(const Master& master, ProcessState& state, const std::string
   return handle;
 }
 
-}  // namespace
-
-namespace {
-
 void* load_as(ProcessState& state, const std::string& path, bool as_program) {
   if (const auto found = state.libraries.find(path); found != state.libraries.end()) return found->second;
   state.refresh_environ();

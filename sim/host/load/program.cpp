@@ -1,7 +1,6 @@
 #include "sim/host/load/program.h"
 
 #include <cxxabi.h>
-#include <dlfcn.h>
 #include <link.h>
 #include <setjmp.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -31,17 +31,13 @@ using Main = int (*)(int, char**, char**);
 class ProgramRun {
  public:
   ProgramRun(const Program& program, char** arguments, char** environment)
-      : image_(program.handle), parts_(program.parts), arguments_(arguments), environment_(environment) {
-    link_map* map = nullptr;
-    if (::dlinfo(program.handle, RTLD_DI_LINKMAP, &map) != 0) throw std::runtime_error(::dlerror());
-    base_ = map->l_addr;
-  }
+      : image_(program.handle), parts_(program.parts), arguments_(arguments), environment_(environment) {}
 
   int main(Main function, int count) {
     // As in a process of its own, exit() leaves the objects of the functions below it as they are: it is no exception,
     // and may be called where none may pass.
     if (::_setjmp(out_) != 0) return status_;
-    if (parts_.init != 0) reinterpret_cast<void (*)()>(base_ + parts_.init)();
+    if (parts_.init != 0) reinterpret_cast<void (*)()>(image_.at(parts_.init))();
     for (std::size_t at = 0; at < parts_.init_count; ++at) {
       reinterpret_cast<Main>(function_at(parts_.init_array, at))(count, arguments_, environment_);
     }
@@ -57,7 +53,7 @@ class ProgramRun {
     while (parts_.fini_count > 0) {
       reinterpret_cast<void (*)()>(function_at(parts_.fini_array, --parts_.fini_count))();
     }
-    if (const std::uintptr_t fini = std::exchange(parts_.fini, 0)) reinterpret_cast<void (*)()>(base_ + fini)();
+    if (const std::uintptr_t fini = std::exchange(parts_.fini, 0)) reinterpret_cast<void (*)()>(image_.at(fini))();
     leave(status);
   }
 
@@ -78,8 +74,7 @@ class ProgramRun {
 
   void* function_at(std::uintptr_t array, std::size_t index) const {
     void* function = nullptr;
-    std::memcpy(&function, reinterpret_cast<const std::byte*>(base_ + array) + index * sizeof function,
-                sizeof function);
+    std::memcpy(&function, image_.at(array) + index * sizeof function, sizeof function);
     return function;
   }
 
@@ -89,7 +84,6 @@ class ProgramRun {
   char** const environment_;
   const Thread* const thread_ = World::current();
   std::vector<ExitCall> exit_calls_;  // the last one is done first
-  std::uintptr_t base_ = 0;
   jmp_buf out_{};
   int status_ = 0;
 };
@@ -103,12 +97,10 @@ constexpr int kAborted = 134;  // 128 + SIGABRT
 void* main_by_start(void* handle) {
   constexpr std::size_t kStartBytes = 64;
   constexpr std::array<std::uint8_t, 3> kLea{0x48, 0x8d, 0x3d}, kMov{0x48, 0x8b, 0x3d};
-  link_map* map = nullptr;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return nullptr;
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(map->l_addr);
   const ElfImage image(handle);
-  const auto* start = reinterpret_cast<const std::byte*>(map->l_addr + header->e_entry);
-  if (header->e_entry == 0 || !image.holds(start + kStartBytes)) return nullptr;
+  const auto entry = reinterpret_cast<const ElfW(Ehdr)*>(image.at(0))->e_entry;
+  const std::byte* start = image.at(entry);
+  if (entry == 0 || !image.holds(start + kStartBytes)) return nullptr;
   for (const std::byte* at = start; at < start + kStartBytes - 7; ++at) {
     const bool is_address = std::memcmp(at, kLea.data(), kLea.size()) == 0;
     if (!is_address && std::memcmp(at, kMov.data(), kMov.size()) != 0) continue;
@@ -168,7 +160,7 @@ ProgramRun& run_to_end(const char* name) {
 /// __cxa_atexit (Itanium C++ ABI 3.3.6.3), to which atexit() comes, too. Libraries' destructors are the simulator's
 /// end's.
 int add_exit_call(void (*function)(void*), void* argument, void* object) {
-  ProgramRun* const program = outside() ? nullptr : current_state().program;
+  ProgramRun* const program = outside() ? nullptr : current_state().program.get();
   if (program == nullptr || !program->holds(object)) return abi::__cxa_atexit(function, argument, object);
   program->add_exit_call(function, argument);
   return 0;
@@ -185,17 +177,9 @@ int run_program(const std::string& path, const std::vector<std::string>& argumen
   pointers.push_back(nullptr);
   const Program program = load_program(state, path);
   const Main function = main_of(program.handle, path);
-  ProgramRun run(program, pointers.data(), state.environ_block);
-  // An exception may leave main(), and ends the rank.
-  struct Running {
-    Running(ProcessState& of, ProgramRun& now) : state(of) { state.program = &now; }
-    ~Running() { state.program = nullptr; }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-    ProcessState& state;
-  };
-  const Running running(state, run);
-  return run.main(function, static_cast<int>(words.size()));
+  // Kept: what threads of it do behind its end is still a program's.
+  state.program = std::make_shared<ProgramRun>(program, pointers.data(), state.environ_block);
+  return state.program->main(function, static_cast<int>(words.size()));
 }
 
 std::span<const Redirection> program_redirections() {
