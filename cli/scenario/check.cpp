@@ -194,13 +194,15 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
   }
 }
 
-/// The engine's ranks find each other by TCP on the management network; recordings bring their own handles.
+/// The engine's ranks, and a program's, find each other by TCP on the management network; recordings bring their own
+/// handles.
 void check_management(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
-  if (spec.management.enabled || !runs_engine(scenario.workload.kind)) return;
+  const bool is_program = scenario.workload.kind == WorkloadKind::kProgram;
+  if (spec.management.enabled || (!is_program && !runs_engine(scenario.workload.kind))) return;
   diagnostics.add(spec.management.at("enabled"),
-                  "enabled: the ranks of a collective meet over the management network; leave it "
-                  "on, or say [workload] "
-                  "kind = \"nccl-calls\" or \"idle\"");
+                  fmt::format("enabled: the ranks of a {} meet over the management network; leave it on, or say "
+                              "[workload] kind = \"nccl-calls\" or \"idle\"",
+                              is_program ? "program" : "collective"));
 }
 
 bool is_file(const std::string& path) {

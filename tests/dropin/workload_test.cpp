@@ -290,6 +290,12 @@ TEST_CASE("what cannot be a rank's program is refused with what to do") {
   refused("library", "no main() is found in it");
   programs.compile("c++", "right", "int main() {}");
   CHECK(programs.run("right", 2).status == 0);
+  const CommandResult alone = run_command_line(
+      fmt::format("cd '{}' && (cat ring.toml && printf '\\n[management]\\nenabled = false\\n') >alone.toml && "
+                  "'{}/bin/meshbed' run alone.toml 2>&1",
+                  programs.folder(), kBuild));
+  CHECK(alone.status == 2);
+  CHECK(lines_with(alone.output, "enabled: the ranks of a program meet over the management network; leave it on") == 1);
   for (const std::string world : {"emu", "metal"}) {
     const CommandResult other = run_command_line(
         fmt::format("cd '{}' && '{}/bin/meshbed' run ring.toml --world {} 2>&1", programs.folder(), kBuild, world));
