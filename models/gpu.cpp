@@ -199,10 +199,6 @@ int resident_blocks(const GpuModel& model, int threads_per_block, std::uint64_t 
   return blocks;
 }
 
-int resident_blocks(const GpuModel& model, const Launch& launch) {
-  return resident_blocks(model, launch.threads_per_block, launch.shared_bytes_per_block, launch.registers_per_thread);
-}
-
 int most_registers(const GpuModel& model, int threads_per_block) {
   const int warps = (threads_per_block + kWarp - 1) / kWarp;
   const int of_warp = model.registers_per_sm / warps / kRegistersAtOnce * kRegistersAtOnce;
@@ -214,16 +210,15 @@ std::uint64_t block_places(int sms, int held_sms, int blocks_per_sm) {
          static_cast<std::uint64_t>(std::max(0, blocks_per_sm));
 }
 
-int sms_wanted(const GpuModel& model, const Launch& launch) {
-  const auto held = static_cast<std::uint64_t>(std::max(1, resident_blocks(model, launch)));
-  const std::uint64_t wanted = (launch.blocks + held - 1) / held;
+int sms_wanted(const GpuModel& model, const GridShape& shape) {
+  const auto held = static_cast<std::uint64_t>(shape.resident_blocks);
+  const std::uint64_t wanted = (shape.blocks + held - 1) / held;
   return static_cast<int>(std::clamp<std::uint64_t>(wanted, 1, static_cast<std::uint64_t>(model.sms)));
 }
 
-Picoseconds kernel_ps(const GpuModel& model, const Launch& launch, const KernelCost& cost, int sms) {
-  const auto held = static_cast<std::uint64_t>(std::max(1, resident_blocks(model, launch)));
-  const std::uint64_t at_once = held * static_cast<std::uint64_t>(sms);
-  const auto waves = static_cast<Picoseconds>((launch.blocks + at_once - 1) / at_once);
+Picoseconds kernel_ps(const GpuModel& model, const GridShape& shape, const KernelCost& cost, int sms) {
+  const std::uint64_t at_once = static_cast<std::uint64_t>(shape.resident_blocks) * static_cast<std::uint64_t>(sms);
+  const auto waves = static_cast<Picoseconds>((shape.blocks + at_once - 1) / at_once);
   const std::uint64_t operations =
       model.float32_per_second / static_cast<std::uint64_t>(model.sms) * static_cast<std::uint64_t>(sms);
   return std::max({time_ps(cost.memory_bytes, model.memory_bytes_per_second),

@@ -52,11 +52,10 @@ std::vector<std::string> gpu_names();
 /// One a field of `model`.
 std::vector<GpuConstant> provenance(const GpuModel& model);
 
-struct Launch {
+/// A launch as the SMs see it.
+struct GridShape {
   std::uint64_t blocks = 1;
-  int threads_per_block = 1;
-  std::uint64_t shared_bytes_per_block = 0;
-  int registers_per_thread = 0;  // 0: not known, no limit
+  int resident_blocks = 1;  // that one SM holds at once, at least 1
 };
 /// What a kernel does, all blocks together.
 struct KernelCost {
@@ -70,7 +69,6 @@ struct KernelCost {
 /// Guide 13.0, hardware multithreading and compute capabilities. `registers_per_thread` 0: not known, no limit.
 int resident_blocks(const GpuModel& model, int threads_per_block, std::uint64_t shared_bytes_per_block,
                     int registers_per_thread = 0);
-int resident_blocks(const GpuModel& model, const Launch& launch);
 /// As many registers a thread as leave an SM one block of so many threads (1 to 1024): no assembler that knows of that
 /// launch gives more.
 int most_registers(const GpuModel& model, int threads_per_block);
@@ -80,9 +78,9 @@ int most_registers(const GpuModel& model, int threads_per_block);
 std::uint64_t block_places(int sms, int held_sms, int blocks_per_sm);
 
 /// SMs that the launch can use, at most all; it must be possible.
-int sms_wanted(const GpuModel& model, const Launch& launch);
+int sms_wanted(const GpuModel& model, const GridShape& shape);
 /// From its start to its end on `sms` SMs: the longest of memory, arithmetic (in proportion to the SMs) and waves.
-Picoseconds kernel_ps(const GpuModel& model, const Launch& launch, const KernelCost& cost, int sms);
+Picoseconds kernel_ps(const GpuModel& model, const GridShape& shape, const KernelCost& cost, int sms);
 
 /// What its warps' instructions take at least, on `sms` SMs: four schedulers an SM, each starts one a cycle. A cycle is
 /// that of the arithmetic rate: 128 lanes an SM with two operations each (CUDA C++ Programming Guide 13.0, arithmetic

@@ -57,12 +57,7 @@ CUresult with_context(Context* context, const Use& use) {
 
 /// What stands in no stream: calls of host functions for objects that are destroyed.
 void wait_for_rest(const Context& context) {
-  const auto is_its = [&](const auto& one) { return one.second->context == &context; };
-  const auto& works = system().works;
-  for (auto found = std::find_if(works.begin(), works.end(), is_its); found != works.end();
-       found = std::find_if(works.begin(), works.end(), is_its)) {
-    wait_for(WorkRef(found->second), "cuCtxDestroy");
-  }
+  while (const WorkRef work = system().works.any_of(context)) wait_for(work, "cuCtxDestroy");
 }
 
 }  // namespace

@@ -22,22 +22,6 @@ bool possible(const models::GpuModel& model, const unsigned* grid, const unsigne
   return threads <= kMostThreads && shared_bytes <= model.shared_bytes_per_block;
 }
 
-/// Where each argument stands in a packed buffer; the last entry is the end.
-std::vector<std::size_t> packed(const std::vector<unsigned>& sizes) {
-  constexpr std::size_t kMostAlignment = 16;
-  std::vector<std::size_t> offsets;
-  std::size_t at = 0;
-  for (const unsigned size : sizes) {
-    std::size_t alignment = 1;
-    while (alignment < kMostAlignment && size % (alignment * 2) == 0 && size > 0) alignment *= 2;
-    at = (at + alignment - 1) / alignment * alignment;
-    offsets.push_back(at);
-    at += size;
-  }
-  offsets.push_back(at);
-  return offsets;
-}
-
 /// cuda.h's CU_LAUNCH_PARAM_*: a list of pairs that ends with null.
 CUresult packed_arguments(void** extra, const void*& buffer, std::size_t& size_bytes) {
   const auto kEnd = std::uintptr_t{0}, kPointer = std::uintptr_t{1}, kSize = std::uintptr_t{2};
@@ -61,29 +45,31 @@ CUresult simple_launch(Kernel* function, const unsigned* grid, const unsigned* b
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
   KernelLaunch made;
-  if (const CUresult error = prepare_launch(caller, function, grid, block, shared, arguments, extra, made))
-    return error;
+  if (const CUresult error = prepare_launch(caller, function, grid, block, shared, arguments, extra, made)) {
+    return driver_code_of(error);
+  }
   const Stream* const own = find_stream(caller, stream);
   const Context* const context = function->module->context;
   if (own != nullptr && context != nullptr && own->context != context) return kInvalidHandle;
   return launch(caller, stream, std::move(made), cooperative);
 }
 
-CUresult pack_values(const std::vector<std::size_t>& offsets, const std::vector<std::size_t>& sizes, void** arguments,
-                     void** extra, std::vector<std::byte>& values) {
-  if (sizes.empty()) return kSuccess;
+CUresult pack_values(KernelLaunch& launch, std::uint32_t bytes, void** arguments, void** extra) {
+  const std::vector<ptx::Parameter>& parameters = launch.parameters();
+  launch.values.resize(bytes);
+  if (parameters.empty()) return kSuccess;
   if ((arguments == nullptr) == (extra == nullptr)) return kInvalidValue;
   if (extra != nullptr) {
     const void* buffer = nullptr;
     std::size_t size_bytes = 0;
     if (const CUresult error = packed_arguments(extra, buffer, size_bytes)) return error;
-    if (size_bytes < offsets.back() + sizes.back()) return kInvalidValue;
-    std::memcpy(values.data(), buffer, std::min(size_bytes, values.size()));
+    if (size_bytes < parameters.back().offset + parameters.back().bytes) return kInvalidValue;
+    std::memcpy(launch.values.data(), buffer, std::min<std::size_t>(size_bytes, bytes));
     return kSuccess;
   }
-  for (std::size_t index = 0; index < sizes.size(); ++index) {
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
     if (arguments[index] == nullptr) return kInvalidValue;
-    std::memcpy(values.data() + offsets[index], arguments[index], sizes[index]);
+    std::memcpy(launch.values.data() + parameters[index].offset, arguments[index], parameters[index].bytes);
   }
   return kSuccess;
 }
@@ -91,89 +77,93 @@ CUresult pack_values(const std::vector<std::size_t>& offsets, const std::vector<
 CUresult check_shape(const models::GpuModel& model, const Kernel& kernel, const unsigned* grid, const unsigned* block,
                      unsigned shared_bytes) {
   const std::uint64_t fixed = kernel.info != nullptr ? kernel.info->static_shared_bytes : 0;
-  if (!possible(model, grid, block, static_cast<unsigned>(shared_bytes + fixed))) return kInvalidValue;
+  if (!possible(model, grid, block, static_cast<unsigned>(shared_bytes + fixed))) return kInvalidConfiguration;
   if (kernel.info == nullptr) return kSuccess;
   const unsigned threads = block[0] * block[1] * block[2];
   const auto& required = kernel.info->required_block;
   const bool other = required[0] != 0 && (block[0] != required[0] || block[1] != std::max(required[1], 1U) ||
                                           block[2] != std::max(required[2], 1U));
-  if (other || threads > kernel.info->max_threads) return kInvalidValue;
+  if (other || threads > kernel.info->max_threads) return kInvalidConfiguration;
   // More than 48 KiB have to be asked for with cuFuncSetAttribute.
   return shared_bytes > static_cast<unsigned>(kernel.dynamic_shared_bytes_max) ? kInvalidValue : kSuccess;
 }
 
 }  // namespace
 
-models::Launch shape_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
-                        std::uint64_t dynamic_shared) {
-  models::Launch shape{.threads_per_block = threads, .shared_bytes_per_block = dynamic_shared};
-  if (kernel == nullptr) return shape;
-  shape.shared_bytes_per_block += kernel->static_shared_bytes;
-  shape.registers_per_thread = std::min(static_cast<int>(kernel->registers), models::most_registers(model, threads));
-  return shape;
+void pack_parameters(std::span<const unsigned> sizes, Interpreter& code) {
+  constexpr std::uint32_t kMostAlignment = 16;
+  std::uint32_t at = 0;
+  for (const unsigned size : sizes) {
+    std::uint32_t alignment = 1;
+    while (alignment < kMostAlignment && size % (alignment * 2) == 0 && size > 0) alignment *= 2;
+    at = (at + alignment - 1) / alignment * alignment;
+    code.parameters.push_back({.offset = at, .bytes = size, .align = alignment});
+    at += size;
+  }
+  code.parameter_bytes = at;
 }
 
 int resident_blocks_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
                        std::uint64_t dynamic_shared) {
-  return models::resident_blocks(model, shape_of(model, kernel, threads, dynamic_shared));
+  if (kernel == nullptr) return models::resident_blocks(model, threads, dynamic_shared);
+  const int registers = std::min(static_cast<int>(kernel->registers), models::most_registers(model, threads));
+  return models::resident_blocks(model, threads, dynamic_shared + kernel->static_shared_bytes, registers);
 }
+
+models::GridShape shape_on(const models::GpuModel& model, const KernelLaunch& launch) {
+  if (launch.model == &model) return launch.shape;
+  return {
+      .blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2],
+      .resident_blocks = std::max(1, resident_blocks_of(model, launch.info, launch.threads(), launch.shared_bytes))};
+}
+
+CUresult driver_code_of(CUresult error) { return error == kInvalidConfiguration ? kInvalidValue : error; }
 
 CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* grid, const unsigned* block,
                         unsigned shared_bytes, void** arguments, void** extra, KernelLaunch& made) {
   if (kernel == nullptr) return kInvalidHandle;
   const models::GpuModel& model = *caller.context->device->model;
   if (const CUresult error = check_shape(model, *kernel, grid, block, shared_bytes)) {
-    return complain(
-        error,
-        fmt::format("kernel {}: {} x {} x {} blocks of {} x {} x {} threads with {} bytes of dynamic "
-                    "shared memory cannot be launched on {}",
-                    kernel->name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, model.name));
+    const std::string asked =
+        fmt::format("kernel {}: {} x {} x {} blocks of {} x {} x {} threads with {} bytes of dynamic shared memory",
+                    kernel->name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes);
+    return complain(error, error == kInvalidConfiguration
+                               ? asked + " cannot be launched on " + model.name
+                               : fmt::format("{}, where {} are allowed until the attribute "
+                                             "MAX_DYNAMIC_SHARED_SIZE_BYTES of the kernel says more",
+                                             asked, kernel->dynamic_shared_bytes_max));
   }
-  if (resident_blocks_of(model, kernel->info, static_cast<int>(block[0] * block[1] * block[2]), shared_bytes) == 0) {
-    return kLaunchOutOfResources;
-  }
-  made.name = kernel->name;
+  made.model = &model;
   made.kernel = kernel;
+  made.info = kernel->info;
+  made.module = kernel->module->code;
   made.code = find_interpreter(*caller.driver, kernel->name);
   std::copy_n(grid, 3, made.grid);
   std::copy_n(block, 3, made.block);
   made.shared_bytes = shared_bytes;
-  std::vector<std::size_t> sizes;
-  if (made.code != nullptr) {
-    sizes.assign(made.code->argument_bytes.begin(), made.code->argument_bytes.end());
-    made.offsets = packed(made.code->argument_bytes);
-    made.values.resize(made.offsets.back());
-    made.offsets.pop_back();
-    return pack_values(made.offsets, sizes, arguments, extra, made.values);
-  }
+  made.shape = {.blocks = std::uint64_t{grid[0]} * grid[1] * grid[2],
+                .resident_blocks = resident_blocks_of(model, kernel->info, made.threads(), shared_bytes)};
+  if (made.shape.resident_blocks == 0) return kLaunchOutOfResources;
+  if (made.code != nullptr) return pack_values(made, made.code->parameter_bytes, arguments, extra);
   if (kernel->info == nullptr) {
     refuse("a launch of kernel " + kernel->name + ", whose image has no PTX, and which has no host function,");
     return kNoKernelImage;
   }
-  made.module = kernel->module->code;
-  made.info = kernel->info;
   made.variables = kernel->module->variables;
-  made.values.resize(kernel->info->parameter_bytes);
-  for (const ptx::Parameter& parameter : kernel->info->parameters) {
-    made.offsets.push_back(parameter.offset);
-    sizes.push_back(parameter.bytes);
-  }
-  return pack_values(made.offsets, sizes, arguments, extra, made.values);
+  return pack_values(made, kernel->info->parameter_bytes, arguments, extra);
 }
 
-CUresult launch(const Caller& caller, Stream* handle, KernelLaunch made, bool cooperative) {
+CUresult launch(const Caller& caller, Stream* handle, KernelLaunch&& made, bool cooperative) {
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr) return kInvalidHandle;
   const models::GpuModel& model = *caller.context->device->model;
   if (cooperative) {
-    const int threads = static_cast<int>(made.block[0] * made.block[1] * made.block[2]);
-    const int held = resident_blocks_of(model, made.info, threads, made.shared_bytes);
-    const std::uint64_t blocks = std::uint64_t{made.grid[0]} * made.grid[1] * made.grid[2];
+    const auto [blocks, held] = made.shape;
     if (blocks > static_cast<std::uint64_t>(held) * static_cast<std::uint64_t>(model.sms)) {
       return complain(kCooperativeLaunchTooLarge,
                       fmt::format("kernel {}: a cooperative launch of {} blocks, where {} have its {} SMs for "
                                   "themselves at once: error 720",
-                                  made.name, blocks, held * model.sms, model.sms));
+                                  made.name(), blocks, held * model.sms, model.sms));
     }
     made.cooperative = true;
   }
@@ -309,18 +299,14 @@ CUresult cuFuncGetParamInfo(Kernel* function, std::size_t index, std::size_t* of
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
   if (function == nullptr || offset == nullptr) return kInvalidValue;
-  if (function->info != nullptr) {
-    const auto& parameters = function->info->parameters;
-    if (index >= parameters.size()) return kInvalidValue;
-    *offset = parameters[index].offset;
-    if (size != nullptr) *size = parameters[index].bytes;
-    return kSuccess;
+  const auto code = function->info == nullptr ? find_interpreter(*caller.driver, function->name) : nullptr;
+  if (function->info == nullptr && code == nullptr) {
+    return refuse("cuFuncGetParamInfo of kernel " + function->name + ", whose image has no PTX,");
   }
-  const auto code = find_interpreter(*caller.driver, function->name);
-  if (code == nullptr) return refuse("cuFuncGetParamInfo of kernel " + function->name + ", whose image has no PTX,");
-  if (index >= code->argument_bytes.size()) return kInvalidValue;
-  *offset = packed(code->argument_bytes)[index];
-  if (size != nullptr) *size = code->argument_bytes[index];
+  const auto& parameters = code != nullptr ? code->parameters : function->info->parameters;
+  if (index >= parameters.size()) return kInvalidValue;
+  *offset = parameters[index].offset;
+  if (size != nullptr) *size = parameters[index].bytes;
   return kSuccess;
 }
 

@@ -18,9 +18,9 @@ CUresult count_devices(int* count) {
 }  // namespace
 
 CUresult remember(CUresult code) {
-  Driver* driver = current_driver();
   // A query that is not done is no error to be asked for later.
-  if (code != kSuccess && code != kNotReady && driver != nullptr) driver->threads[host().thread()].last_error = code;
+  if (code == kSuccess || code == kNotReady) return code;
+  if (Driver* driver = current_driver()) own_state(*driver).last_error = code;
   return code;
 }
 
@@ -28,7 +28,7 @@ CUresult begin_runtime() {
   Driver* driver = current_driver();
   if (driver == nullptr || driver->devices.empty()) return kNoDevice;
   driver->initialized = true;
-  ThreadState& thread = driver->threads[host().thread()];
+  ThreadState& thread = own_state(*driver);
   if (!thread.contexts.empty()) return kSuccess;
   Context& context = primary_of(*driver, thread.device);
   if (context.retained == 0) context.retained = 1;
@@ -44,7 +44,7 @@ CUresult cudaGetDevice(int* device) {
   Driver* driver = current_driver();
   if (driver == nullptr || driver->devices.empty()) return remember(kNoDevice);
   if (device == nullptr) return remember(kInvalidValue);
-  const ThreadState& thread = driver->threads[host().thread()];
+  const ThreadState& thread = own_state(*driver);
   *device = thread.contexts.empty() ? thread.device : thread.contexts.back()->ordinal;
   return kSuccess;
 }
@@ -53,7 +53,7 @@ CUresult cudaSetDevice(int device) {
   Driver* driver = current_driver();
   if (driver == nullptr || driver->devices.empty()) return remember(kNoDevice);
   if (find_device(*driver, device) == nullptr) return remember(kInvalidDevice);
-  ThreadState& thread = driver->threads[host().thread()];
+  ThreadState& thread = own_state(*driver);
   thread.device = device;
   if (!thread.contexts.empty()) thread.contexts.pop_back();
   return remember(begin_runtime());
@@ -62,7 +62,7 @@ CUresult cudaSetDevice(int device) {
 CUresult cudaGetLastError() {
   Driver* driver = current_driver();
   if (driver == nullptr) return kNoDevice;
-  ThreadState& thread = driver->threads[host().thread()];
+  ThreadState& thread = own_state(*driver);
   const CUresult last = thread.last_error;
   thread.last_error = kSuccess;
   return last;
@@ -70,7 +70,7 @@ CUresult cudaGetLastError() {
 
 CUresult cudaPeekAtLastError() {
   Driver* driver = current_driver();
-  return driver != nullptr ? driver->threads[host().thread()].last_error : kNoDevice;
+  return driver != nullptr ? own_state(*driver).last_error : kNoDevice;
 }
 
 CUresult cudaDeviceSynchronize() {

@@ -1,6 +1,9 @@
 #pragma once
 // How a call of the runtime begins and ends.
 
+#include <cstddef>
+#include <vector>
+
 #include "sim/cuda/abi.h"
 
 namespace meshbed::sim::cuda {
@@ -8,6 +11,12 @@ namespace meshbed::sim::cuda {
 CUresult remember(CUresult code);
 /// Makes the thread's device current, if nothing is: the runtime starts the driver by itself.
 CUresult begin_runtime();
+
+/// Of a thread: what <<< >>> was told, until the kernel's stub asks for it.
+using CallConfigurations = std::vector<cudaLaunchConfig>;
+void push_configuration(CallConfigurations& stack, dim3 grid, dim3 block, std::size_t shared, Stream* stream);
+/// False: there is none.
+bool pop_configuration(CallConfigurations& stack, dim3* grid, dim3* block, std::size_t* shared, void* stream);
 
 template <typename Call>
 CUresult in_runtime(const Call& call) {

@@ -42,8 +42,6 @@ CUresult launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, 
   KernelLaunch made;
   const CUresult error =
       prepare_launch(caller, kernel, grids, blocks, static_cast<unsigned>(shared), arguments, nullptr, made);
-  // The runtime tells a shape that no kernel can have from other values.
-  if (error == kInvalidValue && arguments != nullptr) return kInvalidConfiguration;
   if (error != kSuccess) return error;
   return launch(caller, stream, std::move(made), cooperative);
 }
@@ -148,30 +146,38 @@ void __cudaRegisterManagedVar(FatBinary* binary, void** slot, char*, const char*
   system().host_variables[slot] = {.name = name, .binary = binary, .managed_slot = slot};
 }
 
-unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, Stream* stream) {
-  Driver* driver = current_driver();
-  if (driver == nullptr) return kNoDevice;
-  driver->threads[host().thread()].configurations.push_back({.grid = grid,
-                                                             .block = block,
-                                                             .shared_bytes = shared,
-                                                             .stream = stream,
-                                                             .attributes = nullptr,
-                                                             .attribute_count = 0});
-  return kSuccess;
+void push_configuration(CallConfigurations& stack, dim3 grid, dim3 block, std::size_t shared, Stream* stream) {
+  stack.push_back({.grid = grid,
+                   .block = block,
+                   .shared_bytes = shared,
+                   .stream = stream,
+                   .attributes = nullptr,
+                   .attribute_count = 0});
 }
 
-CUresult __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream) {
-  Driver* driver = current_driver();
-  if (driver == nullptr) return kNoDevice;
-  auto& stack = driver->threads[host().thread()].configurations;
-  if (stack.empty()) return remember(kMissingConfiguration);
+bool pop_configuration(CallConfigurations& stack, dim3* grid, dim3* block, std::size_t* shared, void* stream) {
+  if (stack.empty()) return false;
   const cudaLaunchConfig last = stack.back();
   stack.pop_back();
   *grid = last.grid;
   *block = last.block;
   *shared = last.shared_bytes;
   *static_cast<Stream**>(stream) = last.stream;
+  return true;
+}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, Stream* stream) {
+  Driver* driver = current_driver();
+  if (driver == nullptr) return kNoDevice;
+  push_configuration(own_state(*driver).configurations, grid, block, shared, stream);
   return kSuccess;
+}
+
+CUresult __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream) {
+  Driver* driver = current_driver();
+  if (driver == nullptr) return kNoDevice;
+  CallConfigurations& stack = own_state(*driver).configurations;
+  return pop_configuration(stack, grid, block, shared, stream) ? kSuccess : remember(kMissingConfiguration);
 }
 
 // nvcc's code for the host launches what it got without a look at the answer: the launch tells why there is nothing.
@@ -180,7 +186,7 @@ CUresult __cudaGetKernel(Kernel** kernel, const void* function) {
     if (kernel == nullptr) return kInvalidValue;
     *kernel = nullptr;
     const CUresult error = kernel_of(function, *kernel);
-    if (error != kSuccess) current_driver()->threads[host().thread()].no_kernel = error;
+    if (error != kSuccess) own_state(*current_driver()).no_kernel = error;
     return error;
   });
 }
@@ -188,7 +194,7 @@ CUresult __cudaGetKernel(Kernel** kernel, const void* function) {
 CUresult __cudaLaunchKernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                             Stream* stream) {
   return in_runtime([&]() -> CUresult {
-    if (kernel == nullptr) return current_driver()->threads[host().thread()].no_kernel;
+    if (kernel == nullptr) return own_state(*current_driver()).no_kernel;
     return launch_kernel(kernel, grid, block, arguments, shared, stream, false);
   });
 }

@@ -163,7 +163,7 @@ CUresult record_node(Stream& stream, GraphNode node) {
   return kSuccess;
 }
 
-CUresult submit(Stream& stream, Task task, Picoseconds delay_ps, WorkRef* work) {
+CUresult submit(Stream& stream, Task&& task, Picoseconds delay_ps, WorkRef* work) {
   if (forbidden_by_capture(stream)) return kStreamCaptureImplicit;
   if (stream.capture != nullptr) return record_node(stream, {.task = std::move(task)});
   Context& context = *stream.context;

@@ -74,7 +74,7 @@ std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel) {
   if (!whole) return nullptr;
   auto code = std::make_shared<Interpreter>();
   code->name = kernel.name;
-  code->argument_bytes.assign(kernel.argument_bytes, kernel.argument_bytes + kernel.argument_count);
+  pack_parameters({kernel.argument_bytes, kernel.argument_count}, *code);
   code->run = kernel.run;
   code->cost = kernel.cost;
   code->user = kernel.user;
@@ -119,6 +119,7 @@ void close_system() { g_system.reset(); }
 Driver* current_driver() {
   const ProcessKey process = has_host() && g_system != nullptr ? host().process() : nullptr;
   if (process == nullptr) return nullptr;
+  if (g_system->last_driver != nullptr && g_system->last_driver->process == process) return g_system->last_driver;
   auto& driver = g_system->drivers[process];
   if (driver == nullptr) {
     driver = std::make_unique<Driver>(process);
@@ -126,8 +127,15 @@ Driver* current_driver() {
     driver->checks_races = wants_races(process);
     driver->seed = seed_of(process);
   }
-  return driver.get();
+  return g_system->last_driver = driver.get();
 }
+
+ThreadState& Driver::state_of(ThreadKey thread) {
+  if (last_thread_.second == nullptr || last_thread_.first != thread) last_thread_ = {thread, &threads_[thread]};
+  return *last_thread_.second;
+}
+
+ThreadState& own_state(Driver& driver) { return driver.state_of(host().thread()); }
 
 Caller enter() {
   Driver* driver = current_driver();
@@ -136,7 +144,7 @@ Caller enter() {
                        ? kSuccess
                        : complain(kNotInitialized, "a call of the CUDA driver comes before cuInit: error 3"),
           .driver = driver,
-          .thread = &driver->threads[host().thread()]};
+          .thread = &own_state(*driver)};
 }
 
 Caller enter_context() {
@@ -187,6 +195,7 @@ CUresult complain(CUresult code, const std::string& why) {
 }
 
 std::shared_ptr<const Interpreter> find_interpreter(const Driver& driver, const std::string& name) {
+  if (driver.interpreters.empty()) return nullptr;
   const auto found = driver.interpreters.find(name);
   return found != driver.interpreters.end() ? found->second : nullptr;
 }

@@ -11,8 +11,10 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "models/gpu.h"
@@ -246,7 +248,6 @@ struct Driver {
   Handles<GraphExec> executables{};
   UserObjects user_objects{};  // with the references that the program has itself
   std::map<std::string, std::shared_ptr<const Interpreter>> interpreters{};
-  std::unordered_map<ThreadKey, ThreadState> threads{};
   std::map<const void*, Kernel*> host_functions{};    // the runtime's
   std::map<const FatBinary*, Module*> programs{};     // what its fat binaries were loaded as
   std::map<const FatBinary*, CUresult> not_loaded{};  // and why some were not
@@ -257,6 +258,12 @@ struct Driver {
   std::uint64_t seed = 0;     // MESHBED_CUDA_SEED: of the order in which blocks and warps take turns
   std::string printed{};      // by kernels, not yet shown: see flush_printed()
   Counters counters{};
+
+  ThreadState& state_of(ThreadKey thread);
+
+ private:
+  std::unordered_map<ThreadKey, ThreadState> threads_{};
+  std::pair<ThreadKey, ThreadState*> last_thread_{};  // that was asked for
 };
 
 /// What __cudaRegisterFatBinary hands out.
@@ -283,8 +290,10 @@ struct System {
   explicit System(const GpuNames& gpus);
   std::deque<models::GpuModel> own_models{};  // that names of the kind of models::gpu_word() brought
   std::vector<std::vector<Device>> devices;   // by node
+  ptx::SpareGrids spare_grids{};              // there for longer than the programs whose kernels have them
   std::unordered_map<ProcessKey, std::unique_ptr<Driver>> drivers{};
-  std::unordered_map<std::uint64_t, WorkRef> works{};    // that have not ended
+  Driver* last_driver = nullptr;  // of them, the one that was asked for last
+  Works works{};
   std::map<const void*, HostFunction> host_functions{};  // of every file loaded, by its own address
   std::map<const void*, HostVariable> host_variables{};
   std::set<std::string> refused{};
@@ -310,6 +319,8 @@ struct Caller {
 Caller enter();            // cuInit has been called
 Caller enter_context();    // and a context is current, in which no kernel has failed
 Driver* current_driver();  // nullptr: no process is running
+/// Of the calling thread.
+ThreadState& own_state(Driver& driver);
 /// As the process counts; nullptr: it sees no such device.
 Device* find_device(const Driver& driver, CUdevice ordinal);
 /// As enter_context(), for calls that may not be made while somebody records (refuse_beside_recordings).
@@ -339,7 +350,7 @@ Stream* find_stream(const Caller& caller, Stream* handle);
 /// As enter_context(), and that stream.
 CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream);
 /// Puts a task into a stream, or into what the stream records. `delay_ps`: until it can start.
-CUresult submit(Stream& stream, Task task, Picoseconds delay_ps = 0, WorkRef* work = nullptr);
+CUresult submit(Stream& stream, Task&& task, Picoseconds delay_ps = 0, WorkRef* work = nullptr);
 /// Puts a node behind what the stream has recorded.
 CUresult record_node(Stream& stream, GraphNode node);
 /// All that the context has been given; the calling thread blocks.
@@ -393,18 +404,22 @@ CUresult make_fill(const Caller& caller, CUdeviceptr target, std::uint32_t value
                    std::size_t width, std::size_t height, std::size_t pitch, Fill& fill);
 
 // --- launches ---
+/// Of a shape that no kernel, or not this one, can have (kInvalidConfiguration) the driver's interface says that it is
+/// a wrong value; more dynamic shared memory than the kernel was given leave for is one in both.
+CUresult driver_code_of(CUresult error);
+/// Where arguments of these sizes stand: each at a multiple of the largest power of two that divides its size, up
+/// to 16.
+void pack_parameters(std::span<const unsigned> sizes, Interpreter& code);
 CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* grid, const unsigned* block,
                         unsigned shared_bytes, void** arguments, void** extra, KernelLaunch& launch);
 /// With launch, cooperative or not.
-CUresult launch(const Caller& caller, Stream* stream, KernelLaunch launch, bool cooperative);
+CUresult launch(const Caller& caller, Stream* stream, KernelLaunch&& launch, bool cooperative);
 CUresult find_kernel(Driver& driver, Module& module, const std::string& name, Kernel*& kernel);
-/// One block of a kernel; nullptr: a host function's. How many registers a kernel has is an estimate from its PTX,
-/// which an assembler betters where the launch needs it: never so many that no block fits.
-models::Launch shape_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
-                        std::uint64_t dynamic_shared);
-/// Blocks of it that one SM holds.
+/// Blocks of a kernel that one SM holds; nullptr: of a host function's. How many registers a kernel has is an estimate
+/// from its PTX, which an assembler betters where the launch needs it: never so many that no block fits.
 int resident_blocks_of(const models::GpuModel& model, const ptx::KernelInfo* kernel, int threads,
                        std::uint64_t dynamic_shared);
+models::GridShape shape_on(const models::GpuModel& model, const KernelLaunch& launch);
 /// Shows what kernels have printed, as CUDA does when the host waits for them.
 void flush_printed(Driver& driver);
 

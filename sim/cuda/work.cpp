@@ -46,7 +46,7 @@ template <typename Function>
 CUresult with_launch(const Work& work, const Function& function) {
   const auto& launch = std::get<KernelLaunch>(work.task);
   std::vector<const void*> arguments;
-  for (const std::size_t offset : launch.offsets) arguments.push_back(launch.values.data() + offset);
+  for (const ptx::Parameter& one : launch.parameters()) arguments.push_back(launch.values.data() + one.offset);
   LaunchScope scope{.driver = work.context->driver};
   MeshbedLaunch seen{};
   std::copy_n(launch.grid, 3, seen.grid);
@@ -61,22 +61,14 @@ CUresult with_launch(const Work& work, const Function& function) {
   return scope.strayed ? kIllegalAddress : result;
 }
 
-models::Launch launch_shape(const Device& device, const KernelLaunch& launch) {
-  models::Launch shape =
-      shape_of(*device.model, launch.info, static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]),
-               launch.shared_bytes);
-  shape.blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
-  return shape;
-}
-
 Device& device_of(const Work& work) { return *work.context->device; }
 
 std::string describe(std::uint64_t id) {
-  const auto found = system().works.find(id);
-  if (found == system().works.end()) return "work that has ended";
-  const Work& work = *found->second;
-  std::string text = "work " + std::to_string(id);
-  if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) text += ", kernel " + launch->name;
+  const WorkRef found = system().works.find(id);
+  if (found == nullptr) return "work that has ended";
+  const Work& work = *found;
+  std::string text = "work " + std::to_string(Works::number_of(id));
+  if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) text += ", kernel " + launch->name();
   if (std::holds_alternative<Copy>(work.task)) text += ", a copy";
   if (std::holds_alternative<HostCall>(work.task)) text += ", a host function";
   if (std::holds_alternative<WaitValue>(work.task)) text += ", a wait for a word of memory";
@@ -86,8 +78,7 @@ std::string describe(std::uint64_t id) {
 void finish(const WorkRef& work);
 
 void due(void* self, std::uint64_t id) {
-  const auto& works = static_cast<System*>(self)->works;
-  if (const auto found = works.find(id); found != works.end()) finish(WorkRef(found->second));
+  if (const WorkRef work = static_cast<System*>(self)->works.find(id)) finish(work);
 }
 
 void end_at(const WorkRef& work, Picoseconds when_ps) {
@@ -95,12 +86,6 @@ void end_at(const WorkRef& work, Picoseconds when_ps) {
 }
 
 void step_kernel(void* self, std::uint64_t id);
-
-/// Blocks of the launch that the whole device holds on `sms` SMs.
-std::uint64_t resident_on(const Device& device, const KernelLaunch& launch, int sms) {
-  return static_cast<std::uint64_t>(models::resident_blocks(*device.model, launch_shape(device, launch))) *
-         static_cast<std::uint64_t>(sms);
-}
 
 /// The context is of no use from now on, and it is said once why.
 void fail(Context& context, CUresult code, const std::string& text) {
@@ -127,10 +112,9 @@ void kernel_has_run(const WorkRef& work) {
   const models::KernelCost cost{.memory_bytes = counts.global_bytes_read + counts.global_bytes_written,
                                 .float32_operations = counts.flops};
   const Picoseconds taken_ps =
-      std::max({models::kernel_ps(*device.model, launch_shape(device, launch), cost, work->sms),
+      std::max({models::kernel_ps(*device.model, shape_on(*device.model, launch), cost, work->sms),
                 models::issue_ps(*device.model, counts.warp_instructions, work->sms), link_ps(*device.model, counts)}) +
       device.model->kernel_gap_ps;
-  system().record.kernels[launch.name].counts += counts;
   end_at(work, std::max(host().now(), work->started_ps + taken_ps));
 }
 
@@ -144,14 +128,12 @@ void name_spin(const Work& work) {
   work.run->named = true;
   MESHBED_WARN(
       "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait for ever",
-      std::get<KernelLaunch>(work.task).name.c_str(), work.run->execution->waiting().c_str());
+      std::get<KernelLaunch>(work.task).name().c_str(), work.run->execution->waiting().c_str());
 }
 
 void step_kernel(void* self, std::uint64_t id) {
-  const auto& works = static_cast<System*>(self)->works;
-  const auto found = works.find(id);
-  if (found == works.end()) return;
-  const WorkRef work = found->second;
+  const WorkRef work = static_cast<System*>(self)->works.find(id);
+  if (work == nullptr) return;
   Run& run = *work->run;
   const int node = device_of(*work).node;
   switch (run.execution->step(kSliceLaneInstructions)) {
@@ -181,7 +163,7 @@ void step_kernel(void* self, std::uint64_t id) {
 void begin_run(const WorkRef& work) {
   Device& device = device_of(*work);
   Driver& driver = *work->context->driver;
-  const auto& launch = std::get<KernelLaunch>(work->task);
+  auto& launch = std::get<KernelLaunch>(work->task);
   work->run = std::make_unique<Run>(driver);
   ptx::LaunchRequest request;
   request.module = launch.module;
@@ -189,10 +171,11 @@ void begin_run(const WorkRef& work) {
   std::copy_n(launch.grid, 3, request.grid.begin());
   std::copy_n(launch.block, 3, request.block.begin());
   request.dynamic_shared_bytes = launch.shared_bytes;
-  request.parameters = launch.values;
-  request.variable_addresses = launch.variables;
-  request.resident_blocks = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(resident_on(device, launch, work->sms), launch_shape(device, launch).blocks));
+  request.parameters = std::move(launch.values);
+  request.variable_addresses = std::move(launch.variables);
+  const models::GridShape shape = shape_on(*device.model, launch);
+  const auto held = static_cast<std::uint64_t>(shape.resident_blocks) * static_cast<std::uint64_t>(work->sms);
+  request.resident_blocks = static_cast<std::uint32_t>(std::min(held, shape.blocks));
   request.sms = static_cast<std::uint32_t>(work->sms);
   request.check_races = driver.checks_races;
   request.seed = driver.seed;
@@ -211,9 +194,10 @@ void begin_run(const WorkRef& work) {
     return allocate_device(caller, bytes, nullptr, address) == kSuccess ? address : 0;
   };
   request.release = [&driver](std::uint64_t address) { free_allocation(driver, address); };
+  request.spares = &system().spare_grids;
   auto execution = ptx::Execution::start(std::move(request), work->run->view);
   if (!execution) {
-    fail(*work->context, kLaunchFailed, "kernel " + launch.name + ": " + execution.error().text);
+    fail(*work->context, kLaunchFailed, "kernel " + launch.name() + ": " + execution.error().text);
     end_at(work, host().now());
     return;
   }
@@ -225,7 +209,7 @@ void start_kernels(Device& device) {
   while (!device.kernels.empty() && device.free_sms > 0) {
     const WorkRef work = device.kernels.front();
     const auto& launch = std::get<KernelLaunch>(work->task);
-    const models::Launch shape = launch_shape(device, launch);
+    const models::GridShape shape = shape_on(*device.model, launch);
     const int wanted = models::sms_wanted(*device.model, shape);
     // All blocks of a cooperative launch are resident at once, or it does not begin.
     if (launch.cooperative && device.free_sms < wanted) return;
@@ -292,8 +276,7 @@ void start(const WorkRef& work) {
 }
 
 void turn_comes(void* self, std::uint64_t id) {
-  const auto& works = static_cast<System*>(self)->works;
-  if (const auto found = works.find(id); found != works.end()) start(WorkRef(found->second));
+  if (const WorkRef work = static_cast<System*>(self)->works.find(id)) start(work);
 }
 
 void ready(const WorkRef& work) {
@@ -310,7 +293,7 @@ void take_effect(Work& work) {
     const CUresult result = with_launch(work, [&](const MeshbedLaunch& seen) { return launch->code->run(&seen); });
     if (result != kSuccess) {
       fail(*work.context, result,
-           "kernel " + launch->name +
+           "kernel " + launch->name() +
                (result == kIllegalAddress ? ": an address that is not the program's device memory"
                                           : ": its host function returned an error"));
     }
@@ -335,28 +318,28 @@ void take_effect(Work& work) {
 void note(const Work& work) {
   Record& record = system().record;
   const Picoseconds taken_ps = work.ended_ps - work.started_ps;
-  std::string name;
+  std::string_view name;
   if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) {
     const models::GpuModel& model = *device_of(work).model;
-    const models::Launch shape = launch_shape(device_of(work), *launch);
-    KernelTotals& totals = record.kernels[launch->name];
+    const models::GridShape shape = shape_on(model, *launch);
+    KernelTotals& totals = record.kernels[launch->name()];
+    if (work.run != nullptr) totals.counts += work.run->execution->counts();
     ++totals.launches;
     totals.blocks += shape.blocks;
     totals.time_ps += taken_ps;
-    totals.occupancy =
-        static_cast<double>(models::resident_blocks(model, shape) * shape.threads_per_block) / model.threads_per_sm;
-    name = launch->name;
+    totals.occupancy = static_cast<double>(shape.resident_blocks * launch->threads()) / model.threads_per_sm;
+    name = launch->name();
   } else if (const auto* copy = std::get_if<Copy>(&work.task)) {
     name = copy->engine == Engine::kIn    ? "copy host to device"
            : copy->engine == Engine::kOut ? "copy device to host"
                                           : "copy inside the device";
-    CopyTotals& totals = record.copies[name];
+    CopyTotals& totals = record.copies[std::string(name)];
     ++totals.copies;
     totals.bytes += copy->width_bytes * copy->height * copy->depth;
     totals.time_ps += taken_ps;
   } else if (const auto* fill = std::get_if<Fill>(&work.task)) {
     name = "fill";
-    CopyTotals& totals = record.copies[name];
+    CopyTotals& totals = record.copies[std::string(name)];
     ++totals.copies;
     totals.bytes += fill->element_bytes * fill->count * fill->rows;
     totals.time_ps += taken_ps;
@@ -365,7 +348,7 @@ void note(const Work& work) {
   }
   if (!record.keeps_spans || name.empty()) return;
   record.spans.push_back(
-      {.name = name,
+      {.name = std::string(name),
        .track = "GPU " + std::to_string(device_of(work).index) + ", stream " + std::to_string(work.stream_id),
        .begin_ps = work.started_ps,
        .end_ps = work.ended_ps});
@@ -379,7 +362,7 @@ void finish(const WorkRef& work) {
   if (work->started_ps < 0) work->started_ps = work->ended_ps;
   if (work->context->failure == kSuccess) note(*work);
   work->run.reset();
-  system().works.erase(work->id);
+  system().works.remove(work->id);
   leave_queue(work);
   if (work->sms > 0) {
     device.free_sms += std::exchange(work->sms, 0);
@@ -434,14 +417,13 @@ void count(Counters& counters, const Task& task) {
   counters.copied_bytes += copy->width_bytes * copy->height * copy->depth;
 }
 
-WorkRef make_work(Context& context, Task task, Picoseconds not_before_ps) {
+WorkRef make_work(Context& context, Task&& task, Picoseconds not_before_ps) {
   System& all = system();
   auto work = std::make_shared<Work>();
-  work->id = all.next_id++;
   work->context = &context;
   work->task = std::move(task);
   work->not_before_ps = not_before_ps;
-  all.works[work->id] = work;
+  work->id = all.works.add(work);
   Driver& driver = *context.driver;
   count(driver.counters, work->task);
   if (std::holds_alternative<HostCall>(work->task) && driver.host_thread == nullptr) {

@@ -5,6 +5,7 @@
 // it waits for what it runs on (SMs, a copy engine, the driver's thread for host functions), runs for as long as
 // models/gpu.h says, and takes effect at its end. So whoever looks too early sees what was there before.
 
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -23,7 +24,8 @@ namespace meshbed::sim::cuda {
 
 struct Interpreter {
   std::string name;
-  std::vector<unsigned> argument_bytes;
+  std::vector<ptx::Parameter> parameters;
+  std::uint32_t parameter_bytes = 0;
   int (*run)(const MeshbedLaunch*) = nullptr;
   void (*cost)(const MeshbedLaunch*, MeshbedCost*) = nullptr;
   void* user = nullptr;
@@ -34,7 +36,6 @@ inline constexpr std::size_t kEngines = 3;
 
 struct Marker {};
 struct KernelLaunch {
-  std::string name;
   std::shared_ptr<const Interpreter> code{};  // a host function in the kernel's place; nullptr: its PTX
   std::shared_ptr<const ptx::Module> module{};
   const ptx::KernelInfo* info = nullptr;
@@ -43,8 +44,16 @@ struct KernelLaunch {
   bool cooperative = false;                // all blocks are resident at once
   unsigned grid[3] = {}, block[3] = {};
   unsigned shared_bytes = 0;
-  std::vector<std::byte> values;     // of the arguments, as the launch had them
-  std::vector<std::size_t> offsets;  // into `values`; of a host function's
+  std::vector<std::byte> values{};  // of the arguments, as the launch had them
+  const models::GpuModel* model = nullptr;
+  models::GridShape shape{};  // on that model
+
+  int threads() const { return static_cast<int>(block[0] * block[1] * block[2]); }
+  const std::string& name() const { return code != nullptr ? code->name : info->name; }
+  /// Where each argument is in `values`.
+  const std::vector<ptx::Parameter>& parameters() const {
+    return code != nullptr ? code->parameters : info->parameters;
+  }
 };
 struct Copy {
   char* target = nullptr;  // as the hardware sees it
@@ -103,7 +112,7 @@ struct Work {
   Context* context = nullptr;
   Task task;
   std::size_t before = 1;  // works that have not ended; one more while it is put together
-  std::vector<std::shared_ptr<Work>> after{};
+  boost::container::small_vector<std::shared_ptr<Work>, 1> after{};
   std::vector<ThreadKey> waiting{};
   Picoseconds not_before_ps = 0;
   Picoseconds started_ps = -1, ended_ps = -1;
@@ -118,8 +127,31 @@ struct Work {
 };
 using WorkRef = std::shared_ptr<Work>;
 
+/// Works that have not ended, by their ids. An id is never given twice.
+class Works {
+ public:
+  std::uint64_t add(const WorkRef& work);
+  /// nullptr: it has ended.
+  WorkRef find(std::uint64_t id) const;
+  void remove(std::uint64_t id);
+  /// nullptr: there is none of the context's.
+  WorkRef any_of(const Context& context) const;
+  bool empty() const { return count_ == 0; }
+
+  /// For people: works are counted from 1.
+  static std::uint64_t number_of(std::uint64_t id) { return id >> kPlaceBits; }
+
+ private:
+  static constexpr unsigned kPlaceBits = 28;
+  static constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
+  std::vector<WorkRef> places_;  // the low bits of an id are its place here
+  std::vector<std::uint32_t> free_;
+  std::uint64_t given_ = 0;  // the others
+  std::size_t count_ = 0;
+};
+
 /// A work that nothing stands before; to be released. Starts the threads that it needs, so from a thread alone.
-WorkRef make_work(Context& context, Task task, Picoseconds not_before_ps);
+WorkRef make_work(Context& context, Task&& task, Picoseconds not_before_ps);
 void put_before(const WorkRef& first, const WorkRef& second);
 /// Behind all that the queue has; before release().
 void enqueue(const WorkRef& work, Queue& queue);

@@ -75,6 +75,7 @@ class Device {
     };
     (place(arguments), ...);
     request.print = [this](std::string_view text) { printed += text; };
+    request.spares = &spares_;
     auto started = sim::ptx::Execution::start(std::move(request), memory);
     if (!started) FAIL(started.error().text);
     return std::move(*started);
@@ -98,6 +99,7 @@ class Device {
   sim::ptx::Counts counts;
 
  private:
+  sim::ptx::SpareGrids spares_;
   std::shared_ptr<const sim::ptx::Module> module_;
   std::vector<std::uint64_t> addresses_;
 };

@@ -56,11 +56,10 @@ TEST_CASE(
 TEST_CASE("a launch gets SMs for all of its blocks: registers count, as they do for how many an SM holds") {
   const GpuModel& h100 = *find_gpu("H100");
   // 800 threads of 64 registers: one block an SM, where threads alone leave room for two.
-  const Launch launch{.blocks = 132, .threads_per_block = 800, .registers_per_thread = 64};
   const int held = resident_blocks(h100, 800, 0, 64);
   REQUIRE(held == 1);
   CHECK(resident_blocks(h100, 800, 0) == 2);
-  CHECK(sms_wanted(h100, launch) == 132);
+  CHECK(sms_wanted(h100, {.blocks = 132, .resident_blocks = held}) == 132);
 }
 
 TEST_CASE(
@@ -78,11 +77,12 @@ TEST_CASE(
 
 TEST_CASE("a kernel takes the longest of its bytes, its arithmetic and its waves") {
   const GpuModel& h100 = *find_gpu("H100");
-  const Launch full{.blocks = 264, .threads_per_block = 1024};  // two a SM
+  const GridShape full{.blocks = 264, .resident_blocks = resident_blocks(h100, 1024, 0)};
+  CHECK(full.resident_blocks == 2);
   CHECK(sms_wanted(h100, full) == 132);
   CHECK(kernel_ps(h100, full, {.wave_ps = 1000}, 132) == 1000);
   CHECK(kernel_ps(h100, full, {.wave_ps = 1000}, 66) == 2000);
-  CHECK(kernel_ps(h100, {.blocks = 265, .threads_per_block = 1024}, {.wave_ps = 1000}, 132) == 2000);
+  CHECK(kernel_ps(h100, {.blocks = 265, .resident_blocks = 2}, {.wave_ps = 1000}, 132) == 2000);
   CHECK(kernel_ps(h100, full, {.memory_bytes = 3'350'000}, 132) == 1 * kPicosecondsPerMicrosecond);
   CHECK(kernel_ps(h100, full, {.float32_operations = 1'000'000'000}, 66) >
         19 * kPicosecondsPerMicrosecond * 3 / 2);  // half the SMs: twice the time

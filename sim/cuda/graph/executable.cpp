@@ -350,7 +350,7 @@ CUresult cuGraphLaunch(GraphExec* executable, Stream* handle) {
   const WorkRef tail = make_work(*stream->context, Marker{}, 0);
   put_before(gate, tail);
   for (const GraphNode& node : found->nodes) {
-    const WorkRef work = make_work(*stream->context, node.enabled ? node.task : Task{Marker{}}, 0);
+    const WorkRef work = make_work(*stream->context, Task(node.enabled ? node.task : Task{Marker{}}), 0);
     work->stream_id = stream->id;
     put_before(gate, work);
     put_before(work, tail);

@@ -161,7 +161,7 @@ CUresult kernel_task(const Caller& caller, const CUDA_KERNEL_NODE_PARAMS_v1* par
   // Whether it is cooperative is an attribute of the node and none of its parameters.
   if (const auto* was = std::get_if<KernelLaunch>(&task)) made.cooperative = was->cooperative;
   if (error == kSuccess) task = std::move(made);
-  return error;
+  return driver_code_of(error);
 }
 
 CUresult kernel_task(const Caller& caller, const cudaKernelNodeParams* parameters, Task& task) {

@@ -79,7 +79,7 @@ CUresult cuGraphKernelNodeGetParams(GraphNode* node, CUDA_KERNEL_NODE_PARAMS_v1*
     auto& launch = std::get<KernelLaunch>(own.task);
     // As documented: the node's own memory, until its parameters are set anew.
     own.arguments.clear();
-    for (const std::size_t offset : launch.offsets) own.arguments.push_back(launch.values.data() + offset);
+    for (const auto& one : launch.parameters()) own.arguments.push_back(launch.values.data() + one.offset);
     *parameters = {.function = launch.kernel,
                    .grid = {launch.grid[0], launch.grid[1], launch.grid[2]},
                    .block = {launch.block[0], launch.block[1], launch.block[2]},

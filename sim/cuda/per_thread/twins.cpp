@@ -15,7 +15,7 @@ class PerThreadDefault {
   PerThreadDefault() {
     Driver* driver = current_driver();
     if (driver == nullptr) return;
-    thread_ = &driver->threads[host().thread()];
+    thread_ = &own_state(*driver);
     before_ = std::exchange(thread_->has_own_default, true);
   }
   ~PerThreadDefault() {

@@ -11,6 +11,7 @@
 
 #include "plugin/base/log.h"
 #include "sim/cuda/record.h"
+#include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
 
 extern char** environ;
@@ -20,6 +21,8 @@ namespace {
 
 // Never destroyed at exit: a program's own destructors may call CUDA after everything else has ended.
 ProcessHost* g_process_host = nullptr;
+
+thread_local CallConfigurations t_configurations;
 
 /// One thread at a time, for the length of a call.
 struct Turn {
@@ -67,6 +70,16 @@ RuntimeTable runtime_table() {
     return remember(kNotSupported);
   };
 #include "sim/cuda/runtime_calls.def"
+  // What <<< >>> puts aside until the kernel's stub asks for it concerns nobody else, so that it needs no turn.
+  table.__cudaPushCallConfiguration = [](dim3 grid, dim3 block, std::size_t shared, Stream* stream) -> unsigned {
+    push_configuration(t_configurations, grid, block, shared, stream);
+    return kSuccess;
+  };
+  table.__cudaPopCallConfiguration = [](dim3* grid, dim3* block, std::size_t* shared, void* stream) -> CUresult {
+    if (pop_configuration(t_configurations, grid, block, shared, stream)) return kSuccess;
+    const Turn turn;
+    return remember(kMissingConfiguration);
+  };
   return table;
 }
 #undef MESHBED_CUDA_CALL

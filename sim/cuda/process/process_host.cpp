@@ -25,6 +25,14 @@ constexpr Picoseconds kQueryPs = kPicosecondsPerMicrosecond;
 thread_local std::uint64_t t_number = 0;
 std::atomic<std::uint64_t> g_threads = 0;
 
+/// What thread() answered the thread last, and which host that was: by its number, since an address may come again.
+struct Known {
+  std::uint64_t host = 0;
+  ThreadKey thread = nullptr;
+};
+thread_local Known t_known;
+std::atomic<std::uint64_t> g_hosts = 0;
+
 struct SharedBuffer final : Buffer {
   ~SharedBuffer() override {
     if (bytes == nullptr) return;
@@ -35,7 +43,8 @@ struct SharedBuffer final : Buffer {
 
 }  // namespace
 
-ProcessHost::ProcessHost(ProcessOptions options) : options_(std::move(options)), own_code_since_(Clock::now()) {
+ProcessHost::ProcessHost(ProcessOptions options)
+    : number_(++g_hosts), options_(std::move(options)), own_code_since_(Clock::now()) {
   ticker_ = std::thread([this] { tick(); });
 }
 
@@ -53,32 +62,27 @@ void ProcessHost::stop() {
 
 // --- whose turn it is ---
 void ProcessHost::take_turn() {
-  std::unique_lock lock(mutex_);
   const std::uint64_t ticket = next_ticket_++;
+  if (served_ == ticket) return;
+  std::unique_lock lock(mutex_);
   turn_comes_.wait(lock, [&] { return served_ == ticket; });
 }
 
 void ProcessHost::pass_turn() {
-  bool others = false;
-  {
-    const std::lock_guard lock(mutex_);
-    ++served_;
-    others = next_ticket_ > served_;
-  }
-  if (others) turn_comes_.notify_all();
+  const std::uint64_t next = ++served_;
+  if (next_ticket_ <= next) return;
+  // Whoever has a ticket by now waits, or has not looked yet: then it does so with the mutex.
+  { const std::lock_guard lock(mutex_); }
+  turn_comes_.notify_all();
 }
 
 void ProcessHost::offer_turn() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (next_ticket_ == served_ + 1) return;
-  }
+  if (next_ticket_ == served_ + 1) return;
   pass_turn();
   take_turn();
 }
 
-void ProcessHost::count_own_code() {
-  const auto now = Clock::now();
+void ProcessHost::count_own_code(Clock::time_point now) {
   if (!options_.virtual_time) {
     host_ps_ =
         std::max(host_ps_, device_ps_) +
@@ -89,8 +93,9 @@ void ProcessHost::count_own_code() {
 
 void ProcessHost::enter() {
   take_turn();
-  count_own_code();
-  if (!options_.virtual_time) run_due(kSlice);
+  const auto now = Clock::now();
+  count_own_code(now);
+  if (!options_.virtual_time) run_due(now, kSlice);
 }
 
 void ProcessHost::leave() {
@@ -115,15 +120,19 @@ void ProcessHost::run_event() {
   in_event_ = false;
 }
 
-bool ProcessHost::run_due(Clock::duration most) {
-  bool any = false;
-  const auto begun = Clock::now();
+void ProcessHost::run_due(Clock::time_point begun, Clock::duration most) {
   while (!events_.empty() && events_.top().when_ps <= host_ps_) {
     run_event();
-    any = true;
     if (Clock::now() - begun > most) break;
   }
-  return any;
+}
+
+void ProcessHost::run_due() {
+  if (!options_.virtual_time) {
+    run_due(Clock::now(), kSlice);
+    return;
+  }
+  while (!events_.empty() && events_.top().when_ps <= host_ps_) run_event();
 }
 
 void ProcessHost::tick() {
@@ -142,8 +151,9 @@ void ProcessHost::tick() {
         const auto begun = Clock::now();
         while (!events_.empty() && Clock::now() - begun < kSlice) run_event();
       } else {
-        count_own_code();
-        run_due(kSlice);
+        const auto now = Clock::now();
+        count_own_code(now);
+        run_due(now, kSlice);
         own_code_since_ = Clock::now();
       }
     }
@@ -156,7 +166,7 @@ void ProcessHost::sleep(Picoseconds duration_ps) { host_ps_ = std::max(host_ps_,
 
 Picoseconds ProcessHost::advance(Picoseconds duration_ps) {
   sleep(duration_ps);
-  run_due(options_.virtual_time ? Clock::duration::max() : Clock::duration(kSlice));
+  run_due();
   return now();
 }
 
@@ -169,6 +179,7 @@ void ProcessHost::block(const Waiting&) {
       offer_turn();
       continue;
     }
+    ++blocked_;
     std::unique_lock lock(mutex_);
     const std::uint64_t seen = changes_;
     ++served_;
@@ -178,6 +189,7 @@ void ProcessHost::block(const Waiting&) {
     if (stopping_) something_.wait(lock, [] { return false; });
     const std::uint64_t ticket = next_ticket_++;
     turn_comes_.wait(lock, [&] { return served_ == ticket; });
+    --blocked_;
   }
   host_ps_ = std::max(host_ps_, device_ps_);
 }
@@ -189,12 +201,13 @@ void ProcessHost::wake(ThreadKey thread) {
 
 bool ProcessHost::spin(const void*, const Waiting&) {
   if (options_.virtual_time) host_ps_ = std::max(host_ps_, device_ps_) + kQueryPs;
-  run_due(options_.virtual_time ? Clock::duration::max() : Clock::duration(kSlice));
+  run_due();
   offer_turn();
   return false;
 }
 
 void ProcessHost::changed(ProcessKey) {
+  if (blocked_ == 0) return;  // and who looks later looks for itself
   {
     const std::lock_guard lock(mutex_);
     ++changes_;
@@ -204,9 +217,11 @@ void ProcessHost::changed(ProcessKey) {
 
 // --- threads ---
 ThreadKey ProcessHost::thread() const {
+  if (t_known.host == number_) return t_known.thread;
   if (t_number == 0) t_number = ++g_threads;
   auto& known = const_cast<ProcessHost*>(this)->callers_[t_number];
   if (known == nullptr) known = std::make_unique<Caller>();
+  t_known = {.host = number_, .thread = known.get()};
   return known.get();
 }
 

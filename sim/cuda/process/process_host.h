@@ -10,8 +10,10 @@
 // Any thread of the program may call; enter() and leave() stand around each call and let one in at a time, in the order
 // in which they came.
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -87,16 +89,20 @@ class ProcessHost final : public Host {
   /// Lets whoever waits for the turn have it, and takes it again.
   void offer_turn();
   void run_event();
-  /// Events up to the host's clock; stops after `most` of wall time.
-  bool run_due(Clock::duration most);
-  void count_own_code();
+  /// Events up to the host's clock; stops when so much wall time has passed since `begun`.
+  void run_due(Clock::time_point begun, Clock::duration most);
+  /// As above; in virtual time all of them.
+  void run_due();
+  void count_own_code(Clock::time_point now);
   void tick();
 
+  const std::uint64_t number_;
   ProcessOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable turn_comes_, something_;
-  std::uint64_t next_ticket_ = 0, served_ = 0;
+  std::atomic<std::uint64_t> next_ticket_ = 0, served_ = 0;
   std::uint64_t changes_ = 0;
+  std::size_t blocked_ = 0;  // threads within block(); of whoever has the turn
   bool stopping_ = false;
 
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

@@ -99,9 +99,9 @@ std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Sp
     if (address <= warp.grid->shared_bytes && bytes <= warp.grid->shared_bytes - address) {
       return warp.block->shared.data() + address;
     }
-    if (address >= warp.grid->reserved_shared && address <= warp.block->shared.size() &&
-        bytes <= warp.block->shared.size() - address) {
-      return warp.block->shared.data() + address;
+    const std::uint64_t offset = address - kReservedShared;
+    if (offset < kReservedBytes && bytes <= kReservedBytes - offset) {
+      return warp.block->shared.data() + warp.block->shared.size() - kReservedBytes + offset;
     }
   } else if (space == Space::kLocal) {
     if (address <= warp.local_stride && bytes <= warp.local_stride - address) {

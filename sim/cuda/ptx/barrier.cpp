@@ -39,6 +39,7 @@ void wait_at_barrier(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       return;
     }
     barrier.expected = expected;
+    warp.block->waited_at |= 1U << number[lane];
     ++barrier.lanes;
     barrier.arrived[warp.index] |= 1U << lane;
     if ((predicate >> lane & 1U) != 0) ++barrier.votes;
@@ -71,6 +72,7 @@ void release(Block& block, std::uint32_t number) {
       *mask = (*mask & ~(1U << lane)) | (yes ? 1U << lane : 0U);
     });
   }
+  block.waited_at &= ~(1U << number);
   barrier.lanes = barrier.votes = barrier.expected = 0;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
   ++block.warps.front()->grid->changes;
@@ -115,9 +117,9 @@ bool decode_block_barrier(Decoder& decoder) {
 }  // namespace
 
 void settle_barriers(Block& block) {
-  for (std::uint32_t number = 0; number < block.barriers.size(); ++number) {
+  for (std::uint32_t rest = block.waited_at; rest != 0; rest &= rest - 1) {
+    const auto number = static_cast<std::uint32_t>(std::countr_zero(rest));
     const Barrier& barrier = block.barriers[number];
-    if (barrier.lanes == 0) continue;
     std::uint32_t count = 0;
     bool all = true;
     for (std::size_t at = 0; at < block.warps.size(); ++at) {

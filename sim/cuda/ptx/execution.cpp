@@ -1,6 +1,7 @@
 // One grid: blocks become resident, their warps take turns, and what comes of it.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "sim/cuda/ptx/lanes.h"
 #include "sim/cuda/ptx/machine.h"
@@ -15,6 +16,9 @@ constexpr std::uint64_t kTurn = 1024;  // warp instructions of a warp's turn
 constexpr std::uint32_t kMostThreads = 1024;
 constexpr std::uint32_t kMostBlocks[] = {0x7fffffff, 65535, 65535};  // along each axis
 constexpr std::uint32_t kMostShared = 227U * 1024U;
+constexpr std::uint32_t kSharedAlignment = 128;
+// What a grid keeps for the next one, and how many are kept: enough for what small kernels need.
+constexpr std::size_t kSpareBytes = 128U * 1024U, kSpareGrids = 8;
 
 Error refused(const LaunchRequest& request, const std::string& why) {
   return {.code = ErrorCode::kInvalidArgument, .text = "kernel " + request.kernel->name + ": " + why};
@@ -26,25 +30,14 @@ void start_block(Grid& grid, Block& block, std::uint64_t index) {
   block.at = {static_cast<std::uint32_t>(index % size[0]), static_cast<std::uint32_t>(index / size[0] % size[1]),
               static_cast<std::uint32_t>(index / size[0] / size[1])};
   block.live = grid.threads;
-  block.shared.assign(grid.reserved_shared + kReservedBytes, std::byte{0});
-  block.barriers.fill(Barrier{});
+  block.shared.assign(rounded_up(grid.shared_bytes, kSharedAlignment) + kReservedBytes, std::byte{0});
+  for (std::uint32_t rest = std::exchange(block.waited_at, 0); rest != 0; rest &= rest - 1) {
+    block.barriers[static_cast<std::size_t>(std::countr_zero(rest))] = {};
+  }
   block.warps.resize(grid.warps);
   for (std::uint32_t at = 0; at < grid.warps; ++at) {
-    auto fresh = std::make_unique<Warp>();
-    if (block.warps[at] != nullptr) {  // memory that is already there serves again
-      fresh->local = std::move(block.warps[at]->local);
-      fresh->local_stride = block.warps[at]->local_stride;
-      std::fill(fresh->local.begin(), fresh->local.end(), std::byte{0});
-    }
-    Warp& warp = *fresh;
-    warp.grid = &grid;
-    warp.block = &block;
-    warp.index = at;
-    const std::uint32_t lanes = std::min(kLanes, grid.threads - at * kLanes);
-    warp.alive = lanes == kLanes ? kAllLanes : (1U << lanes) - 1;
-    warp.idle = ~warp.alive;
-    block.warps[at] = std::move(fresh);
-    start_warp(warp);
+    if (block.warps[at] == nullptr) block.warps[at] = std::make_unique<Warp>();
+    block.warps[at]->begin(grid, block, at, std::min(kLanes, grid.threads - at * kLanes));
   }
 }
 
@@ -53,8 +46,12 @@ Block* block_at(Grid& grid, std::size_t slot) {
   auto& block = grid.resident[slot];
   if (block != nullptr && block->live > 0) return block.get();
   if (grid.next_block >= grid.blocks) {
-    block.reset();
+    if (block != nullptr) grid.free_blocks.push_back(std::move(block));
     return nullptr;
+  }
+  if (block == nullptr && !grid.free_blocks.empty()) {
+    block = std::move(grid.free_blocks.back());
+    grid.free_blocks.pop_back();
   }
   if (block == nullptr) block = std::make_unique<Block>();
   block->slot = static_cast<std::uint32_t>(slot);
@@ -104,13 +101,48 @@ void name_deadlock(Grid& grid, Block& block) {
 
 }  // namespace
 
+void Grid::clear() {
+  std::size_t bytes = 0;
+  const auto keeps = [&bytes](std::size_t more) {
+    bytes += more;
+    return bytes <= kSpareBytes;
+  };
+  for (auto& block : resident) {
+    if (block != nullptr) free_blocks.push_back(std::move(block));
+  }
+  resident.clear();
+  std::erase_if(free_blocks, [&](const auto& block) {
+    std::size_t its = sizeof(Block) + block->shared.capacity();
+    for (const auto& warp : block->warps) {
+      its += sizeof(Warp) + warp->local.capacity();
+      for (auto& frame : warp->frames) free_frames.push_back(std::move(frame));
+      warp->frames.clear();
+    }
+    return !keeps(its);
+  });
+  std::erase_if(free_frames, [&](const auto& frame) { return !keeps(sizeof(Frame) + frame->capacity); });
+  static_cast<GridState&>(*this) = {};
+  request.module.reset();
+  own_pools.clear();
+  fault.reset();
+  races.reset();
+  printed.clear();
+}
+
+SpareGrids::SpareGrids() = default;
+SpareGrids::~SpareGrids() = default;
+
 Execution::Execution(std::unique_ptr<Grid> grid) : grid_(std::move(grid)) {}
 
 Execution::~Execution() {
   if (!grid_->printed.empty() && grid_->request.print) grid_->request.print(grid_->printed);
+  SpareGrids* const spares = grid_->request.spares;
+  if (spares == nullptr || spares->grids_.size() >= kSpareGrids) return;
+  grid_->clear();
+  spares->grids_.push_back(std::move(grid_));
 }
 
-Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest request, Memory& memory) {
+Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest&& request, Memory& memory) {
   const KernelInfo& info = *request.kernel;
   std::uint64_t threads = 1, blocks = 1;
   for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -135,7 +167,13 @@ Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest request, Memor
     return refused(request, std::to_string(request.parameters.size()) + " bytes of parameters of " +
                                 std::to_string(info.parameter_bytes));
   }
-  auto grid = std::make_unique<Grid>();
+  std::unique_ptr<Grid> grid;
+  if (request.spares != nullptr && !request.spares->grids_.empty()) {
+    grid = std::move(request.spares->grids_.back());
+    request.spares->grids_.pop_back();
+  } else {
+    grid = std::make_unique<Grid>();
+  }
   grid->memory = &memory;
   grid->program = &request.module->program();
   grid->kernel = &grid->program->kernels[static_cast<std::size_t>(request.kernel - grid->program->kernel_infos.data())];
@@ -143,13 +181,12 @@ Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest request, Memor
   grid->threads = static_cast<std::uint32_t>(threads);
   grid->warps = rounded_up(grid->threads, kLanes) / kLanes;
   grid->shared_bytes = info.static_shared_bytes + request.dynamic_shared_bytes;
-  grid->reserved_shared = rounded_up(grid->shared_bytes, 128);
   grid->workspace[0] = std::byte{8};  // its first word: bytes that it has
-  grid->pools.resize(grid->program->functions.size());
+  grid->pools.assign(grid->program->functions.size(), nullptr);
   grid->resident.resize(
       static_cast<std::size_t>(std::min<std::uint64_t>(std::max(request.resident_blocks, 1U), blocks)));
-  grid->prng = Prng(request.seed);
   grid->shuffled = request.seed != 0;
+  if (grid->shuffled) grid->prng = Prng(request.seed);
   if (request.check_races) grid->races = std::make_shared<Races>();
   grid->request = std::move(request);
   return std::unique_ptr<Execution>(new Execution(std::move(grid)));

@@ -19,12 +19,16 @@ bool hold_local(Warp& warp, std::uint64_t bytes) {
   if (bytes > kMostLocalBytes) return false;
   const auto stride = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(std::max<std::uint64_t>(bytes, std::uint64_t{warp.local_stride} * 2), kMostLocalBytes));
-  std::vector<std::byte> larger(std::size_t{stride} * kLanes);
-  for (std::uint32_t lane = 0; lane < kLanes && warp.local_stride > 0; ++lane) {
-    std::memcpy(larger.data() + std::size_t{lane} * stride, warp.local.data() + std::size_t{lane} * warp.local_stride,
-                warp.local_stride);
+  if (warp.local_stride == 0) {
+    warp.local.assign(std::size_t{stride} * kLanes, std::byte{0});
+  } else {
+    std::vector<std::byte> larger(std::size_t{stride} * kLanes);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      std::memcpy(larger.data() + std::size_t{lane} * stride, warp.local.data() + std::size_t{lane} * warp.local_stride,
+                  warp.local_stride);
+    }
+    warp.local = std::move(larger);
   }
-  warp.local = std::move(larger);
   warp.local_stride = stride;
   return true;
 }

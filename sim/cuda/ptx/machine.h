@@ -101,6 +101,18 @@ class Memory {
   virtual std::string describe(std::uint64_t address) const = 0;
 };
 
+/// Memory of grids that have ended, for the next ones: to make it anew costs more than a small kernel does. Of one
+/// thread, and there for longer than the executions that use it.
+class SpareGrids {
+ public:
+  SpareGrids();
+  ~SpareGrids();
+
+ private:
+  friend class Execution;
+  std::vector<std::unique_ptr<Grid>> grids_;
+};
+
 struct LaunchRequest {
   std::shared_ptr<const Module> module;
   const KernelInfo* kernel = nullptr;
@@ -120,6 +132,7 @@ struct LaunchRequest {
   // The device's heap (malloc and free in kernels); absent: a kernel that asks for it faults. 0: no memory left.
   std::function<std::uint64_t(std::uint64_t)> allocate;
   std::function<void(std::uint64_t)> release;
+  SpareGrids* spares = nullptr;  // nullptr: it has all its memory made anew
 };
 
 struct Fault {
@@ -153,7 +166,7 @@ class Execution {
  public:
   /// Errors (kInvalidArgument), with the kernel's name: a dimension of 0, more blocks along an axis, threads or shared
   /// memory than a device has, a block that .maxntid or .reqntid rules out, too few bytes of parameters.
-  static Result<std::unique_ptr<Execution>> start(LaunchRequest request, Memory& memory);
+  static Result<std::unique_ptr<Execution>> start(LaunchRequest&& request, Memory& memory);
   ~Execution();  // prints what printf has written so far
   enum class State {
     kRunning,

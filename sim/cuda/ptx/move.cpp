@@ -177,10 +177,10 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       same = grid.shared_bytes;
       break;
     case Special::kReservedShared:
-      same = grid.reserved_shared;
+      same = kReservedShared;
       break;
     case Special::kReservedEnd:
-      same = grid.reserved_shared + kReservedBytes;
+      same = kReservedShared + kReservedBytes;
       break;
     case Special::kWorkspaceHigh:
       same = kWorkspaceWindow >> 32U;

@@ -33,7 +33,8 @@ inline constexpr std::uint64_t kFunctionWindow = std::uint64_t{11} << kWindowShi
 
 inline constexpr std::uint64_t kWorkspaceWindow = std::uint64_t{12} << kWindowShift;  // of a cooperative grid
 inline constexpr std::uint32_t kWorkspaceBytes = 256;
-inline constexpr std::uint32_t kReservedBytes = 1024;  // shared memory that a block has beside its own
+// Shared memory that a block has beside its own, and where: far from it, so that nobody comes there by mistake.
+inline constexpr std::uint32_t kReservedBytes = 1024, kReservedShared = 1U << 20U;
 
 struct Warp;
 struct Instruction;

@@ -17,6 +17,7 @@ constexpr std::uint64_t kSlice = 256;
 // spin.
 constexpr std::uint32_t kPollsSeen = 4;
 constexpr std::size_t kPollsFewest = 64, kPollsMost = 65536;  // whose values a warp keeps
+constexpr std::size_t kCircles = 64;                          // groups of lanes whose polls it follows
 
 /// The group that runs: its lanes; `stop`: where it must look again, because others stand there.
 struct Chosen {
@@ -71,14 +72,19 @@ Chosen choose(Warp& warp) {
 
 }  // namespace
 
-void start_warp(Warp& warp) {
-  const Function& function = warp.grid->program->functions[static_cast<std::size_t>(warp.grid->kernel->function)];
-  Frame* frame = enter_frame(warp, function, nullptr, warp.alive);
-  if (frame == nullptr) return;  // a kernel's own local memory was looked at before
-  each_active(warp.alive, [&](std::uint32_t lane) {
-    warp.lane_frame[lane] = frame;
-    warp.lane_position[lane] = 0;
-  });
+void Warp::begin(Grid& of, Block& in, std::uint32_t at, std::uint32_t lanes) {
+  static_cast<WarpState&>(*this) = {};
+  grid = &of;
+  block = &in;
+  index = at;
+  alive = lanes == kLanes ? kAllLanes : (1U << lanes) - 1;
+  idle = ~alive;
+  polls.forget();
+  circles.clear();
+  const Function& function = of.program->functions[static_cast<std::size_t>(of.kernel->function)];
+  Frame* first = enter_frame(*this, function, nullptr, alive);
+  if (first == nullptr) return;  // a kernel's own local memory was looked at before
+  each_active(alive, [&](std::uint32_t lane) { lane_frame[lane] = first; });
 }
 
 void run_warp(Warp& warp, std::uint64_t instructions) {
@@ -136,6 +142,12 @@ Polls::Sight Polls::look(std::uint64_t key, std::uint64_t seen) {
   return sight;
 }
 
+void Polls::forget() {
+  if (all_.size() > kPollsFewest) all_ = {};
+  if (used_ > 0) std::fill(all_.begin(), all_.end(), Poll{});
+  used_ = 0;
+}
+
 void Polls::grow() {
   std::vector<Poll> before = std::exchange(all_, {});
   used_ = 0;
@@ -172,12 +184,18 @@ void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint
   const bool is_same = warp.polls.look(key, seen) == Polls::Sight::kSame;
   const auto found = std::find_if(warp.circles.begin(), warp.circles.end(),
                                   [lanes](const PollCircle& circle) { return circle.lanes == lanes; });
-  PollCircle& circle = found != warp.circles.end() ? *found : warp.circles[warp.circle_next++ % warp.circles.size()];
   if (!is_same) {
-    circle = {};
+    if (found != warp.circles.end()) {
+      *found = warp.circles.back();
+      warp.circles.pop_back();
+    }
     warp.polled_lanes &= ~lanes;
     return;
   }
+  const bool is_full = warp.circles.size() == kCircles;
+  PollCircle& circle = found != warp.circles.end() ? *found
+                       : is_full                   ? warp.circles[warp.circle_next++ % kCircles]
+                                                   : warp.circles.emplace_back();
   if (circle.lanes != lanes || circle.since != now) {
     circle = {.lanes = lanes, .count = 1, .first = key, .since = now};
     return;

@@ -51,6 +51,7 @@ class Polls {
   enum class Sight : std::uint8_t { kFirst, kSame, kNew };
   /// What this poll sees against what it saw before. `key`: not 0.
   Sight look(std::uint64_t key, std::uint64_t seen);
+  void forget();
 
  private:
   struct Poll {
@@ -68,7 +69,8 @@ struct PollCircle {
   std::uint64_t since = 0;  // Grid::changes + 1 then
 };
 
-struct Warp {
+/// What a warp begins with as it stands here; no member of it has memory of its own.
+struct WarpState {
   std::byte* base[2] = {nullptr, nullptr};  // registers of the frame, its pool
   std::uint32_t position = 0, active = 0;
   std::uint32_t idle = 0;  // lanes that do not exist or have ended: what is written for them is never read
@@ -85,13 +87,9 @@ struct Warp {
   std::array<std::uint8_t, kLanes> barrier{};           // number of the barrier that a lane waits at
   std::array<const Instruction*, kLanes> barrier_at{};  // what it waits at, a barrier or an exchange
   std::array<std::uint32_t, kLanes> exchange_mask{};
-  std::vector<std::unique_ptr<Frame>> frames;
-  std::vector<std::byte> local;
-  std::uint32_t local_stride = 0;  // bytes of a lane
+  std::uint32_t local_stride = 0;  // bytes of a lane's local memory
   std::uint64_t turn = 0, starving = 0;
 
-  Polls polls;
-  std::array<PollCircle, 64> circles{};
   std::uint32_t circle_next = 0;
   std::uint32_t polled_lanes = 0;  // that have looked at all that they poll, and saw nothing new since `polled_at`
   std::uint64_t polled_at = 0;     // Grid::changes + 1 then
@@ -99,7 +97,16 @@ struct Warp {
   bool waits_far = false;                   // until far_until_ps
   bool pays_far = false, paid_far = false;  // for its next access; that may be done now
   std::int64_t far_until_ps = 0;
+};
 
+struct Warp : WarpState {
+  std::vector<std::unique_ptr<Frame>> frames;
+  std::vector<std::byte> local;
+  Polls polls;
+  std::vector<PollCircle> circles;
+
+  /// As a new one, but for memory that serves again.
+  void begin(Grid& of, Block& in, std::uint32_t at, std::uint32_t lanes);
   std::uint32_t runnable() const { return alive & ~(barrier_waiting | warp_waiting); }
   /// Nothing but polls, and none of them will see anything new until something changes.
   bool spins() const;
@@ -124,7 +131,8 @@ struct Block {
   std::vector<std::unique_ptr<Warp>> warps;
   std::vector<std::byte> shared;
   std::array<Barrier, 16> barriers{};
-  std::uint32_t threads = 0, live = 0, slot = 0;
+  std::uint32_t waited_at = 0;  // barriers at which lanes are, by bit
+  std::uint32_t live = 0, slot = 0;
 };
 
 /// Each resident block has its turn once a round. A step may end within one.
@@ -134,37 +142,40 @@ struct Round {
   bool progress = false;           // a block of it did more than poll
 };
 
-struct Grid {
-  LaunchRequest request;
+/// As WarpState.
+struct GridState {
   Memory* memory = nullptr;
   const Program* program = nullptr;
   const Kernel* kernel = nullptr;
   Counts counts;
+  std::uint64_t blocks = 0, next_block = 0;
+  Round round;
+  std::uint32_t shared_bytes = 0, threads = 0, warps = 0;
+  std::array<std::byte, kWorkspaceBytes> workspace{};
+  std::uint64_t changes = 0;     // grows with each change that another lane may see
+  std::uint64_t step_began = 0;  // at so many changes
+  bool shuffled = false;
+};
+
+struct Grid : GridState {
+  LaunchRequest request;
   std::optional<Fault> fault;
   std::vector<const std::byte*> pools;  // by function; nullptr: not entered yet
   std::vector<std::unique_ptr<std::byte[]>> own_pools;
   std::vector<std::unique_ptr<Block>> resident;
   std::vector<std::unique_ptr<Frame>> free_frames;
   std::vector<std::unique_ptr<Block>> free_blocks;
-  std::uint64_t blocks = 0, next_block = 0;
-  Round round;
-  std::uint32_t shared_bytes = 0, threads = 0, warps = 0;
-  std::uint32_t reserved_shared = 0;  // where the reserved part of shared memory begins
-  std::array<std::byte, kWorkspaceBytes> workspace{};
-  std::uint64_t changes = 0;     // grows with each change that another lane may see
-  std::uint64_t step_began = 0;  // at so many changes
-  std::uint64_t serial = 0;      // groups begun so far
   std::string printed;
   Prng prng{1};
-  bool shuffled = false;
   std::shared_ptr<Races> races;  // where they are looked for
 
   const std::byte* pool_of(const Function& function);
+  /// Nothing of its kernel is left, but memory that serves the next one: not more than kSpareBytes.
+  void clear();
 };
 
 /// Does at most about so many warp instructions of the warp; ends early where all wait or all polls saw nothing new.
 void run_warp(Warp& warp, std::uint64_t instructions);
-void start_warp(Warp& warp);
 
 /// Calls, returns and exits (frame.cpp).
 Frame* enter_frame(Warp& warp, const Function& function, Frame* parent, std::uint32_t lanes);

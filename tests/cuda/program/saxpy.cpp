@@ -130,6 +130,8 @@ int wrong(const void* function) {
   failed("nothing from nowhere", cudaMemcpy(nullptr, nullptr, 0, kToHost));
   failed("freed twice", cudaFree(gone));
   failed("too many threads", cudaLaunchKernel(function, {1, 1, 1}, {2000, 1, 1}, arguments, 0, nullptr));
+  failed("no leave for 64 KiB", cudaLaunchKernel(function, {1, 1, 1}, {32, 1, 1}, arguments, 64 << 10, nullptr));
+  failed("more than there is", cudaLaunchKernel(function, {1, 1, 1}, {32, 1, 1}, arguments, 1 << 20, nullptr));
   failed("cudaProfilerStart", cudaProfilerStart());
   // Who looks whether a process has CUDA, looks for the driver's library; the runtime has brought it.
   std::printf("the driver is %s\n",
