@@ -133,7 +133,7 @@ std::string kept(bool is_kept) { return is_kept ? "reached" : "**not reached**";
 
 std::string targets_section(const std::vector<Validated>& all, const std::vector<FileErrors>& errors,
                             const std::vector<LeftOut>& left_out) {
-  WeightedErrors calibrated, bare, unseen, left, left_large;
+  WeightedErrors calibrated, bare, unseen, left, left_large, left_kinds, lines_kinds;
   std::size_t files = 0, beats_line = 0;
   for (const FileErrors& each : errors) {
     if (!is_good_quality(each.validated->file.quality)) continue;
@@ -147,7 +147,10 @@ std::string targets_section(const std::vector<Validated>& all, const std::vector
   for (const LeftOut& each : left_out) {
     left.add(each.model);
     if (!each.large.empty()) left_large.add(each.large);
-    if (models::summarise(each.model).median < each.naive_median) ++better;
+    const double own_median = models::summarise(each.model).median;
+    left_kinds.add({own_median});
+    lines_kinds.add({each.naive_median});
+    if (own_median < each.naive_median) ++better;
   }
   const OrderCount order = count_order(all);
   const auto share = [](std::size_t part, std::size_t whole) {
@@ -165,6 +168,11 @@ std::string targets_section(const std::vector<Validated>& all, const std::vector
   line("left out of its class's fit", "median 10 %, p90 25 %",
        fmt::format("median {}, p90 {}, {} kinds", percent(left_median), percent(left_p90), left_out.size()),
        !left_out.empty() && left_median <= 0.10 && left_p90 <= 0.25);
+  const auto of_kinds = [](const WeightedErrors& medians) {
+    return fmt::format("median {}, p90 {}", percent(medians.percentile(0.5)), percent(medians.percentile(0.9)));
+  };
+  line("the same, of the kinds' medians, one each", "-",
+       fmt::format("{}; best line carried over: {}", of_kinds(left_kinds), of_kinds(lines_kinds)), true);
   line("the same, 8 MiB and more", "median 5 %", fmt::format("median {}", percent(left_large.percentile(0.5))),
        !left_out.empty() && left_large.percentile(0.5) <= 0.05);
   line("the same, better than the best line carried over", "80 %", fmt::format("{} of {}", better, left_out.size()),
@@ -207,8 +215,8 @@ std::string failures_section() {
   its test sources alone.
 - **Left out, the 90th percentile**: an all_gather of 8 KiB of MSCCL++ took 13 times an all_reduce of it, and the cold first
   call of the Spark triangle is one of its seven points: what was fitted to them expects the same of the other. Four
-  flat points of an alltoall on GB200 NVLink are one sum of launch, hop and seven peers; a ring's all_reduce has six hops.
-  Two P100 on PCIe send and receive at 0.6 of what they broadcast at, where 0.75 is expected of PCIe.
+  flat points of an alltoall on GB200 NVLink are one sum of launch, hop and what sends and receives take, and do not tell
+  how much each is; two Spark's small all_reduces are not told by all_gathers of half a GiB and more.
 - **Files of quality C and D** are shown and not counted: two ranks that share one GPU, an 800 us floor of a harness, a
   V100 sweep that differs by a factor of six between two calls, a link that is not stated.
 - **Single points of many machines** (`cal_perftest_points_*`) have no set-up in common: no profile is theirs.

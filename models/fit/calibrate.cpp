@@ -172,8 +172,7 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
   }
   if (evidence.eager && evidence.replayed)
     groups.push_back({{MachineParameter::kEagerUs}, {{{MachineParameter::kEagerUs, 10}}}});
-  if (evidence.pairs && evidence.chains)
-    groups.push_back({{MachineParameter::kPeerUs}, {{{MachineParameter::kPeerUs, 1}}}});
+  if (evidence.pairs && evidence.chains) groups.push_back({{MachineParameter::kPairsUs}, {{}}});
   if (evidence.barriers) groups.push_back({{MachineParameter::kBarrierUs}, {{{MachineParameter::kBarrierUs, 3}}}});
   if (evidence.waves) {
     groups.push_back({{MachineParameter::kWaveBytes, MachineParameter::kWaveUs},

@@ -14,7 +14,7 @@ enum Part {
   kLaunch,
   kEager,
   kBarrier,
-  kPeers,
+  kPairs,
   kBetween,
   kWithin,
   kWire,
@@ -27,7 +27,7 @@ enum Part {
   kPartCount
 };
 constexpr std::array<const char*, kPartCount> kPartNames{
-    "launch",   "eager call", "barrier", "peers", "hops between nodes", "hops within nodes", "wire", "fill", "ramp",
+    "launch",   "eager call", "barrier", "pairs", "hops between nodes", "hops within nodes", "wire", "fill", "ramp",
     "LL spill", "waves",      "reduce",  "copy"};
 using Parts = std::array<double, kPartCount>;
 
@@ -195,7 +195,7 @@ Parts all_parts(const Machine& machine, const CollectiveCall& call, const Way& w
   }
   if (call.eager) parts[kEager] = machine[MachineParameter::kEagerUs];
   if (is_of_pairs(call) && call.algorithm != CollectiveAlgorithm::kDirect) {
-    parts[kPeers] = (call.ranks - 1) * machine[MachineParameter::kPeerUs];
+    parts[kPairs] = machine[MachineParameter::kPairsUs];
   }
   if (call.barrier) parts[kBarrier] = machine[MachineParameter::kBarrierUs];
   if (way.algorithm == CollectiveAlgorithm::kDirect || way.algorithm == CollectiveAlgorithm::kTwoShot) {

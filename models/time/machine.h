@@ -24,7 +24,7 @@ enum class MachineParameter : std::uint8_t {
   kLaunchUs,
   kEagerUs,
   kBarrierUs,
-  kPeerUs,
+  kPairsUs,
   kNetLlUs,
   kNetLl128Us,
   kNetSimpleUs,

@@ -124,6 +124,30 @@ TEST_CASE("time never falls with size or with ranks, whatever is chosen") {
   }
 }
 
+TEST_CASE(
+    "sends and receives are set up for all peers at once: alltoall, gather and scatter, and no other collective") {
+  Machine machine = plain();
+  machine.set(MachineParameter::kPairsUs, {3, Basis::kMeasured, "this test"});
+  for (const int ranks : {2, 8, 64}) {
+    for (const Collective collective : {Collective::kAllToAll, Collective::kGather, Collective::kScatter})
+      CHECK(part_of(collective_time(machine, call_of(collective, ranks, 4096)), "pairs") == doctest::Approx(3));
+    for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kBroadcast})
+      CHECK(part_of(collective_time(machine, call_of(collective, ranks, 4096)), "pairs") == 0);
+  }
+}
+
+TEST_CASE("GPUs of one node on PCIe share it both ways, unless a profile says that they reach one another") {
+  Machine machine = plain();
+  machine.transport = Transport::kWithin;
+  CollectiveCall both = call_of(Collective::kAllReduce, 2, 64 << 20),
+                 one = call_of(Collective::kBroadcast, 2, 64 << 20);
+  both.nodes = one.nodes = 1;
+  const auto wire = [&](const CollectiveCall& call) { return part_of(collective_time(machine, call), "wire"); };
+  CHECK(wire(both) == doctest::Approx(wire(one) / 0.55));
+  machine.set(MachineParameter::kDuplexFraction, {1, Basis::kDataSheet, "this test"});
+  CHECK(wire(both) == doctest::Approx(wire(one)));
+}
+
 TEST_CASE("LL between nodes moves what NCCL says at most, unless a share of its own was fitted") {
   Machine machine;
   machine.set(MachineParameter::kNicGBps, {200, Basis::kDataSheet, "this test"});
