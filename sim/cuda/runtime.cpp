@@ -100,6 +100,9 @@ CUresult cudaStreamSetAttribute(Stream* stream, int id, const void* value) {
 CUresult cudaStreamGetAttribute(Stream* stream, int id, void* value) {
   return in_runtime([&] { return cuStreamGetAttribute(stream, id, value); });
 }
+CUresult cudaStreamCopyAttributes(Stream* target, Stream* source) {
+  return in_runtime([&] { return cuStreamCopyAttributes(target, source); });
+}
 CUresult cudaCtxResetPersistingL2Cache() {
   return in_runtime([] { return cuCtxResetPersistingL2Cache(); });
 }

@@ -194,6 +194,40 @@ CUresult cudaMemset2DAsync(void* target, std::size_t pitch, int value, std::size
     return cuMemsetD2D8Async(number_of(target), pitch, static_cast<unsigned char>(value), width, height, stream);
   });
 }
+namespace {
+
+/// `fill_rows(address, rows)` for rows that stand at one pitch: all of them where the slices do, else slice by slice.
+template <typename FillRows>
+CUresult fill_slices(const cudaPitchedPtr& target, const cudaExtent& extent, const FillRows& fill_rows) {
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return kSuccess;
+  const CUdeviceptr first = number_of(target.pointer);
+  std::size_t rows = 0;
+  if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return kInvalidValue;
+  if (extent.depth == 1 || extent.height == target.height) return fill_rows(first, rows);
+  // Rows of the next slice would be written.
+  if (extent.height > target.height || extent.width > target.pitch) return kInvalidValue;
+  for (std::size_t slice = 0; slice < extent.depth; ++slice) {
+    if (const CUresult error = fill_rows(first + slice * target.pitch * target.height, extent.height)) return error;
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+CUresult cudaMemset3D(cudaPitchedPtr target, int value, cudaExtent extent) {
+  return in_runtime([&] {
+    return fill_slices(target, extent, [&](CUdeviceptr address, std::size_t rows) {
+      return cuMemsetD2D8_v2(address, target.pitch, static_cast<unsigned char>(value), extent.width, rows);
+    });
+  });
+}
+CUresult cudaMemset3DAsync(cudaPitchedPtr target, int value, cudaExtent extent, Stream* stream) {
+  return in_runtime([&] {
+    return fill_slices(target, extent, [&](CUdeviceptr address, std::size_t rows) {
+      return cuMemsetD2D8Async(address, target.pitch, static_cast<unsigned char>(value), extent.width, rows, stream);
+    });
+  });
+}
 CUresult cudaMemAdvise(const void* address, std::size_t size, int advice, CUmemLocation location) {
   return in_runtime([&] { return cuMemAdvise_v2(number_of(address), size, advice, location); });
 }

@@ -100,6 +100,12 @@ CUresult cudaFuncSetCacheConfig(const void* function, int config) {
 CUresult cudaFuncGetName(const char** name, const void* function) {
   return with_kernel(function, [&](Kernel* kernel) { return cuFuncGetName(name, kernel); });
 }
+CUresult cudaFuncGetParamInfo(const void* function, std::size_t index, std::size_t* offset, std::size_t* size) {
+  return with_kernel(function, [&](Kernel* kernel) { return cuFuncGetParamInfo(kernel, index, offset, size); });
+}
+CUresult cudaFuncSetSharedMemConfig(const void* function, int config) {
+  return with_kernel(function, [&](Kernel* kernel) { return cuFuncSetSharedMemConfig(kernel, config); });
+}
 CUresult cudaGetFuncBySymbol(Kernel** kernel, const void* function) {
   return in_runtime([&] { return kernel != nullptr ? kernel_of(function, *kernel) : kInvalidValue; });
 }
@@ -117,6 +123,12 @@ CUresult cudaDeviceGetLimit(std::size_t* value, int limit) {
 }
 CUresult cudaDeviceSetLimit(int limit, std::size_t value) {
   return in_runtime([&] { return cuCtxSetLimit(limit, value); });
+}
+CUresult cudaDeviceGetSharedMemConfig(int* config) {
+  return in_runtime([&] { return cuCtxGetSharedMemConfig(config); });
+}
+CUresult cudaDeviceSetSharedMemConfig(int config) {
+  return in_runtime([&] { return cuCtxSetSharedMemConfig(config); });
 }
 CUresult cudaDeviceGetCacheConfig(int* config) {
   return in_runtime([&] { return cuCtxGetCacheConfig(config); });

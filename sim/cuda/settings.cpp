@@ -77,6 +77,28 @@ CUresult cuFuncSetCacheConfig(Kernel* function, int config) {
   return config < 0 || config > 3 ? kInvalidValue : kSuccess;
 }
 
+// Banks of shared memory have 4 bytes on every device that there has been since compute capability 5.0, and cannot be
+// set; CUDA says that this then does nothing.
+namespace {
+constexpr int kBanksOfFourBytes = 1, kLastBanks = 2;  // CU_SHARED_MEM_CONFIG_*
+CUresult check_banks(CUresult error, int config) {
+  if (error != kSuccess) return error;
+  return config < 0 || config > kLastBanks ? kInvalidValue : kSuccess;
+}
+}  // namespace
+CUresult cuCtxGetSharedMemConfig(int* config) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  if (config == nullptr) return kInvalidValue;
+  *config = kBanksOfFourBytes;
+  return kSuccess;
+}
+CUresult cuCtxSetSharedMemConfig(int config) { return check_banks(enter_context().error, config); }
+CUresult cuFuncSetSharedMemConfig(Kernel* function, int config) {
+  const CUresult error = enter_context().error;
+  return check_banks(error == kSuccess && function == nullptr ? kInvalidHandle : error, config);
+}
+
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, Kernel* function, int blocks, int threads) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;

@@ -415,4 +415,15 @@ CUresult cuStreamGetAttribute(Stream* handle, int id, void* value) {
 // There is no cache in the model for which lines could be kept.
 CUresult cuCtxResetPersistingL2Cache() { return enter_context().error; }
 
+CUresult cuStreamCopyAttributes(Stream* target, Stream* source) {
+  Caller caller;
+  Stream *to = nullptr, *from = nullptr;
+  if (const CUresult error = with_stream(target, caller, to)) return error;
+  if (const CUresult error = with_stream(source, caller, from)) return error;
+  if (to->context != from->context) return kInvalidValue;
+  to->attributes = from->attributes;
+  to->priority = from->priority;
+  return kSuccess;
+}
+
 }  // namespace meshbed::sim::cuda
