@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -83,6 +84,7 @@ TEST_CASE("a class that no profile has is predicted as the nearest, which is tol
   for (const Near& near : {Near{"8gpu/node NVLink, 8x400G InfiniBand", "b200-ib400", "the nearest, b200-ib400"},
                            {"8gpu/node NVLink, EFA 800G", "p4de-efa", "adapters of 800 Gb/s a node"},
                            {"4gpu/node NVLink, 8x200G TCPXO", "a3mega-tcpxo", "4 ranks a node"},
+                           {"4gpu/node NVLink, IB", "b200-ib400", "4 ranks a node with 4 adapters"},
                            {"1gpu/node, 25GbE TCP", "tcp-socket", "the nearest, tcp-socket"}}) {
     const std::string path =
         file_with("near.csv", std::string("# topology_class: ") + near.topology_class + "\n" + rows);
@@ -97,6 +99,34 @@ TEST_CASE("a class that no profile has is predicted as the nearest, which is tol
   // Its own class is never told as near.
   CHECK(run_meshbed("validate models/data/cal_lambda_16xB200_allreduce.csv").output.find("nearest") ==
         std::string::npos);
+}
+
+TEST_CASE("a live run is calibrated from: what perf prints, and the JSON that it writes, are the same measurements") {
+  const std::string folder = scratch_folder("live");
+  const std::string path = folder + "/live.json", profile = folder + "/live.toml";
+  std::filesystem::remove(path);  // what is there is not written over
+  const CommandResult perf = run_meshbed(
+      "perf all_gather -b 8K -e 8M -f 4 --scenario scenarios/ring4.toml --profile "
+      "spark-ring-sircl -J " +
+      path);
+  REQUIRE_MESSAGE(perf.status == 0, perf.output);
+  CHECK(perf.output.find("# Collective test starting: all_gather_perf\n") != std::string::npos);
+  const std::string text = file_with("live.txt", perf.output);
+  for (const std::string& each : {path, text}) {
+    const CommandResult fit = run_meshbed("calibrate " + each + " --class live --out " + profile);
+    REQUIRE_MESSAGE(fit.status == 0, fit.output);
+    const json told = json::parse(run_meshbed("validate " + each + " --profile " + profile + " --json").output);
+    CHECK(told.at("rows").size() == 12);  // six sizes, in two placements
+    CHECK(told.at("rows").at(0).at("collective") == "all_gather");
+    CHECK(told.at("rows").at(0).at("ranks") == 4);
+    CHECK(told.at("rows").at(0).at("nodes") == 4);
+    CHECK(told.at("median") < 0.05);
+  }
+  const CommandResult broken =
+      run_meshbed("calibrate " + file_with("cut.json", "{\"nccl_version\":1,") + " --class live");
+  CHECK(broken.status == 2);
+  CHECK_MESSAGE(broken.output.find("cut.json: the JSON of nccl-tests is broken or ends early") != std::string::npos,
+                broken.output);
 }
 
 TEST_CASE("uncalibrated and unseen: the profile without its fits, and with what other classes tell") {

@@ -64,14 +64,15 @@ double average_busbw(const std::vector<SizeRun>& runs, double bus_factor) {
 std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const WorldFacts& world) {
   const SweepOptions& sweep = options.sweep;
   std::string text = fmt::format(
-      "# seed {}  scenario {}  world {}\n# {}{}\n# nThread 1 nGpus 1 minBytes {} maxBytes {} step: {}({}) "
+      "# seed {}  scenario {}  world {}\n# {}{}\n# Collective test starting: {}_perf\n# nThread 1 nGpus 1 minBytes {} "
+      "maxBytes {} step: {}({}) "
       "warmup iters: "
       "{} iters: {} agg iters: {} validation: {} graph: {} unalign: 0\n{}#\n# Using devices\n",
       scenario.seed, scenario.name, world.name, topology_line(scenario),
-      world.virtual_time ? fmt::format(", fabric {}", fabric_name(scenario)) : "", sweep.min_bytes, sweep.max_bytes,
-      sweep.step_factor > 1 ? sweep.step_factor : sweep.step_bytes, sweep.step_factor > 1 ? "factor" : "bytes",
-      options.warmup, options.iterations, options.pacing.operations, options.checks, options.graph_launches,
-      pacing_lines(options));
+      world.virtual_time ? fmt::format(", fabric {}", fabric_name(scenario)) : "", models::name_of(options.op),
+      sweep.min_bytes, sweep.max_bytes, sweep.step_factor > 1 ? sweep.step_factor : sweep.step_bytes,
+      sweep.step_factor > 1 ? "factor" : "bytes", options.warmup, options.iterations, options.pacing.operations,
+      options.checks, options.graph_launches, pacing_lines(options));
   constexpr int kRanksShown = 16;
   for (int rank = 0; rank < std::min(ranks_of(scenario), kRanksShown); ++rank) {
     const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];

@@ -243,7 +243,8 @@ models::Sweep MeasuredFile::sweep() const {
   return all;
 }
 
-MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options) {
+MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options,
+                            const std::vector<int>& lines_told) {
   MeasuredFile file;
   file.path = path;
   file.name = std::filesystem::path(path).filename();
@@ -251,8 +252,10 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
   char separator = ',';
   std::istringstream lines(text);
   int number = 0;
+  std::size_t read = 0;
   for (std::string line; std::getline(lines, line);) {
-    ++number;
+    number = read < lines_told.size() ? lines_told[read] : number + 1;
+    ++read;
     if (trimmed(line).empty()) continue;
     if (const auto comment = comment_of(line)) {
       take_comment(file, *comment);
@@ -297,7 +300,13 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
 
 MeasuredFile read_measured_file(const std::string& path, const MeasuredOptions& options) {
   const std::string text = read_text_file(path);
-  return parse_measured(measured_text_of(text).value_or(text), path, options);
+  std::optional<ToolOutput> told;
+  try {
+    told = measured_text_of(text);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(path + ": " + error.what());
+  }
+  return told ? parse_measured(told->text, path, options, told->lines) : parse_measured(text, path, options);
 }
 
 }  // namespace meshbed::cli

@@ -44,11 +44,11 @@ struct MeasuredOptions {
 /// ASCII letters alone: how classes, set-ups and variants are compared.
 std::string lower_case(std::string text);
 
-/// Such a file, or what nccl-tests or perftest printed (tool_output.h; lines of bad rows are then those of the file
-/// that it amounts to). Throws std::runtime_error, with the cause, where the file cannot be read, has no row of column
-/// names or no usable row.
+/// Such a file, or what nccl-tests, `meshbed perf` or perftest printed (tool_output.h). Throws std::runtime_error, with
+/// the cause, where the file cannot be read, has no row of column names or no usable row.
 MeasuredFile read_measured_file(const std::string& path, const MeasuredOptions& options);
-/// The same from text.
-MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options);
+/// The same from text. `lines_told`: what its lines are called, the first's at 0; empty: by their order, from 1.
+MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options,
+                            const std::vector<int>& lines_told = {});
 
 }  // namespace meshbed::cli

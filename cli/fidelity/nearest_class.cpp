@@ -108,12 +108,15 @@ std::optional<double> likeness(const Told& told, int each_node, const models::Ma
   return score - std::abs(std::log(static_cast<double>(each_node) / machine.ranks_per_node));
 }
 
-/// What the set-up has of the words by which a profile is told from others of its class: 2 each.
+/// What the set-up has of the words by which a profile is told from others of its class: 2 each, and 2 less where it
+/// has none of them, since that profile is then of other software.
 double keywords_in(const std::string& set_up, const models::Machine& machine) {
+  constexpr double kEach = 2;
   const std::string told = lower_case(set_up);
-  return 2.0 * static_cast<double>(std::count_if(
-                   machine.keywords.begin(), machine.keywords.end(),
-                   [&](const std::string& each) { return told.find(lower_case(each)) != std::string::npos; }));
+  const auto found = std::count_if(machine.keywords.begin(), machine.keywords.end(), [&](const std::string& each) {
+    return told.find(lower_case(each)) != std::string::npos;
+  });
+  return found == 0 && !machine.keywords.empty() ? -kEach : kEach * static_cast<double>(found);
 }
 
 int ranks_of_node(const Told& told, const MeasuredFile& file) {
@@ -129,8 +132,14 @@ int ranks_of_node(const Told& told, const MeasuredFile& file) {
 std::string adapt(models::Machine& machine, const Told& told, int each_node) {
   std::string changed;
   if (each_node != machine.ranks_per_node) {
-    machine.ranks_per_node = each_node;
+    const double nics = models::nics_used(machine, each_node);
     changed += fmt::format(", {} ranks a node", each_node);
+    if (!told.gbits && nics != machine[models::MachineParameter::kNics]) {
+      machine.set(models::MachineParameter::kNics,
+                  {nics, models::Basis::kDataSheet, "those that so many GPUs of such a node use"});
+      changed += fmt::format(" with {:g} adapters", nics);
+    }
+    machine.ranks_per_node = each_node;
   }
   if (told.gbits && std::abs(*told.gbits / node_gbits(machine) - 1) > 0.01) {
     const double each_GBps = *told.gbits / kGbitsPerGByte / machine[models::MachineParameter::kNics];

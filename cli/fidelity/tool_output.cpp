@@ -5,12 +5,18 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
-#include <vector>
+#include <stdexcept>
 
 namespace meshbed::cli {
 namespace {
+
+using nlohmann::json;
+
+constexpr const char* kColumnNames = "collective,ranks,nodes,bytes,time_us,algbw_GBps,busbw_GBps,placement,variant\n";
 
 std::vector<std::string> words_of(const std::string& line) {
   std::istringstream text(line);
@@ -21,73 +27,271 @@ std::vector<std::string> words_of(const std::string& line) {
 
 bool holds_word(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
-bool begins_with_digit(const std::vector<std::string>& words) {
-  return !words.empty() && std::isdigit(static_cast<unsigned char>(words.front().front())) != 0;
+bool is_count(const std::string& word) {
+  return !word.empty() &&
+         std::all_of(word.begin(), word.end(), [](unsigned char letter) { return std::isdigit(letter) != 0; });
 }
 
-/// "all_reduce" of "# Collective test starting: all_reduce_perf".
-std::string collective_of_line(const std::string& line) {
-  const std::vector<std::string> words = words_of(line.substr(line.find(':') + 1));
-  std::string name = words.empty() ? "" : words.front();
-  if (name.size() > 5 && name.compare(name.size() - 5, 5, "_perf") == 0) name.resize(name.size() - 5);
-  return name;
+/// "all_reduce" of "./build/all_reduce_perf" and of "all_reduce_perf_mpi"; nothing of another word.
+std::string program_collective(std::string word) {
+  const auto folder = word.find_last_of('/');
+  if (folder != std::string::npos) word.erase(0, folder + 1);
+  for (const std::string end : {"_mpi", "_perf"}) {
+    const bool has = word.size() > end.size() && word.compare(word.size() - end.size(), end.size(), end) == 0;
+    if (has) word.resize(word.size() - end.size());
+    if (!has && end == "_perf") return "";
+  }
+  return word;
 }
 
-std::string nccl_tests_text(const std::string& output) {
-  std::string collective;
-  std::vector<std::string> rows;  // behind ranks and nodes, which may be told later
-  std::set<std::string> hosts;
-  int ranks = 0;
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    const std::vector<std::string> words = words_of(line);
-    if (holds_word(line, "Collective test starting:")) collective = collective_of_line(line);
-    // #  Rank  0 Group  0 Pid  1 on  host-1 device  0 [...] NVIDIA ...
-    const auto on = std::find(words.begin(), words.end(), "on");
-    if (words.size() > 4 && words[0] == "#" && words[1] == "Rank" && on != words.end() && on + 1 != words.end()) {
-      ++ranks;
-      hosts.insert(*(on + 1));
-    }
-    // size count type redop root | time algbw busbw #wrong | time algbw busbw #wrong
-    if (!begins_with_digit(words) || words.size() < 8) continue;
-    constexpr std::size_t kFirst = 5, kEach = 4;
-    const char* placement = "out";
-    for (std::size_t at = kFirst; at + 2 < words.size(); at += kEach) {
-      rows.push_back(fmt::format("{},{},{},{},{},\n", words[0], words[at], words[at + 1], words[at + 2], placement));
-      placement = "in";
+/// What the library was told, by NCCL's names: NCCL_ALGO, NCCL_PROTO. "" of one: told differently in different places.
+class Settings {
+ public:
+  /// From "-x NCCL_ALGO=Ring" and from "NCCL_PROTO set by environment to LL".
+  void take(const std::vector<std::string>& words) {
+    for (std::size_t at = 0; at < words.size(); ++at) {
+      for (const std::string name : {"NCCL_ALGO", "NCCL_PROTO"}) {
+        if (words[at].rfind(name + "=", 0) == 0) note(name, words[at].substr(name.size() + 1));
+        const bool is_said = words[at] == name && at + 5 < words.size() && words[at + 1] == "set" &&
+                             words[at + 3] == "environment" && words[at + 4] == "to";
+        if (is_said) note(name, words[at + 5]);
+      }
     }
   }
-  std::string text =
-      "# setup: output of nccl-tests\ncollective,ranks,nodes,bytes,time_us,algbw_GBps,busbw_GBps,placement,variant\n";
-  const std::string place = ranks > 0 ? fmt::format("{},{}", ranks, hosts.size()) : ",";
-  for (const std::string& row : rows) text += collective + "," + place + "," + row;
-  return text;
+  std::string text() const {
+    std::string all;
+    for (const auto& [name, value] : told_) {
+      if (!value.empty()) all += ", " + name + "=" + value;
+    }
+    return all;
+  }
+
+ private:
+  void note(const std::string& name, std::string value) {
+    value.erase(value.find_last_not_of(".;") + 1);
+    if (value.find_first_of(",;^") != std::string::npos) value.clear();  // a list leaves the choice to the library
+    const auto [at, is_new] = told_.emplace(name, value);
+    if (!is_new && at->second != value) at->second.clear();
+  }
+  std::map<std::string, std::string> told_;
+};
+
+/// Rows of a measured file, each with where it comes from.
+class Rows {
+ public:
+  void add(int line, const std::string& row) {
+    text_ += row + "\n";
+    lines_.push_back(line);
+  }
+  ToolOutput behind(const std::string& head) const {
+    ToolOutput output{.text = head + text_, .lines = {}};
+    output.lines.assign(static_cast<std::size_t>(std::count(head.begin(), head.end(), '\n')), 1);
+    output.lines.insert(output.lines.end(), lines_.begin(), lines_.end());
+    return output;
+  }
+
+ private:
+  std::string text_;
+  std::vector<int> lines_;
+};
+
+/// One test's heading: who took part, and where a row has its times.
+struct Heading {
+  std::string collective;
+  int ranks = 0;
+  int unlisted = 0;
+  std::set<std::string> hosts;
+  std::vector<std::size_t> times{5, 9};  // words of a row: size count type redop root | time algbw busbw #wrong, twice
+  bool cpu_times = false;
+  std::size_t names = 13;
+
+  std::string place() const {
+    if (ranks == 0) return ",";
+    const int all = ranks + unlisted, hosts_listed = static_cast<int>(hosts.size());
+    return fmt::format("{},{}", all, (all * hosts_listed + ranks - 1) / ranks);
+  }
+
+  void take_columns(const std::vector<std::string>& header) {
+    times.clear();
+    for (std::size_t at = 0; at < header.size(); ++at) {
+      const bool is_cpu = header[at] == "cputime";
+      if (is_cpu || header[at] == "time") times.push_back(at);
+      cpu_times = cpu_times || is_cpu;
+    }
+    names = header.size();
+  }
+
+  void take_rank(const std::vector<std::string>& words) {
+    // #  Rank  0 Group  0 Pid  1 on  host-1 device  0 [...] NVIDIA ...
+    const auto on = std::find(words.begin(), words.end(), "on");
+    if (on == words.end() || on + 1 == words.end()) return;
+    ++ranks;
+    hosts.insert(*(on + 1));
+  }
+};
+
+void take_row(Rows& rows, int line, const Heading& heading, const std::vector<std::string>& words) {
+  constexpr std::size_t kOfOnePlacement = 3;
+  if (words.front() == "0" || heading.times.empty()) return;
+  // Where the first placement was not run its words are missing, and those of the second stand in their place.
+  const bool only_second =
+      heading.times.size() == 2 && words.size() + (heading.times[1] - heading.times[0]) <= heading.names;
+  for (std::size_t index = 0; index < heading.times.size(); ++index) {
+    const std::size_t at = heading.times[index];
+    if (at + kOfOnePlacement > words.size()) break;
+    const char* const placement = index > 0 || only_second ? "in" : "out";
+    const std::string values =
+        heading.cpu_times ? "cputime,," : fmt::format("{},{},{}", words[at], words[at + 1], words[at + 2]);
+    rows.add(line, fmt::format("{},{},{},{},{},", heading.collective, heading.place(), words[0], values, placement));
+  }
 }
 
-std::string perftest_text(const std::string& output) {
+ToolOutput nccl_tests_text(const std::string& output) {
+  Rows rows;
+  Heading heading;
+  Settings settings;
+  bool replayed = false;
+  std::istringstream lines(output);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    // mpirun --tag-output: "[1,0]<stdout>:"
+    const auto tag = line.rfind('[', 0) == 0 ? line.find(">:") : std::string::npos;
+    if (tag != std::string::npos && line.find("]<std") < tag) line.erase(0, tag + 2);
+    std::vector<std::string> words = words_of(line);
+    const bool is_comment = !words.empty() && words.front() == "#";
+    if (is_comment) words.erase(words.begin());
+    if (words.empty()) continue;
+    settings.take(words);
+    if (holds_word(line, "nThread") && holds_word(line, "nGpus")) {
+      const std::string collective = heading.collective;
+      heading = {};
+      heading.collective = collective;
+      const auto graph = std::find(words.begin(), words.end(), "graph:");
+      replayed = replayed || (graph != words.end() && graph + 1 != words.end() && *(graph + 1) != "0");
+    } else if (words[0] == "Rank") {
+      heading.take_rank(words);
+    } else if (is_comment && words.size() == 4 && words[0] == "..." && words[3] == "more" && is_count(words[2])) {
+      heading.unlisted = std::stoi(words[2].substr(0, 6));
+    } else if (words[0] == "size" && words.size() > 4 && words[1] == "count") {
+      heading.take_columns(words);
+    } else if (holds_word(line, "Avg bus bandwidth")) {
+      heading.collective.clear();
+    } else if (words.size() > 4 && !is_comment && is_count(words[0]) && is_count(words[1])) {
+      take_row(rows, number, heading, words);
+    } else if (!holds_word(line, "test concluded")) {
+      for (const std::string& word : words) {
+        const std::string named = program_collective(word);
+        if (!named.empty()) heading.collective = named;
+      }
+    }
+  }
+  return rows.behind(fmt::format("# setup: output of nccl-tests{}{}\n{}", replayed ? ", CUDA graph" : "",
+                                 settings.text(), kColumnNames));
+}
+
+/// Null where there is none.
+const json& member(const json& object, const char* key) {
+  static const json none;
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? none : *found;
+}
+
+/// Nothing of what is no list.
+std::vector<json> list_at(const json& object, const char* key) {
+  const json& list = member(object, key);
+  return list.is_array() ? list.get<std::vector<json>>() : std::vector<json>{};
+}
+
+std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : ""; }
+
+int count_at(const json& object, const char* key, int otherwise) {
+  const json& value = member(object, key);
+  return value.is_number_integer() ? value.get<int>() : otherwise;
+}
+
+/// The collective that was run: of nccl-tests the program's name, of `meshbed perf` the word behind "perf".
+std::string collective_of_arguments(const std::vector<json>& arguments) {
+  std::string before;
+  for (const json& each : arguments) {
+    const std::string word = text_of(each);
+    const std::string named = program_collective(word);
+    if (!named.empty()) return named;
+    if (before == "perf") return word;
+    before = word;
+  }
+  return "";
+}
+
+/// The output of -J: one device is listed for each process, which had nthreads * ngpus ranks.
+ToolOutput nccl_tests_json(const std::string& output) {
+  json told;
+  try {
+    told = json::parse(output);
+  } catch (const json::parse_error& error) {
+    throw std::runtime_error(fmt::format("the JSON of nccl-tests is broken or ends early ({})", error.what()));
+  }
+  const json& config = member(told, "config");
+  std::set<std::string> hosts;
+  const std::vector<json> processes = list_at(config, "devices");
+  for (const json& each : processes) hosts.insert(text_of(member(each, "hostname")));
+  const int ranks = static_cast<int>(processes.size()) * count_at(config, "nthreads", 1) * count_at(config, "ngpus", 1);
+  const std::string place = ranks > 0 ? fmt::format("{},{}", ranks, hosts.size()) : ",";
+  const std::string collective = collective_of_arguments(list_at(told, "args"));
+  Settings settings;
+  for (const json& each : list_at(told, "env")) settings.take({text_of(each)});
+  Rows rows;
+  int number = 0;
+  for (const json& result : list_at(told, "results")) {
+    ++number;
+    const json& bytes = member(result, "size");
+    if (bytes.is_number() && bytes == 0) continue;
+    for (const auto& [key, placement] : {std::pair{"out_of_place", "out"}, {"in_place", "in"}}) {
+      const json& run = member(result, key);
+      if (!run.is_object()) continue;
+      const auto value = [&run = run](const char* name) { return run.contains(name) ? run.at(name).dump() : ""; };
+      const std::string values = run.contains("cpu_time")
+                                     ? "cputime,,"
+                                     : fmt::format("{},{},{}", value("time"), value("alg_bw"), value("bus_bw"));
+      rows.add(number, fmt::format("{},{},{},{},{},", collective, place, bytes.dump(), values, placement));
+    }
+  }
+  return rows.behind(fmt::format("# setup: output of nccl-tests{}{}\n{}",
+                                 count_at(config, "graph", 0) > 0 ? ", CUDA graph" : "", settings.text(),
+                                 kColumnNames));
+}
+
+ToolOutput perftest_text(const std::string& output) {
   // "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read BW Test"
-  std::string name = "write", kind = "bw", unit = "MB/s", text;
+  std::string name = "write", kind = "bw", unit = "MB/s";
   if (holds_word(output, "Send ")) name = "send";
   if (holds_word(output, "RDMA_Read")) name = "read";
   if (holds_word(output, "t_typical[usec]")) kind = "lat", unit = "us";
   if (holds_word(output, "average[Gb/sec]")) unit = "Gb/s";
-  text = "# setup: output of perftest\ncollective,bytes,value,unit\n";
+  Rows rows;
   std::istringstream lines(output);
+  int number = 0;
   for (std::string line; std::getline(lines, line);) {
+    ++number;
     const std::vector<std::string> words = words_of(line);
     // bytes iterations peak average rate; or bytes iterations t_min t_max t_typical ...
     const std::size_t column = kind == "lat" ? 4 : 3;
-    if (!begins_with_digit(words) || words.size() <= column) continue;
-    text += fmt::format("ib_{}_{},{},{},{}\n", name, kind, words[0], words[column], unit);
+    if (words.size() <= column || !is_count(words[0])) continue;
+    rows.add(number, fmt::format("ib_{}_{},{},{},{}", name, kind, words[0], words[column], unit));
   }
-  return text;
+  return rows.behind("# setup: output of perftest\ncollective,bytes,value,unit\n");
 }
 
 }  // namespace
 
-std::optional<std::string> measured_text_of(const std::string& output) {
+std::optional<ToolOutput> measured_text_of(const std::string& output) {
   if (holds_word(output, "#bytes") && holds_word(output, "#iterations")) return perftest_text(output);
-  const bool is_nccl_tests = holds_word(output, "#wrong") && holds_word(output, "busbw") && holds_word(output, "redop");
+  const auto first = output.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  if (first != std::string::npos && output[first] == '{' && holds_word(output, "\"nccl_version\"")) {
+    return nccl_tests_json(output);
+  }
+  const bool is_nccl_tests = holds_word(output, "busbw") && holds_word(output, "redop") &&
+                             (holds_word(output, "out-of-place") || holds_word(output, "#wrong"));
   if (is_nccl_tests) return nccl_tests_text(output);
   return std::nullopt;
 }

@@ -65,7 +65,7 @@ double most_ll_GBps(const Machine& machine, const CollectiveCall& call) {
 }
 
 double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& way) {
-  double rate = call.nodes > 1 ? node_GBps(machine) : machine[MachineParameter::kIntraGBps];
+  double rate = call.nodes > 1 ? node_GBps(machine, ranks_of_node(call)) : machine[MachineParameter::kIntraGBps];
   if (call.nodes == 1 && !has_root(call.collective)) rate *= machine[MachineParameter::kDuplexFraction];
   if (call.nodes > 1 && call.ranks > call.nodes) rate = std::min(rate, machine[MachineParameter::kIntraGBps]);
   if (way.protocol == CollectiveProtocol::kLl) {
@@ -82,7 +82,8 @@ double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& 
     if (way.protocol != CollectiveProtocol::kSimple) rate /= 2;
   }
   // Shares of one another's rates: none of them makes a wire faster.
-  return std::min(rate, call.nodes > 1 ? wire_GBps(machine) : machine[MachineParameter::kIntraGBps]);
+  return std::min(rate,
+                  call.nodes > 1 ? wire_GBps(machine, ranks_of_node(call)) : machine[MachineParameter::kIntraGBps]);
 }
 
 double share_bytes(const CollectiveCall& call) { return static_cast<double>(call.bytes) / call.ranks; }
@@ -229,6 +230,8 @@ bool is_of_pairs(const CollectiveCall& call) {
   return call.collective == Collective::kAllToAll || call.collective == Collective::kGather ||
          call.collective == Collective::kScatter;
 }
+
+int ranks_of_node(const CollectiveCall& call) { return (call.ranks + call.nodes - 1) / call.nodes; }
 
 bool may_tree(const CollectiveCall& call) { return call.collective == Collective::kAllReduce && call.nodes > 1; }
 

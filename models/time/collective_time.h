@@ -7,17 +7,17 @@
 // Time = launch + steps * hop + W/rate + fill + ramp + reduce, where (each line a part of the answer)
 //   hop    latency of one step by protocol, between nodes or within one (NCCL tuning.cc: the two kinds of steps), and
 //          what the transport adds to each between nodes (its latencyInter)
-//   rate   the slower of the node's NICs and what feeds them, times the protocol's share: LL half around a ring and
-//          1/3.8 on a tree, LL128 120/128; LL and LL128 of a tree count W twice, up and down; never above the NICs'
-//          own. W of a tree moves at NCCL's treeCorrectionFactor of it, by size (tuning.cc), read between its entries.
-//          LL between nodes, where no share of it was fitted, is at most NCCL's llMaxBws (tuning.cc:177): 39 GB/s on
-//          two nodes, 20.4 on more
+//   rate   the slower of the NICs that the node's ranks use (machine.h: nics_used) and what feeds them, times the
+//          protocol's share: LL half around a ring and 1/3.8 on a tree, LL128 120/128; LL and LL128 of a tree count W
+//          twice, up and down; never above the NICs' own. W of a tree moves at NCCL's treeCorrectionFactor of it, by
+//          size (tuning.cc), read between its entries. LL between nodes, where no share of it was fitted, is at most
+//          NCCL's llMaxBws (tuning.cc:177): 39 GB/s on two nodes, 20.4 on more
 //   fill   steps * stages * min(share, slice)/rate: a slice is stored whole before it goes on, and is not yet
 //          overlapped with the next (Simple only)
 //   ramp   depth * ramp * (1 - exp(-(W/rate)/ramp)): the first part of a long transfer is slower (Simple only)
 //   copy   S over the copy rate: an all_gather into separate tensors
 //   spill  what of a share is beyond LL's window, at its own rate
-//   peers  (n-1) times the set-up of one, where the call is made of sends and receives
+//   pairs  the set-up of a call that is made of sends and receives, all peers at once
 //   waves  (ceil(bytes of a rank's own loads / wave) - 1) * wave time: a kernel of few blocks within a node, which
 //          loads S itself (direct) or S/n of it (two-shot); as long as a wave is enough, time does not depend on S
 // Protocol and algorithm are the cheapest by latency and rate alone, which is what NCCL's cost table knows, unless the
@@ -68,6 +68,9 @@ struct CollectiveTime {
   std::vector<TimePart> parts;
   double us = 0;  // their sum
 };
+
+/// Of the node that has most.
+int ranks_of_node(const CollectiveCall& call);
 
 /// A library makes them of sends and receives, one for each peer.
 bool is_of_pairs(const CollectiveCall& call);

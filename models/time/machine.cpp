@@ -1,6 +1,7 @@
 #include "models/time/machine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "models/link.h"
@@ -226,14 +227,20 @@ int nodes_of(const Machine& machine, int ranks) {
   return (ranks + machine.ranks_per_node - 1) / machine.ranks_per_node;
 }
 
-double wire_GBps(const Machine& machine) {
-  const double payload = machine[MachineParameter::kMtuBytes];
-  const double share = payload / (payload + machine[MachineParameter::kPacketOverheadBytes]);
-  return machine[MachineParameter::kNics] * machine[MachineParameter::kNicGBps] * share;
+double nics_used(const Machine& machine, int ranks) {
+  const double nics = machine[MachineParameter::kNics];
+  if (ranks <= 0 || ranks >= machine.ranks_per_node) return nics;
+  return std::min(nics, std::ceil(nics / machine.ranks_per_node) * ranks);
 }
 
-double node_GBps(const Machine& machine) {
-  return std::min(wire_GBps(machine) * machine[MachineParameter::kNicFraction],
+double wire_GBps(const Machine& machine, int ranks) {
+  const double payload = machine[MachineParameter::kMtuBytes];
+  const double share = payload / (payload + machine[MachineParameter::kPacketOverheadBytes]);
+  return nics_used(machine, ranks) * machine[MachineParameter::kNicGBps] * share;
+}
+
+double node_GBps(const Machine& machine, int ranks) {
+  return std::min(wire_GBps(machine, ranks) * machine[MachineParameter::kNicFraction],
                   machine[MachineParameter::kHostCapGBps]);
 }
 

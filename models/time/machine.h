@@ -153,9 +153,14 @@ struct ErrorBar {
 /// was held out; else the largest of its residuals. Nothing where the profile has neither.
 std::optional<ErrorBar> error_bar(const Machine& machine, const std::string& kind);
 
-/// Payload that a node's NICs carry in one direction at most: their rate less each packet's headers.
-double wire_GBps(const Machine& machine);
+/// NICs of a node that `ranks` of its GPUs use: each GPU the ones nearest to it, so that of 8 GPUs and 8 NICs one GPU
+/// uses one. NCCL takes those first that are as near as any, and their number for each GPU is that of the near NICs
+/// over that of the GPUs near to them, rounded up (src/graph/topo.cc: ncclTopoGetLocal, ncclTopoGetLocalNet;
+/// src/graph/search.cc: ncclTopoSelectNets; v2.30.7). `ranks` of 0: all of them.
+double nics_used(const Machine& machine, int ranks);
+/// Payload that those NICs carry in one direction at most: their rate less each packet's headers.
+double wire_GBps(const Machine& machine, int ranks = 0);
 /// What of it the library reaches, or what the host feeds where that is less.
-double node_GBps(const Machine& machine);
+double node_GBps(const Machine& machine, int ranks = 0);
 
 }  // namespace meshbed::models

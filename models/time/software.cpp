@@ -39,7 +39,7 @@ SoftwareCost software_cost(const Machine& machine, const CollectiveCall& call, d
     (is_one_of(part.name, {"launch", "pairs"}) ? call_us : bytes_us) += part.us;
   }
   const double carried = sent_bytes(call, time.algorithm, machine.cabling) * payload_factor;
-  bytes_us -= carried / (node_GBps(machine) * kPayloadBytesPerUsOfGBps);
+  bytes_us -= carried / (node_GBps(machine, ranks_of_node(call)) * kPayloadBytesPerUsOfGBps);
   return {.call_ps = ps_of(call_us), .bytes_ps = ps_of(bytes_us), .hop_ps = hop_ps(machine, time.protocol)};
 }
 

@@ -216,6 +216,38 @@ TEST_CASE("headers take their share of the wire, and a host that feeds less is w
   CHECK(node_GBps(machine) == doctest::Approx(3));
 }
 
+TEST_CASE("GPUs use the NICs nearest to them: one of eight GPUs one of eight NICs, and two of thirty-two four each") {
+  // NCCL v2.30.7 src/graph/topo.cc, ncclTopoGetLocalNet: NICs of a GPU are DIVUP(near NICs, GPUs near to them).
+  Machine machine = plain();
+  machine.ranks_per_node = 8;
+  const auto used = [&](double nics, int ranks) {
+    machine.set(MachineParameter::kNics, {nics, Basis::kMeasured, "this test"});
+    return nics_used(machine, ranks);
+  };
+  for (const int ranks : {1, 2, 5, 8}) CHECK(used(8, ranks) == ranks);
+  CHECK(used(32, 1) == 4);
+  CHECK(used(32, 2) == 8);
+  CHECK(used(2, 1) == 1);
+  CHECK(used(2, 2) == 2);
+  CHECK(used(2, 5) == 2);
+  CHECK(used(8, 0) == 8);
+  CHECK(used(8, 16) == 8);  // more GPUs than the class has use what there is
+  used(8, 0);
+  constexpr std::uint64_t kBytes = 1 << 30;
+  const auto wire_us = [&](int ranks) {
+    const CollectiveCall call{
+        .collective = Collective::kBroadcast, .ranks = ranks, .nodes = 2, .bytes = kBytes, .protocol = {}};
+    return part_of(collective_time(machine, call), "wire");
+  };
+  CHECK(wire_us(2) == doctest::Approx(kBytes / 10e3));
+  CHECK(wire_us(6) == doctest::Approx(kBytes / 30e3));
+  CHECK(wire_us(16) == doctest::Approx(kBytes / 80e3));
+  machine.set(MachineParameter::kHostCapGBps, {25, Basis::kMeasured, "this test"});
+  CHECK(wire_us(6) == doctest::Approx(kBytes / 25e3));
+  machine.ranks_per_node = 1;  // both functions of a port serve the one GPU
+  CHECK(used(2, 1) == 2);
+}
+
 TEST_CASE("a message alone takes wire, fetch and bytes; in a stream it takes the slower of NIC and wire") {
   Machine machine = plain();
   for (const auto& [parameter, value] : {std::pair{MachineParameter::kWireUs, 1.0},
