@@ -55,7 +55,7 @@ TEST_CASE("a file of two kinds of software is judged by two profiles, row by row
   const CommandResult told = run_meshbed("validate models/data/cal_spark2_latbench_allreduce.csv");
   CHECK(told.status == 0);
   for (const char* line :
-       {"# profile spark-pair-200g: ", "# profile spark-pair-oneshot: ", "direct Simple", "ring Simple"}) {
+       {"# profile spark-pair-200g: ", "# profile spark-pair-oneshot: ", "direct Simple", "ring LL"}) {
     CHECK_MESSAGE(told.output.find(line) != std::string::npos, line);
   }
 }

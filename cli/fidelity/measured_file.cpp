@@ -120,6 +120,21 @@ void take_comment(MeasuredFile& file, const std::string& text) {
   }
 }
 
+/// Of nccl-tests' "-n 100", also written "n=100" or "iters: 100"; else its default.
+int iterations_of(const std::string& set_up) {
+  constexpr int kDefault = 20, kMost = 1000000;
+  for (const std::string mark : {"-n ", "n=", "iters: "}) {
+    for (std::size_t at = set_up.find(mark); at != std::string::npos; at = set_up.find(mark, at + 1)) {
+      if (at > 0 && std::isalnum(static_cast<unsigned char>(set_up[at - 1])) != 0) continue;
+      int count = 0;
+      const char* const begin = set_up.data() + at + mark.size();
+      const auto [end, error] = std::from_chars(begin, set_up.data() + set_up.size(), count);
+      if (error == std::errc() && end != begin && count > 0 && count <= kMost) return count;
+    }
+  }
+  return kDefault;
+}
+
 /// What the set-up or the variant forces upon the library.
 void force(models::CollectiveCall& call, const std::string& set_up, const std::string& variant) {
   using Protocol = models::CollectiveProtocol;
@@ -148,6 +163,9 @@ void force(models::CollectiveCall& call, const std::string& set_up, const std::s
     call.algorithm = is_two_shot ? Algorithm::kTwoShot : Algorithm::kDirect;
     call.protocol = Protocol::kSimple;
   }
+  // A file of nccl-tests may have rows of its project's own sweep beside them.
+  const bool is_nccl_tests = told.find("nccl-tests") != std::string::npos || told.find("_perf") != std::string::npos;
+  call.iterations = is_nccl_tests && kind.rfind("own", 0) != 0 ? iterations_of(told) : 0;
   call.eager = kind.find("eager") != std::string::npos;
   call.barrier = kind.find("barrier") != std::string::npos;
 }

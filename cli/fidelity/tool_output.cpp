@@ -151,6 +151,7 @@ ToolOutput nccl_tests_text(const std::string& output) {
   Heading heading;
   Settings settings;
   bool replayed = false;
+  std::string iterations;
   std::istringstream lines(output);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -167,8 +168,15 @@ ToolOutput nccl_tests_text(const std::string& output) {
       const std::string collective = heading.collective;
       heading = {};
       heading.collective = collective;
-      const auto graph = std::find(words.begin(), words.end(), "graph:");
-      replayed = replayed || (graph != words.end() && graph + 1 != words.end() && *(graph + 1) != "0");
+      const auto behind = [&words](const char* name) {
+        const auto at = std::find(words.begin(), words.end(), name);
+        return at == words.end() || at + 1 == words.end() ? std::string() : *(at + 1);
+      };
+      replayed = replayed || (!behind("graph:").empty() && behind("graph:") != "0");
+      // "warmup iters: 1 iters: 20"
+      const auto warm = std::find(words.begin(), words.end(), "warmup");
+      if (warm != words.end() && warm + 1 != words.end()) words.erase(warm, warm + 2);
+      if (iterations.empty() && is_count(behind("iters:"))) iterations = ", -n " + behind("iters:");
     } else if (words[0] == "Rank") {
       heading.take_rank(words);
     } else if (is_comment && words.size() == 4 && words[0] == "..." && words[3] == "more" && is_count(words[2])) {
@@ -186,7 +194,7 @@ ToolOutput nccl_tests_text(const std::string& output) {
       }
     }
   }
-  return rows.behind(fmt::format("# setup: output of nccl-tests{}{}\n{}", replayed ? ", CUDA graph" : "",
+  return rows.behind(fmt::format("# setup: output of nccl-tests{}{}{}\n{}", iterations, replayed ? ", CUDA graph" : "",
                                  settings.text(), kColumnNames));
 }
 
@@ -256,9 +264,10 @@ ToolOutput nccl_tests_json(const std::string& output) {
       rows.add(number, fmt::format("{},{},{},{},{},", collective, place, bytes.dump(), values, placement));
     }
   }
-  return rows.behind(fmt::format("# setup: output of nccl-tests{}{}\n{}",
-                                 count_at(config, "graph", 0) > 0 ? ", CUDA graph" : "", settings.text(),
-                                 kColumnNames));
+  const int iterations = count_at(config, "iterations", 0);
+  return rows.behind(
+      fmt::format("# setup: output of nccl-tests{}{}{}\n{}", iterations > 0 ? fmt::format(", -n {}", iterations) : "",
+                  count_at(config, "graph", 0) > 0 ? ", CUDA graph" : "", settings.text(), kColumnNames));
 }
 
 ToolOutput perftest_text(const std::string& output) {

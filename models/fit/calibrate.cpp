@@ -26,13 +26,14 @@ struct Group {
 
 /// What the sweeps hold, which decides what they can determine.
 struct Evidence {
-  std::set<std::tuple<bool, Collective, int, int, std::uint64_t, bool, bool, bool, bool, int, int>> points;
+  std::set<std::tuple<bool, Collective, int, int, std::uint64_t, bool, bool, bool, bool, int, int, int>> points;
   std::set<double> step_counts;
   std::set<Collective> summed, moved;  // collectives that reduce, and that do not
   bool messages = false, reads = false, collectives = false, latencies = false;
   bool forced_ll = false, rooted = false, rootless = false, gathers = false;
   bool nets = false, one_node = false, shared_nodes = false, trees = false;
   bool eager = false, replayed = false, barriers = false, waves = false, pairs = false, chains = false;
+  bool messages_of_calls = false, tested = false, untested = false;
   double smallest = 1e18, largest = 0;
 };
 
@@ -44,7 +45,7 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
       evidence.points.insert({point.is_message, call.collective, call.ranks, call.nodes, call.bytes,
                               point.message.latency, point.message.read, call.eager, call.barrier,
                               call.algorithm ? static_cast<int>(*call.algorithm) : -1,
-                              call.protocol ? static_cast<int>(*call.protocol) : -1});
+                              call.protocol ? static_cast<int>(*call.protocol) : -1, call.iterations});
       const auto bytes = static_cast<double>(call.bytes);
       evidence.smallest = std::min(evidence.smallest, bytes);
       evidence.largest = std::max(evidence.largest, bytes);
@@ -58,6 +59,8 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
       (call.eager ? evidence.eager : evidence.replayed) = true;
       (is_of_pairs(call) ? evidence.pairs : evidence.chains) = true;
       evidence.barriers = evidence.barriers || call.barrier;
+      evidence.messages_of_calls = evidence.messages_of_calls || call.collective == Collective::kSendRecv;
+      (call.iterations > 0 ? evidence.tested : evidence.untested) = true;
       evidence.waves = evidence.waves || (call.nodes == 1 && (call.algorithm == CollectiveAlgorithm::kDirect ||
                                                               call.algorithm == CollectiveAlgorithm::kTwoShot));
       evidence.step_counts.insert(steps_of(call, CollectiveAlgorithm::kRing).all);
@@ -152,8 +155,9 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
     const MachineParameter ll128 = evidence.nets ? MachineParameter::kNetLl128Us : MachineParameter::kIntraLl128Us;
     groups.push_back({{MachineParameter::kLlMaxBytes, ll, MachineParameter::kLlFraction},
                       ladder(MachineParameter::kLlMaxBytes, shares)});
-    groups.push_back({{MachineParameter::kLl128MaxBytes, ll128, MachineParameter::kLl128Fraction},
-                      ladder(MachineParameter::kLl128MaxBytes, {8192, 32768, 131072, 524288, 2.1e6, 3.3e7})});
+    if (by_table)
+      groups.push_back({{MachineParameter::kLl128MaxBytes, ll128, MachineParameter::kLl128Fraction},
+                        ladder(MachineParameter::kLl128MaxBytes, {8192, 32768, 131072, 524288, 2.1e6, 3.3e7})});
     groups.push_back({{MachineParameter::kLlWindowBytes, MachineParameter::kLlSpillGBps},
                       ladder(MachineParameter::kLlWindowBytes, {256, 4096, 16384, 32768, 65536},
                              {{MachineParameter::kLlSpillGBps, 1}})});
@@ -173,6 +177,10 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
   if (evidence.eager && evidence.replayed)
     groups.push_back({{MachineParameter::kEagerUs}, {{{MachineParameter::kEagerUs, 10}}}});
   if (evidence.pairs && evidence.chains) groups.push_back({{MachineParameter::kPairsUs}, {{}}});
+  if (!by_table && evidence.messages_of_calls && evidence.chains)
+    groups.push_back({{MachineParameter::kPeerUs}, {{{MachineParameter::kPeerUs, 10}}}});
+  if (evidence.tested && evidence.untested)
+    groups.push_back({{MachineParameter::kSkewUs}, {{{MachineParameter::kSkewUs, 100}}}});
   if (evidence.barriers) groups.push_back({{MachineParameter::kBarrierUs}, {{{MachineParameter::kBarrierUs, 3}}}});
   if (evidence.waves) {
     groups.push_back({{MachineParameter::kWaveBytes, MachineParameter::kWaveUs},

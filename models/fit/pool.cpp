@@ -61,6 +61,11 @@ std::vector<MachineParameter> told_by(const std::vector<Peer>& peers) {
     told.push_back(MachineParameter::kIntraSimpleUs);
     told.push_back(MachineParameter::kIntraLlUs);
   }
+  // Only where LL was forced is it known how much of it goes at once.
+  if (has_point(peers, [](const CollectiveCall& call) { return call.protocol == CollectiveProtocol::kLl; })) {
+    told.push_back(MachineParameter::kLlWindowBytes);
+    told.push_back(MachineParameter::kLlSpillGBps);
+  }
   if (has_point(peers, [](const CollectiveCall& call) { return may_tree(call) && call.ranks > 2; }))
     told.push_back(MachineParameter::kTreeFraction);
   return told;
@@ -113,6 +118,11 @@ Machine with_pool(Machine machine, const std::vector<Peer>& all) {
     put_fitted(common, parameter, common[parameter], Basis::kPooled, source);
   put_fitted(common, MachineParameter::kNetLatencyUs, std::max(kLatencyUs, expected[MachineParameter::kNetLatencyUs]),
              Basis::kPooled, source);
+  constexpr double kWindowBytes = 32768, kSpillGBps = 2;  // likewise
+  if (std::find(told.begin(), told.end(), MachineParameter::kLlWindowBytes) != told.end()) {
+    put_fitted(common, MachineParameter::kLlWindowBytes, kWindowBytes, Basis::kPooled, source);
+    put_fitted(common, MachineParameter::kLlSpillGBps, kSpillGBps, Basis::kPooled, source);
+  }
   const auto loss = [&](const Machine& values) {
     constexpr double kOfOneSpread = 0.03;
     double sum = 0;

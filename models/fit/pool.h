@@ -6,10 +6,11 @@
 // adapters, nodes and cables from its data sheet, and with a ridge towards the library's constants. A peer is a class
 // of the same transport (EFA and TCPX count as one) that shares no topology class with the one that asks; where there
 // is none, nothing is told.
-// Fitted: launch, hops, and shares of rates; never a rate, which is the machine's own. Loss: the mean of e / (1 + e),
-// e = |ln(predicted / measured)|, each class weighing the same, so that one odd class does not speak for all. The
-// weight of the ridge was chosen by how well classes left out are predicted (results/fidelity). Ramps and fills are a
-// class's own: told by others they made predictions worse. Cost: rounds * values * points.
+// Fitted: launch, hops, shares of rates, and LL's window where a peer was forced to use LL; never a rate, which is the
+// machine's own. Loss: the mean of e / (1 + e), e = |ln(predicted / measured)|, each class weighing the same, so that
+// one odd class does not speak for all. The weight of the ridge was chosen by how well classes left out are predicted
+// (results/fidelity). Ramps and fills are a class's own: told by others they made predictions worse. Cost: rounds *
+// values * points.
 
 #include <string>
 #include <vector>

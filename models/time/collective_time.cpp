@@ -15,6 +15,8 @@ enum Part {
   kEager,
   kBarrier,
   kPairs,
+  kPeers,
+  kSkew,
   kBetween,
   kWithin,
   kWire,
@@ -27,8 +29,8 @@ enum Part {
   kPartCount
 };
 constexpr std::array<const char*, kPartCount> kPartNames{
-    "launch",   "eager call", "barrier", "pairs", "hops between nodes", "hops within nodes", "wire", "fill", "ramp",
-    "LL spill", "waves",      "reduce",  "copy"};
+    "launch", "eager call", "barrier",  "pairs", "peers",  "skew", "hops between nodes", "hops within nodes", "wire",
+    "fill",   "ramp",       "LL spill", "waves", "reduce", "copy"};
 using Parts = std::array<double, kPartCount>;
 
 struct Way {
@@ -95,6 +97,26 @@ double within_us(const Machine& machine, const CollectiveCall& call, const Way& 
   if (call.nodes == 1 || way.algorithm != CollectiveAlgorithm::kRing) return hop_us;
   constexpr double kPostUs = 1, kSimplePostsUs = 3;  // NCCL's getNetOverhead, of Intel's hosts
   return std::max(hop_us, way.protocol == CollectiveProtocol::kSimple ? kSimplePostsUs : kPostUs);
+}
+
+/// What the library runs for the call: some have no plan for calls with a root.
+CollectiveCall as_run(const Machine& machine, const CollectiveCall& call) {
+  CollectiveCall run = call;
+  if (machine[MachineParameter::kRootedAsAll] < 1) return run;
+  if (call.collective == Collective::kReduce) run.collective = Collective::kAllReduce;
+  if (call.collective == Collective::kBroadcast) {
+    run.collective = Collective::kAllGather;
+    run.algorithm = CollectiveAlgorithm::kDirect;
+    run.bytes = call.bytes * static_cast<std::uint64_t>(call.ranks);
+  }
+  return run;
+}
+
+/// Messages that a rank sends itself, each a call's; none of a collective, or of a kernel that is everyone's at once.
+int peers_of(const CollectiveCall& call) {
+  if (call.algorithm == CollectiveAlgorithm::kDirect) return 0;
+  if (call.collective == Collective::kSendRecv) return 1;
+  return is_of_pairs(call) ? call.ranks - 1 : 0;
 }
 
 /// Launch, hops and wire: what NCCL's cost table knows.
@@ -198,6 +220,8 @@ Parts all_parts(const Machine& machine, const CollectiveCall& call, const Way& w
   if (is_of_pairs(call) && call.algorithm != CollectiveAlgorithm::kDirect) {
     parts[kPairs] = machine[MachineParameter::kPairsUs];
   }
+  parts[kPeers] = peers_of(call) * machine[MachineParameter::kPeerUs];
+  if (call.iterations > 0) parts[kSkew] = machine[MachineParameter::kSkewUs] / call.iterations;
   if (call.barrier) parts[kBarrier] = machine[MachineParameter::kBarrierUs];
   if (way.algorithm == CollectiveAlgorithm::kDirect || way.algorithm == CollectiveAlgorithm::kTwoShot) {
     const double loaded = way.algorithm == CollectiveAlgorithm::kDirect ? static_cast<double>(call.bytes) : share;
@@ -268,6 +292,7 @@ double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cab
       return 2 * bytes * (ranks - 1) / ranks;
     case Collective::kAllGather:
     case Collective::kReduceScatter:
+      return bytes * (ranks - 1) / ranks * (algorithm == CollectiveAlgorithm::kDirect ? relayed : 1);
     case Collective::kGather:
     case Collective::kScatter:
       return bytes * (ranks - 1) / ranks;
@@ -280,7 +305,8 @@ double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cab
   }
 }
 
-CollectiveTime collective_time(const Machine& machine, const CollectiveCall& call) {
+CollectiveTime collective_time(const Machine& machine, const CollectiveCall& asked) {
+  const CollectiveCall call = as_run(machine, asked);
   const Way way = way_of(machine, call);
   const Parts parts = all_parts(machine, call, way);
   CollectiveTime time{.protocol = way.protocol, .algorithm = way.algorithm, .parts = {}, .us = sum_of(parts)};
@@ -290,7 +316,8 @@ CollectiveTime collective_time(const Machine& machine, const CollectiveCall& cal
   return time;
 }
 
-double collective_us(const Machine& machine, const CollectiveCall& call) {
+double collective_us(const Machine& machine, const CollectiveCall& asked) {
+  const CollectiveCall call = as_run(machine, asked);
   return sum_of(all_parts(machine, call, way_of(machine, call)));
 }
 

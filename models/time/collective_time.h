@@ -17,7 +17,12 @@
 //   ramp   depth * ramp * (1 - exp(-(W/rate)/ramp)): the first part of a long transfer is slower (Simple only)
 //   copy   S over the copy rate: an all_gather into separate tensors
 //   spill  what of a share is beyond LL's window, at its own rate
-//   pairs  the set-up of a call that is made of sends and receives, all peers at once
+//   pairs  the set-up of a call that is made of sends and receives, all peers at once (NCCL); peers: of each peer,
+//          where a message is a kernel of its own (libsircl's README: one launch of its pack a message)
+//          Calls with a root are what the library makes of them (rooted_as_all; libsircl's STATUS.md: a broadcast is an
+//          all-gather of the root's tiles, a reduce the all-reduce kept on the root)
+//   skew   ranks that begin a test apart wait for one another once, and nccl-tests divides what all its iterations
+//          take by their number (src/common.cu, BenchTime @a0b82b2)
 //   waves  (ceil(bytes of a rank's own loads / wave) - 1) * wave time: a kernel of few blocks within a node, which
 //          loads S itself (direct) or S/n of it (two-shot); as long as a wave is enough, time does not depend on S
 // Protocol and algorithm are the cheapest by latency and rate alone, which is what NCCL's cost table knows, unless the
@@ -55,6 +60,7 @@ struct CollectiveCall {
   std::optional<CollectiveAlgorithm> algorithm{};  // forced
   bool eager = false;                              // launched by itself, where the machine's usual is a graph
   bool barrier = false;                            // the kernel meets all others before and behind its work
+  int iterations = 0;                              // of the test of nccl-tests that it is one of; 0: of none
 };
 
 struct TimePart {

@@ -36,7 +36,7 @@ SoftwareCost software_cost(const Machine& machine, const CollectiveCall& call, d
   double call_us = 0, bytes_us = 0;
   for (const TimePart& part : time.parts) {
     if (is_one_of(part.name, {"hops between nodes", "hops within nodes"})) continue;
-    (is_one_of(part.name, {"launch", "pairs"}) ? call_us : bytes_us) += part.us;
+    (is_one_of(part.name, {"launch", "pairs", "peers"}) ? call_us : bytes_us) += part.us;
   }
   const double carried = sent_bytes(call, time.algorithm, machine.cabling) * payload_factor;
   bytes_us -= carried / (node_GBps(machine, ranks_of_node(call)) * kPayloadBytesPerUsOfGBps);
@@ -70,6 +70,7 @@ std::vector<MachineParameter> parameters_of(const Machine& machine, const Collec
   for (const TimePart& part : time.parts) {
     const std::string_view name = part.name;
     if (name == "pairs") add_if_said({MachineParameter::kPairsUs});
+    if (name == "peers") add_if_said({MachineParameter::kPeerUs});
     if (name == "fill") add_if_said({MachineParameter::kFillStages, MachineParameter::kSliceBytes});
     if (name == "ramp") add_if_said({MachineParameter::kRampDepth, MachineParameter::kRampUs});
     if (name == "LL spill") add_if_said({MachineParameter::kLlWindowBytes, MachineParameter::kLlSpillGBps});

@@ -2,7 +2,7 @@
 // Software: what the software of a class of machines costs a run, at the places where a run can spend it. Pure.
 //
 // A run carries bytes over its scenario's links itself; everything else of models/time/collective_time.h is spent:
-//   call    launch + pairs, by each rank before its call: a run's calls are neither eager nor behind a barrier
+//   call    launch + pairs + peers, by each rank before its call: a run's calls are neither eager nor behind a barrier
 //   bytes   fill + ramp + LL spill + waves + reduce + copy, and lines: what LL and LL128 move beyond what the run's own
 //           messages do; by each rank before its call
 //   hop     net_<protocol>_us + net_latency_us - wire_us: of each message, from its arrival until its receiver goes on.

@@ -115,6 +115,21 @@ TEST_CASE("one-shot, two-shot, eager and barrier are what a row's variant says, 
   CHECK(file.rows.at(2).point.call.barrier);
 }
 
+TEST_CASE("a row is of as many iterations as the set-up says of nccl-tests, and of none in a project's own sweep") {
+  const auto iterations = [](const std::string& set_up, const std::string& variant = "off") {
+    return parse_measured("# setup: " + set_up + "\n" + kColumns + "all_reduce,4,4,64,5,,," + variant + "\n", "x.csv",
+                          {})
+        .rows.at(0)
+        .point.call.iterations;
+  };
+  CHECK(iterations("nccl-tests bf16 -n 50 -w 5, rank 0 mean") == 50);
+  CHECK(iterations("NCCL 2.31.2, all_reduce_perf n=100 w=10") == 100);
+  CHECK(iterations("ran=7; all_reduce_perf, iters: 30") == 30);
+  CHECK(iterations("nccl-tests") == 20);  // nccl-tests' own default
+  CHECK(iterations("nccl-tests -n 50", "out,own_ring_graph") == 0);
+  CHECK(iterations("torch.distributed, n=50") == 0);
+}
+
 TEST_CASE("files of other forms are read: names of columns, marks of comments, missing columns, no time") {
   const MeasuredFile other = parse_measured(
       "; source = somewhere\n// setup: NCCL_PROTO=LL\n# Topology class: mine\nsize;nranks;busbw\n1024;4;0.5\n2048;4;\n",

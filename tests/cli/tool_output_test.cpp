@@ -63,6 +63,7 @@ TEST_CASE("nccl-tests: older columns, tagged lines, several tests in one output,
   CHECK(old.rows[0].point.time_us == 24.51);
   CHECK(old.rows[1].point.time_us == 23.12);
   CHECK(old.rows[0].line == 7);
+  CHECK(old.rows[0].point.call.iterations == 100);
   CHECK(old.rows[0].point.call.protocol == meshbed::models::CollectiveProtocol::kLl);
   const std::string tag = "[1,0]<stdout>:";
   const std::string header = tag +
@@ -126,7 +127,7 @@ TEST_CASE(
   // As src/util.cu of nccl-tests @a0b82b2 writes it.
   const std::string json =
       R"({"version":3,"start_time":"2026-11-27 10:00:00","args":["/opt/build/all_gather_perf","-g","2"],)"
-      R"("env":["PATH=/bin","NCCL_ALGO=Ring"],"nccl_version":22809,"config":{"nthreads":1,"ngpus":2,"graph":20,)"
+      R"("env":["PATH=/bin","NCCL_ALGO=Ring"],"nccl_version":22809,"config":{"nthreads":1,"ngpus":2,"iterations":50,"graph":20,)"
       R"("devices":[{"rank":0,"group":0,"pid":1,"hostname":"a","device":0,"device_hex":"0:1","device_info":"H100"},)"
       R"({"rank":2,"group":0,"pid":2,"hostname":"b","device":0,"device_hex":"0:1","device_info":"H100"}]},"results":[)"
       R"({"size":0,"count":0,"type":"float","redop":"none","root":"    -1","out_of_place":{"time":0.06,"alg_bw":0.0,)"
@@ -141,6 +142,7 @@ TEST_CASE(
   CHECK(file.rows[0].point.call.collective == meshbed::models::Collective::kAllGather);
   CHECK(file.rows[0].point.call.ranks == 4);
   CHECK(file.rows[0].point.call.nodes == 2);
+  CHECK(file.rows[0].point.call.iterations == 50);
   CHECK(file.rows[0].point.call.algorithm == meshbed::models::CollectiveAlgorithm::kRing);
   CHECK(file.rows[0].point.time_us == 20.5);
   CHECK(file.rows[1].placement == "in");

@@ -136,6 +136,52 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("where each message is a kernel of its own each peer costs one: an exchange one, an alltoall all others") {
+  // libsircl's README, point-to-point channels: "A message of n bytes is one launch of the point-to-point pack".
+  Machine machine = plain();
+  machine.set(MachineParameter::kPeerUs, {15, Basis::kMeasured, "this test"});
+  const auto peers_us = [&](CollectiveCall call) { return part_of(collective_time(machine, call), "peers"); };
+  for (const int ranks : {2, 4, 8}) {
+    CHECK(peers_us(call_of(Collective::kSendRecv, ranks, 4096)) == doctest::Approx(15));
+    CHECK(peers_us(call_of(Collective::kAllToAll, ranks, 4096)) == doctest::Approx(15 * (ranks - 1)));
+    CHECK(peers_us(call_of(Collective::kAllReduce, ranks, 4096)) == 0);
+  }
+  CollectiveCall one_kernel = call_of(Collective::kAllToAll, 8, 4096);
+  one_kernel.algorithm = CollectiveAlgorithm::kDirect;
+  CHECK(peers_us(one_kernel) == 0);
+}
+
+TEST_CASE("iterations of one test share what its ranks begin apart; a call that is of no test has none of it") {
+  Machine machine = plain();
+  machine.set(MachineParameter::kSkewUs, {160, Basis::kMeasured, "this test"});
+  CollectiveCall call = call_of(Collective::kAllReduce, 4, 4096);
+  const double alone_us = collective_us(machine, call);
+  for (const int iterations : {1, 20, 100}) {
+    call.iterations = iterations;
+    CHECK(collective_us(machine, call) == doctest::Approx(alone_us + 160.0 / iterations));
+  }
+}
+
+TEST_CASE("a library without plans for calls with a root has everyone send its broadcast, and all have its reduce") {
+  // libsircl's STATUS.md: ncclBroadcast is "an all-gather of the root's tiles", ncclReduce "the all-reduce, kept on the
+  // root".
+  Machine machine = plain();
+  const std::uint64_t bytes = 1 << 20;
+  const auto us = [&](Collective collective, int ranks) {
+    return collective_us(machine, call_of(collective, ranks, bytes));
+  };
+  const double pipelined_us = us(Collective::kBroadcast, 8);
+  machine.set(MachineParameter::kRootedAsAll, {1, Basis::kConstant, "this test"});
+  CHECK(us(Collective::kReduce, 8) == us(Collective::kAllReduce, 8));
+  CHECK(us(Collective::kBroadcast, 8) == doctest::Approx(5 + 10 + 7.0 * bytes / 10e3));  // one step of seven messages
+  CHECK(us(Collective::kBroadcast, 8) > 3 * pipelined_us);
+  // Around a ring of eight a message goes over two cables in the mean, around one of four over one.
+  machine.cabling = Cabling::kRing;
+  CHECK(us(Collective::kBroadcast, 8) == doctest::Approx(5 + 10 + 14.0 * bytes / 10e3));
+  CHECK(us(Collective::kBroadcast, 4) == doctest::Approx(5 + 10 + 3.0 * bytes / 10e3));
+  CHECK(us(Collective::kAllGather, 8) == doctest::Approx(5 + 70 + 7.0 / 8 * bytes / 10e3));
+}
+
 TEST_CASE("GPUs of one node on PCIe share it both ways, unless a profile says that they reach one another") {
   Machine machine = plain();
   machine.transport = Transport::kWithin;

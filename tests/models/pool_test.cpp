@@ -58,6 +58,32 @@ TEST_CASE("what two classes have in common predicts a third of another rate that
   CHECK(told.value_of(MachineParameter::kNicFraction).source == "one value for all of one, two");
 }
 
+TEST_CASE("how much of LL goes at once is told by classes that were forced to use it, and by no other") {
+  const auto peer = [](const std::string& name, bool forced) {
+    Machine truth = sheet(name, 25);
+    truth.clear(MachineParameter::kLlMaxBytes);
+    const Machine known = truth;
+    truth.set(MachineParameter::kLlWindowBytes, {16384, Basis::kMeasured, "this test"});
+    truth.set(MachineParameter::kLlSpillGBps, {1, Basis::kMeasured, "this test"});
+    Sweep sweep{.name = name + ".csv", .points = {}};
+    for (std::uint64_t bytes = 4096; bytes <= std::uint64_t{1} << 24; bytes *= 2) {
+      SweepPoint point;
+      point.call = {.collective = Collective::kAllGather, .ranks = 4, .nodes = 4, .bytes = bytes};
+      if (forced) point.call.protocol = CollectiveProtocol::kLl;
+      point.time_us = collective_us(truth, point.call);
+      sweep.points.push_back(point);
+    }
+    return Peer{known, {sweep}};
+  };
+  Machine asks = sheet("third", 50);
+  const Machine told = with_pool(asks, {peer("one", true), peer("two", true)});
+  CHECK(told[MachineParameter::kLlWindowBytes] == doctest::Approx(16384).epsilon(0.5));
+  CHECK(told[MachineParameter::kLlSpillGBps] == doctest::Approx(1).epsilon(0.3));
+  CHECK(told.value_of(MachineParameter::kLlWindowBytes).basis == Basis::kPooled);
+  const Machine untold = with_pool(asks, {peer("one", false), peer("two", false)});
+  CHECK(untold.value_of(MachineParameter::kLlWindowBytes).basis != Basis::kPooled);
+}
+
 TEST_CASE("a class tells nothing of itself, of one that shares its topology, or of another transport") {
   const Machine machine = sheet("third", 50);
   Peer same_name = peer_of("third", 50), same_class = peer_of("other", 50), sockets = peer_of("sockets", 50);
