@@ -9,6 +9,9 @@
 
 namespace meshbed::models {
 
+/// No profile but what stands for one in a scenario: the class of DGX Sparks that are cabled as it says.
+inline constexpr const char* kSparkFamily = "dgx-spark";
+
 /// The text of models/profiles/NAME.toml.
 std::optional<std::string_view> shipped_profile(std::string_view name);
 std::vector<std::string> shipped_profile_names();

@@ -69,6 +69,12 @@ models::Profile find_profile(const std::string& name) {
     return or_throw(models::Profile::read(name));
   }
   const std::vector<std::string> names = models::shipped_profile_names();
+  if (name == models::kSparkFamily) {
+    throw std::runtime_error(
+        fmt::format("\"{}\" is what a scenario's cables make of it (spark-pair-200g, spark-ring-nccl-graph, "
+                    "spark-switch-200g); name one here",
+                    name));
+  }
   const std::string close = closest_name(name, names);
   throw std::runtime_error(fmt::format("there is no profile \"{}\"{}; there are: {}", name,
                                        close.empty() ? "" : " (did you mean \"" + close + "\"?)",

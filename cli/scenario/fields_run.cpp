@@ -30,7 +30,8 @@ const Section<ModelsSpec> kModels{"[models]",
                                       {"profile", "text", "'ideal'",
                                        "ideal: nothing, wires alone take time; or a class of machines, whose launches, "
                                        "hops and rates calls then cost: "
-                                       "a name that `meshbed models` lists, or a file beside the scenario",
+                                       "a name that `meshbed models` lists, a file beside the scenario, or dgx-spark: "
+                                       "the class of DGX Sparks that are cabled so (pair, ring, switch)",
                                        [](const Value& v, ModelsSpec& s) { v.text(s.profile); }},
                                   }};
 

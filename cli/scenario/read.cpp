@@ -81,7 +81,8 @@ std::string name_from(const std::string& path) {
   return name_problem(stem) ? "scenario" : stem;
 }
 
-Scenario assemble(const ScenarioSpec& spec, const std::string& file, Diagnostics& diagnostics) {
+Scenario assemble(const ScenarioSpec& spec, const std::string& file, const models::Cluster& cluster,
+                  Diagnostics& diagnostics) {
   Scenario scenario;
   scenario.name = spec.has("name") ? spec.name : name_from(file);
   scenario.path = file;
@@ -91,7 +92,7 @@ Scenario assemble(const ScenarioSpec& spec, const std::string& file, Diagnostics
   // As nccl-tests: connections that are made on first use are no part of a collective's time.
   if (scenario.workload.kind == WorkloadKind::kCollective && !spec.workload.has("warmup")) scenario.workload.warmup = 1;
   scenario.workload.megakernel = megakernel_of(spec.workload.megakernel, file, diagnostics);
-  scenario.software = software_of(spec.models, spec.workload, file, diagnostics);
+  scenario.software = software_of(spec.models, spec.workload, file, cluster, diagnostics);
   scenario.fabric = spec.fabric.kind;
   scenario.time_limit_s = static_cast<double>(spec.limits.time_ps) / static_cast<double>(kPicosecondsPerSecond);
   for (const auto& fault : spec.faults) scenario.faults.push_back(fault.value);
@@ -130,7 +131,7 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
 
   check_cluster(built, diagnostics);
   check_addresses(built, spec, diagnostics);
-  Scenario scenario = assemble(spec, name_for_errors, diagnostics);
+  Scenario scenario = assemble(spec, name_for_errors, built.cluster, diagnostics);
   scenario.cluster = std::move(built.cluster);
   scenario.overrides = overrides;
   place_ranks(spec, scenario, diagnostics);

@@ -20,8 +20,15 @@ std::string no_run_has(const models::Machine& machine) {
   return "";
 }
 
+/// NCCL on Sparks that are joined so, as it was measured. Three around a triangle are a ring of three: the class of
+/// that name (spark-mesh3-plugin) is of another net plugin.
+std::string spark_class(const models::Cluster& cluster) {
+  if (!cluster.switches.empty()) return "spark-switch-200g";
+  return cluster.nodes.size() == 2 ? "spark-pair-200g" : "spark-ring-nccl-graph";
+}
+
 std::vector<std::string> class_names() {
-  std::vector<std::string> names{kIdealProfile};
+  std::vector<std::string> names{kIdealProfile, models::kSparkFamily};
   for (const std::string& name : models::shipped_profile_names()) {
     const auto profile = models::Profile::parse(*models::shipped_profile(name), name + ".toml");
     if (!profile || !profile->machine_class()) continue;
@@ -67,15 +74,15 @@ Result<models::Machine> read_machine(const std::string& wanted, const std::strin
 }  // namespace
 
 Software software_of(const ModelsSpec& spec, const WorkloadSpec& workload, const std::string& scenario_path,
-                     Diagnostics& diagnostics) {
+                     const models::Cluster& cluster, Diagnostics& diagnostics) {
   Software software;
-  software.profile = spec.profile;
+  software.profile = spec.profile == models::kSparkFamily ? spark_class(cluster) : spec.profile;
   if (spec.profile == kIdealProfile) return software;
   if (workload.value.kind == WorkloadKind::kMegakernel) {
     diagnostics.add(spec.at("profile"), "profile: megakernels have times of their own: workload.megakernel.profile");
     return software;
   }
-  const auto machine = read_machine(spec.profile, scenario_path);
+  const auto machine = read_machine(software.profile, scenario_path);
   if (!machine) {
     diagnostics.add(spec.at("profile"), "profile: " + machine.error().text);
     return software;

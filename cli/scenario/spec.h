@@ -158,9 +158,10 @@ Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario
 void take_recording(const MegakernelSpec& spec, const std::string& path, Diagnostics& diagnostics, Megakernel& result);
 
 struct WorkloadSpec;
-/// A shipped profile of a class of machines, or a file relative to the scenario's. A wrong one is reported at the key.
+/// A shipped profile of a class of machines, a file relative to the scenario's, or models::kSparkFamily: the class of
+/// Sparks that are cabled as `cluster` is. A wrong one is reported at the key.
 Software software_of(const ModelsSpec& spec, const WorkloadSpec& workload, const std::string& scenario_path,
-                     Diagnostics& diagnostics);
+                     const models::Cluster& cluster, Diagnostics& diagnostics);
 
 struct WorkloadSpec : Entry {
   Workload value;
