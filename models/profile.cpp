@@ -101,7 +101,7 @@ class Reader {
       return wrong(where_ + "its name says that it is in " + unit_ + ", its unit " + found.unit);
     }
     const auto source = table_["source"].value<std::string>();
-    if (!source || source->empty()) {
+    if (!source || source->find_first_not_of(" \t\n") == std::string::npos) {
       return wrong(where_ + "source is missing: where does the number come from?");
     }
     found.source = *source;

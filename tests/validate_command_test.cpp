@@ -67,7 +67,7 @@ TEST_CASE("bad rows are named by line and reason, and the rest is judged; no row
                       "all_reduce,2,2,-4,70,,,out,\nall_reduce,2,2,1024,,,,out,\nall_reduce,2,3,1024,70,,,out,\n");
   const CommandResult result = run_meshbed("validate " + some);
   CHECK(result.status == 0);
-  for (const char* told : {":4: 1 ranks; 2 or more", ":5: there is no collective \"all_dance\"", ":6: bytes are no",
+  for (const char* told : {":4: 1 ranks; 2 to 1000000", ":5: there is no collective \"all_dance\"", ":6: bytes are no",
                            ":7: no time", ":8: 3 nodes for 2 ranks", "1 points: median"}) {
     CHECK_MESSAGE(result.output.find(told) != std::string::npos, told, "\n", result.output);
   }
@@ -99,6 +99,51 @@ TEST_CASE("a class that no profile has is predicted as the nearest, which is tol
   // Its own class is never told as near.
   CHECK(run_meshbed("validate models/data/cal_lambda_16xB200_allreduce.csv").output.find("nearest") ==
         std::string::npos);
+}
+
+TEST_CASE(
+    "missing nodes are the profile's, adapters those that the class states, and a single adapter's profile is none") {
+  const auto predicted = [](const std::string& head, const std::string& row, const std::string& words = "") {
+    const std::string output =
+        run_meshbed("validate " + file_with("sizes.csv", head + kColumns + row) + " --json" + words).output;
+    const std::size_t begin = output.find('{');
+    REQUIRE_MESSAGE(begin != std::string::npos, output);
+    return json::parse(output.substr(begin)).at("rows").at(0);
+  };
+  const std::string own = "# topology_class: 8gpu/node NVLink, 8x200G IB\n";
+  const json untold = predicted(own, "all_reduce,16,,1073741824,9000,,,out,\n");
+  CHECK(untold.at("nodes") == 2);
+  CHECK(untold == predicted(own, "all_reduce,16,2,1073741824,9000,,,out,\n"));
+  CHECK(predicted("", "all_reduce,16,,1073741824,9000,,,out,\n", " --profile dgxa100-hdr").at("nodes") == 2);
+  // One adapter of 200G carries what one of eight does, and no eighth of it.
+  const auto lone_us = [&](const std::string& adapters) {
+    return predicted("# topology_class: 8gpu/node NVLink, " + adapters + " IB\n",
+                     "broadcast,8,8,1073741824,50000,,,out,\n")
+        .at("predicted_us")
+        .get<double>();
+  };
+  CHECK(lone_us("1x200G") == doctest::Approx(lone_us("8x200G")).epsilon(0.01));
+  CHECK(lone_us("99999999999999999999x400G") > 1000);  // no such node: the class's own
+  const CommandResult single = run_meshbed(
+      "validate " + file_with("single.csv", kColumns + "all_reduce,2,2,64,9,,,out,\n") + " --profile nic-hdr200");
+  CHECK(single.status == 2);
+  CHECK_MESSAGE(single.output.find("single.csv:2: profile nic-hdr200 is of single messages, and says nothing of "
+                                   "all_reduce; choose one of collectives by --profile") != std::string::npos,
+                single.output);
+}
+
+TEST_CASE("a fit that explains nothing says so, and of which machine it was made") {
+  const CommandResult contrary = run_meshbed(
+      "calibrate " +
+      file_with("contrary.csv", kColumns + "all_reduce,4,4,1024,5000,,,out,\nall_reduce,4,4,65536,500,,,out,\n"
+                                           "all_reduce,4,4,1048576,50,,,out,\nall_reduce,4,4,16777216,2,,,out,\n"
+                                           "all_reduce,4,4,1073741824,1,,,out,\n") +
+      " --class contrary");
+  CHECK(contrary.status == 0);
+  CHECK_MESSAGE(contrary.output.find("half of its times are off by more than 30 %: no such machine takes them. It is "
+                                     "taken for 1 adapters of 12.5 GB/s and 1 ranks a node") != std::string::npos,
+                contrary.output);
+  CHECK(run_meshbed("calibrate models/data/cal_l4_2x2_400G_nogdr_allreduce.csv --class ''").status == 2);
 }
 
 TEST_CASE("a live run is calibrated from: what perf prints, and the JSON that it writes, are the same measurements") {

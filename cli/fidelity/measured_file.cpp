@@ -120,19 +120,38 @@ void take_comment(MeasuredFile& file, const std::string& text) {
   }
 }
 
-/// Of nccl-tests' "-n 100", also written "n=100" or "iters: 100"; else its default.
+/// A whole number at the beginning of `text`, 1 to a million.
+std::optional<int> count_in(const std::string& text) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  constexpr int kMost = 1'000'000;
+  if (error != std::errc() || end == text.data() || count < 1 || count > kMost) return std::nullopt;
+  return count;
+}
+
+/// Iterations that share a test's time: what nccl-tests was told behind its name, as "-n 100 -m 2", "n=100" or
+/// "iters: 100"; else its default. 0 where the set-up names no such test.
 int iterations_of(const std::string& set_up) {
-  constexpr int kDefault = 20, kMost = 1000000;
-  for (const std::string mark : {"-n ", "n=", "iters: "}) {
-    for (std::size_t at = set_up.find(mark); at != std::string::npos; at = set_up.find(mark, at + 1)) {
-      if (at > 0 && std::isalnum(static_cast<unsigned char>(set_up[at - 1])) != 0) continue;
-      int count = 0;
-      const char* const begin = set_up.data() + at + mark.size();
-      const auto [end, error] = std::from_chars(begin, set_up.data() + set_up.size(), count);
-      if (error == std::errc() && end != begin && count > 0 && count <= kMost) return count;
+  constexpr int kDefault = 20;
+  std::istringstream text(set_up);
+  bool is_test = false;
+  int iterations = kDefault, operations = 1;
+  std::string before;
+  const auto take = [](int& value, const std::string& number) { value = count_in(number).value_or(value); };
+  for (std::string word; text >> word; before = word) {
+    is_test = is_test || word.find("nccl-tests") != std::string::npos || word.find("_perf") != std::string::npos;
+    if (!is_test) continue;
+    if (before == "-n" || before == "--iters") take(iterations, word);
+    if (before == "-m" || before == "--agg_iters") take(operations, word);
+    for (const std::string mark : {"-n", "n=", "--iters="}) {
+      if (word.rfind(mark, 0) == 0) take(iterations, word.substr(mark.size()));
+    }
+    if (word == "iters:" && before != "warmup" && before != "agg") {
+      std::string number;
+      if (text >> number) take(iterations, number);
     }
   }
-  return kDefault;
+  return is_test ? iterations * operations : 0;
 }
 
 /// What the set-up or the variant forces upon the library.
@@ -143,12 +162,17 @@ void force(models::CollectiveCall& call, const std::string& set_up, const std::s
     const auto at = text.find(word);
     if (at == std::string::npos) return false;
     const auto behind = at + word.size();
-    return behind == text.size() || std::isalnum(static_cast<unsigned char>(text[behind])) == 0;
+    if (behind == text.size()) return true;
+    // "NCCL_PROTO=LL,LL128" leaves the choice to the library; a comma that ends a clause has a space behind it.
+    const bool is_list = text[behind] == ',' && behind + 1 < text.size() && text[behind + 1] != ' ';
+    return !is_list && std::isalnum(static_cast<unsigned char>(text[behind])) == 0;
   };
   const std::string told = lower_case(set_up), kind = lower_case(variant);
-  if (says(told, "nccl_proto=ll")) call.protocol = Protocol::kLl;
-  if (says(told, "nccl_proto=ll128")) call.protocol = Protocol::kLl128;
-  if (says(told, "nccl_proto=simple")) call.protocol = Protocol::kSimple;
+  // NCCL_PROTO is of collectives: sends and receives have a threshold of their own.
+  const bool is_of_messages = models::is_of_pairs(call) || call.collective == models::Collective::kSendRecv;
+  if (!is_of_messages && says(told, "nccl_proto=ll")) call.protocol = Protocol::kLl;
+  if (!is_of_messages && says(told, "nccl_proto=ll128")) call.protocol = Protocol::kLl128;
+  if (!is_of_messages && says(told, "nccl_proto=simple")) call.protocol = Protocol::kSimple;
   if (says(told, "nccl_algo=ring") || says(told, "ring-only")) call.algorithm = Algorithm::kRing;
   if (says(told, "nccl_algo=tree") || says(told, "=> tree")) call.algorithm = Algorithm::kTree;
   if (kind == "ll") call.protocol = Protocol::kLl;
@@ -164,8 +188,7 @@ void force(models::CollectiveCall& call, const std::string& set_up, const std::s
     call.protocol = Protocol::kSimple;
   }
   // A file of nccl-tests may have rows of its project's own sweep beside them.
-  const bool is_nccl_tests = told.find("nccl-tests") != std::string::npos || told.find("_perf") != std::string::npos;
-  call.iterations = is_nccl_tests && kind.rfind("own", 0) != 0 ? iterations_of(told) : 0;
+  call.iterations = kind.rfind("own", 0) == 0 ? 0 : iterations_of(told);
   call.eager = kind.find("eager") != std::string::npos;
   call.barrier = kind.find("barrier") != std::string::npos;
 }
@@ -218,7 +241,7 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   if (options.ranks) ranks = *options.ranks;
   if (!collective && !ranks) ranks = 2;
   if (!ranks) return fmt::format("no rank count (\"{}\"); --ranks gives one", row.text("ranks"));
-  if (*ranks < 2 || *ranks > 1e6 || *ranks != std::floor(*ranks)) return fmt::format("{} ranks; 2 or more", *ranks);
+  if (*ranks < 2 || *ranks > 1e6 || *ranks != std::floor(*ranks)) return fmt::format("{} ranks; 2 to 1000000", *ranks);
   point.call.ranks = static_cast<int>(*ranks);
   const auto nodes = row.number("nodes");
   const int each = options.ranks_per_node.value_or(1);
@@ -229,6 +252,7 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
     point.call.nodes = static_cast<int>(*nodes);
   } else {
     point.call.nodes = std::max(1, (point.call.ranks + each - 1) / each);
+    taken.nodes_are_told = options.ranks_per_node.has_value();
   }
   if (collective) point.call.collective = *collective;
   point.is_message = !collective;
@@ -242,7 +266,8 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
     time = *bytes / (*busbw * 1e3) * models::bus_factor(*collective, point.call.ranks);
   }
   if (!time || *time <= 0)
-    return fmt::format("no time (\"{}\") and no bandwidth to derive it from", row.text("time_us"));
+    return fmt::format("no time (\"{}\") and no bandwidth to derive it from",
+                       row.text("time_us").empty() ? row.text("value") : row.text("time_us"));
   point.time_us = *time;
   force(point.call, file.set_up, taken.variant);
   return "";
@@ -286,6 +311,10 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
       }
       const std::vector<std::string> names = fields_of(line, separator);
       for (std::size_t index = 0; index < names.size(); ++index) {
+        if (names[index].find("Gbps") != std::string::npos || names[index].find("Gbit") != std::string::npos) {
+          throw std::runtime_error(fmt::format("{}:{}: column \"{}\" counts bits; algbw_GBps and busbw_GBps are bytes",
+                                               path, number, names[index]));
+        }
         std::string name = lower_case(names[index]);
         const auto alias = column_aliases().find(name);
         columns.emplace(alias == column_aliases().end() ? name : alias->second, index);
@@ -299,7 +328,8 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
       continue;
     }
     const std::vector<std::string> fields = fields_of(line, separator);
-    MeasuredRow row{.line = number, .collective = {}, .placement = {}, .variant = {}, .point = {}};
+    MeasuredRow row{
+        .line = number, .collective = {}, .placement = {}, .variant = {}, .nodes_are_told = true, .point = {}};
     const std::string reason = take_row(row, Row(columns, fields), file, options);
     if (reason.empty()) {
       file.rows.push_back(std::move(row));
@@ -323,6 +353,11 @@ MeasuredFile read_measured_file(const std::string& path, const MeasuredOptions& 
     told = measured_text_of(text);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path + ": " + error.what());
+  }
+  if (told && told->rows == 0) {
+    throw std::runtime_error(path +
+                             ": this looks like the output of a test, but no line of it is a row of results (a size, a "
+                             "count, ...); what stands before the numbers on each line has to go");
   }
   return told ? parse_measured(told->text, path, options, told->lines) : parse_measured(text, path, options);
 }

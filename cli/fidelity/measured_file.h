@@ -18,6 +18,7 @@ namespace meshbed::cli {
 struct MeasuredRow {
   int line = 0;
   std::string collective, placement, variant;
+  bool nodes_are_told = true;  // else one rank a node stands there until somebody knows better
   models::SweepPoint point;
 };
 

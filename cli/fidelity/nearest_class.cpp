@@ -15,9 +15,10 @@ constexpr double kGbitsPerGByte = 8;
 
 /// What a class's or a set-up's text says.
 struct Told {
-  std::set<std::string> words;   // of kCarriers
-  std::optional<double> gbits;   // of all adapters of a node
-  std::optional<int> each_node;  // ranks
+  std::set<std::string> words;     // of kCarriers
+  std::optional<double> gbits;     // of all adapters of a node
+  std::optional<double> adapters;  // how many these are
+  std::optional<int> each_node;    // ranks
 };
 
 /// Words that say what carries the bytes, under one name each.
@@ -70,7 +71,11 @@ void take_word(Told& told, const std::string& word) {
     const auto [end, error] = std::from_chars(word.data(), word.data() + times, adapters);
     if (error != std::errc() || end != word.data() + times || adapters < 1) return;
   }
+  const double most = models::info_of(models::MachineParameter::kNics).high;
+  const double fastest = kGbitsPerGByte * models::info_of(models::MachineParameter::kNicGBps).high;
+  if (adapters > most || *rate > (many ? fastest : fastest * most)) return;
   told.gbits = adapters * *rate;
+  if (many) told.adapters = adapters;
 }
 
 Told told_by(const std::string& text) {
@@ -140,6 +145,11 @@ std::string adapt(models::Machine& machine, const Told& told, int each_node) {
       changed += fmt::format(" with {:g} adapters", nics);
     }
     machine.ranks_per_node = each_node;
+  }
+  if (told.adapters && *told.adapters != machine[models::MachineParameter::kNics]) {
+    machine.set(models::MachineParameter::kNics,
+                {*told.adapters, models::Basis::kDataSheet, "adapters that the measured file's class states"});
+    changed += fmt::format(", {:g} adapters a node", *told.adapters);
   }
   if (told.gbits && std::abs(*told.gbits / node_gbits(machine) - 1) > 0.01) {
     const double each_GBps = *told.gbits / kGbitsPerGByte / machine[models::MachineParameter::kNics];

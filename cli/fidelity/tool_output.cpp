@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace meshbed::cli {
 namespace {
@@ -41,7 +42,11 @@ std::string program_collective(std::string word) {
     if (has) word.resize(word.size() - end.size());
     if (!has && end == "_perf") return "";
   }
-  return word;
+  for (const char* program : {"all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "gather", "hypercube",
+                              "reduce", "reduce_scatter", "scatter", "sendrecv"}) {
+    if (word == program) return word;
+  }
+  return "";
 }
 
 /// What the library was told, by NCCL's names: NCCL_ALGO, NCCL_PROTO. "" of one: told differently in different places.
@@ -65,6 +70,11 @@ class Settings {
     }
     return all;
   }
+  /// Of tests of one output each may have its own: a row's variant says so.
+  std::string protocol() const {
+    const auto found = told_.find("NCCL_PROTO");
+    return found == told_.end() ? "" : found->second;
+  }
 
  private:
   void note(const std::string& name, std::string value) {
@@ -84,7 +94,7 @@ class Rows {
     lines_.push_back(line);
   }
   ToolOutput behind(const std::string& head) const {
-    ToolOutput output{.text = head + text_, .lines = {}};
+    ToolOutput output{.text = head + text_, .rows = lines_.size(), .lines = {}};
     output.lines.assign(static_cast<std::size_t>(std::count(head.begin(), head.end(), '\n')), 1);
     output.lines.insert(output.lines.end(), lines_.begin(), lines_.end());
     return output;
@@ -97,12 +107,13 @@ class Rows {
 
 /// One test's heading: who took part, and where a row has its times.
 struct Heading {
-  std::string collective;
+  std::string collective, protocol;
   int ranks = 0;
   int unlisted = 0;
   std::set<std::string> hosts;
   std::vector<std::size_t> times{5, 9};  // words of a row: size count type redop root | time algbw busbw #wrong, twice
   bool cpu_times = false;
+  bool counts_wrong = true;  // older ones print the largest error there
   std::size_t names = 13;
 
   std::string place() const {
@@ -118,6 +129,7 @@ struct Heading {
       if (is_cpu || header[at] == "time") times.push_back(at);
       cpu_times = cpu_times || is_cpu;
     }
+    counts_wrong = std::find(header.begin(), header.end(), "#wrong") != header.end();
     names = header.size();
   }
 
@@ -140,16 +152,20 @@ void take_row(Rows& rows, int line, const Heading& heading, const std::vector<st
     const std::size_t at = heading.times[index];
     if (at + kOfOnePlacement > words.size()) break;
     const char* const placement = index > 0 || only_second ? "in" : "out";
-    const std::string values =
-        heading.cpu_times ? "cputime,," : fmt::format("{},{},{}", words[at], words[at + 1], words[at + 2]);
-    rows.add(line, fmt::format("{},{},{},{},{},", heading.collective, heading.place(), words[0], values, placement));
+    const std::string wrong = at + 3 < words.size() && heading.counts_wrong ? words[at + 3] : "0";
+    std::string values = fmt::format("{},{},{}", words[at], words[at + 1], words[at + 2]);
+    if (heading.cpu_times) values = "cputime,,";
+    if (is_count(wrong) && wrong != "0") values = wrong + " wrong elements,,";
+    rows.add(line, fmt::format("{},{},{},{},{},{}", heading.collective, heading.place(), words[0], values, placement,
+                               heading.protocol));
   }
 }
 
 ToolOutput nccl_tests_text(const std::string& output) {
   Rows rows;
   Heading heading;
-  Settings settings;
+  Settings settings, of_test;
+  std::string tool = "nccl-tests";
   bool replayed = false;
   std::string iterations;
   std::istringstream lines(output);
@@ -160,10 +176,18 @@ ToolOutput nccl_tests_text(const std::string& output) {
     const auto tag = line.rfind('[', 0) == 0 ? line.find(">:") : std::string::npos;
     if (tag != std::string::npos && line.find("]<std") < tag) line.erase(0, tag + 2);
     std::vector<std::string> words = words_of(line);
+    // srun --label: "0: "
+    const bool has_label =
+        words.size() > 1 && words.front().back() == ':' && is_count(words.front().substr(0, words.front().size() - 1));
+    if (has_label) words.erase(words.begin());
     const bool is_comment = !words.empty() && words.front() == "#";
     if (is_comment) words.erase(words.begin());
     if (words.empty()) continue;
     settings.take(words);
+    of_test.take(words);
+    if (is_comment && words[0] == "seed" && holds_word(line, "scenario") && holds_word(line, "world")) {
+      tool = "meshbed perf";
+    }
     if (holds_word(line, "nThread") && holds_word(line, "nGpus")) {
       const std::string collective = heading.collective;
       heading = {};
@@ -185,7 +209,9 @@ ToolOutput nccl_tests_text(const std::string& output) {
       heading.take_columns(words);
     } else if (holds_word(line, "Avg bus bandwidth")) {
       heading.collective.clear();
+      of_test = {};
     } else if (words.size() > 4 && !is_comment && is_count(words[0]) && is_count(words[1])) {
+      heading.protocol = of_test.protocol();
       take_row(rows, number, heading, words);
     } else if (!holds_word(line, "test concluded")) {
       for (const std::string& word : words) {
@@ -194,7 +220,7 @@ ToolOutput nccl_tests_text(const std::string& output) {
       }
     }
   }
-  return rows.behind(fmt::format("# setup: output of nccl-tests{}{}{}\n{}", iterations, replayed ? ", CUDA graph" : "",
+  return rows.behind(fmt::format("# setup: output of {}{}{}{}\n{}", tool, iterations, replayed ? ", CUDA graph" : "",
                                  settings.text(), kColumnNames));
 }
 
@@ -258,35 +284,57 @@ ToolOutput nccl_tests_json(const std::string& output) {
       const json& run = member(result, key);
       if (!run.is_object()) continue;
       const auto value = [&run = run](const char* name) { return run.contains(name) ? run.at(name).dump() : ""; };
-      const std::string values = run.contains("cpu_time")
-                                     ? "cputime,,"
-                                     : fmt::format("{},{},{}", value("time"), value("alg_bw"), value("bus_bw"));
+      const json& wrong = member(run, "nwrong");
+      std::string values = fmt::format("{},{},{}", value("time"), value("alg_bw"), value("bus_bw"));
+      if (run.contains("cpu_time")) values = "cputime,,";
+      if (wrong.is_number() && wrong != 0) values = fmt::format("{:g} wrong elements,,", wrong.get<double>());
       rows.add(number, fmt::format("{},{},{},{},{},", collective, place, bytes.dump(), values, placement));
     }
   }
   const int iterations = count_at(config, "iterations", 0);
-  return rows.behind(
-      fmt::format("# setup: output of nccl-tests{}{}{}\n{}", iterations > 0 ? fmt::format(", -n {}", iterations) : "",
-                  count_at(config, "graph", 0) > 0 ? ", CUDA graph" : "", settings.text(), kColumnNames));
+  const std::vector<json> arguments = list_at(told, "args");
+  const bool is_ours = arguments.size() > 1 && text_of(arguments[1]) == "perf";
+  return rows.behind(fmt::format("# setup: output of {}{}{}{}\n{}", is_ours ? "meshbed perf" : "nccl-tests",
+                                 iterations > 0 ? fmt::format(", -n {}", iterations) : "",
+                                 count_at(config, "graph", 0) > 0 ? ", CUDA graph" : "", settings.text(),
+                                 kColumnNames));
 }
 
+/// One test or several, each by its heading: "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read Bidirectional BW
+/// Test". What has no model is named in the place of a unit: both ways at once, atomics, raw Ethernet, a latency
+/// without its typical time.
 ToolOutput perftest_text(const std::string& output) {
-  // "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read BW Test"
-  std::string name = "write", kind = "bw", unit = "MB/s";
-  if (holds_word(output, "Send ")) name = "send";
-  if (holds_word(output, "RDMA_Read")) name = "read";
-  if (holds_word(output, "t_typical[usec]")) kind = "lat", unit = "us";
-  if (holds_word(output, "average[Gb/sec]")) unit = "Gb/s";
   Rows rows;
+  std::string name = "write", kind = "bw", unit = "MB/s", unusable;
+  std::size_t column = 3;
   std::istringstream lines(output);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const std::vector<std::string> words = words_of(line);
-    // bytes iterations peak average rate; or bytes iterations t_min t_max t_typical ...
-    const std::size_t column = kind == "lat" ? 4 : 3;
-    if (words.size() <= column || !is_count(words[0])) continue;
-    rows.add(number, fmt::format("ib_{}_{},{},{},{}", name, kind, words[0], words[column], unit));
+    if (words.empty()) continue;
+    if (words.back() == "Test" && words.size() > 1) {
+      unusable.clear();
+      if (words.front() == "RDMA_Write") name = "write";
+      if (words.front() == "RDMA_Read") name = "read";
+      if (words.front() == "Send") name = "send";
+      if (words.front() == "Atomic" || words.front() == "Raw") unusable = words.front();
+      if (holds_word(line, "Bidirectional")) unusable = "both ways at once";
+      continue;
+    }
+    if (words.front() == "#bytes") {
+      const bool is_latency = holds_word(line, "usec]");
+      kind = is_latency ? "lat" : "bw";
+      unit = is_latency ? "us" : holds_word(line, "average[Gb/sec]") ? "Gb/s" : "MB/s";
+      const char* const wanted = is_latency ? "t_typical[usec]" : "average[";
+      // Names of columns have blanks: "BW average[Gb/sec]" is the second of two of them.
+      column = is_latency ? 4 : 3;
+      if (!holds_word(line, wanted)) unusable = "no typical time";
+      continue;
+    }
+    if (words.size() <= column || !is_count(words[0]) || !is_count(words[1])) continue;
+    rows.add(number,
+             fmt::format("ib_{}_{},{},{},{}", name, kind, words[0], unusable.empty() ? words[column] : unusable, unit));
   }
   return rows.behind("# setup: output of perftest\ncollective,bytes,value,unit\n");
 }

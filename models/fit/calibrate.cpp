@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "models/fit/between.h"
 #include "models/fit/search.h"
 
 namespace meshbed::models {
@@ -181,6 +182,10 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
     groups.push_back({{MachineParameter::kPeerUs}, {{{MachineParameter::kPeerUs, 10}}}});
   if (evidence.tested && evidence.untested)
     groups.push_back({{MachineParameter::kSkewUs}, {{{MachineParameter::kSkewUs, 100}}}});
+  if (by_table) {
+    groups.push_back({{MachineParameter::kChannels, MachineParameter::kChannelGBps},
+                      ladder(MachineParameter::kChannels, {2, 4, 8, 16, 32})});
+  }
   if (evidence.barriers) groups.push_back({{MachineParameter::kBarrierUs}, {{{MachineParameter::kBarrierUs, 3}}}});
   if (evidence.waves) {
     groups.push_back({{MachineParameter::kWaveBytes, MachineParameter::kWaveUs},
@@ -201,7 +206,14 @@ void put(Machine& machine, MachineParameter parameter, double value, const std::
   put_fitted(machine, parameter, value, Basis::kCalibrated, source);
 }
 
-double calibration_loss(const Machine& machine, const std::vector<Sweep>& sweeps) {
+/// What a fit is held against.
+struct Measured {
+  const std::vector<Sweep>& sweeps;
+  std::vector<SizesOfKind> kinds;
+};
+
+double calibration_loss(const Machine& machine, const Measured& measured) {
+  const std::vector<Sweep>& sweeps = measured.sweeps;
   constexpr double kTail = 0.12, kTailWeight = 4;
   double sum = 0;
   for (const Sweep& sweep : sweeps) {
@@ -212,7 +224,7 @@ double calibration_loss(const Machine& machine, const std::vector<Sweep>& sweeps
     }
     sum += of_sweep / static_cast<double>(std::max<std::size_t>(sweep.points.size(), 1));
   }
-  return sum / static_cast<double>(std::max<std::size_t>(sweeps.size(), 1));
+  return sum / static_cast<double>(std::max<std::size_t>(sweeps.size(), 1)) + excursions(machine, measured.kinds);
 }
 
 constexpr double kCoarse = 1.05, kFine = 1.004;  // where a search ends: the last factor tried
@@ -239,19 +251,19 @@ void let_follow(Machine& machine, const std::vector<MachineParameter>& free, con
 
 bool is_time(MachineParameter parameter) { return unit_of_name(info_of(parameter).name) == "us"; }
 
-double search(Machine& machine, const std::vector<MachineParameter>& free, const std::vector<Sweep>& sweeps,
+double search(Machine& machine, const std::vector<MachineParameter>& free, const Measured& measured,
               const Machine& expected, const std::string& source, double last) {
   // Of many points little: what they say goes before what was expected. A few show what a byte costs, whose shares are
   // known least; a launch and a hop are alike on all machines.
-  constexpr double kOfOneSpread = 0.002, kOfOneSpreadAndPoint = 0.2;
+  constexpr double kOfOneSpread = 0.002, kOfOneSpreadAndPoint = 0.3;
   std::vector<MachineParameter> times, shares;
   for (const MachineParameter each : free) (is_time(each) ? times : shares).push_back(each);
-  const auto points = static_cast<double>(std::max<std::size_t>(points_of(sweeps).size(), 1));
+  const auto points = static_cast<double>(std::max<std::size_t>(points_of(measured.sweeps).size(), 1));
   const double of_times = std::max(kOfOneSpread, kOfOneSpreadAndPoint / points);
   const auto loss = [&](const Machine& tried) {
     Machine whole = tried;
     let_follow(whole, free, expected, source);
-    return calibration_loss(whole, sweeps) + of_times * ridge_squares(whole, expected, times) +
+    return calibration_loss(whole, measured) + of_times * ridge_squares(whole, expected, times) +
            kOfOneSpread * ridge_squares(whole, expected, shares);
   };
   const double least = descend(machine, free, loss, Basis::kCalibrated, source, last);
@@ -294,9 +306,8 @@ void switch_off(Machine& machine, const Evidence& evidence, const std::string& s
 }
 
 /// With the group's parameters free too, from the best of its starts; nothing where none of them is unknown.
-std::optional<Calibration> attempt_group(const Calibration& so_far, const Group& group,
-                                         const std::vector<Sweep>& sweeps, const Machine& expected,
-                                         const std::string& source) {
+std::optional<Calibration> attempt_group(const Calibration& so_far, const Group& group, const Measured& measured,
+                                         const Machine& expected, const std::string& source) {
   std::vector<MachineParameter> fresh;
   for (const MachineParameter parameter : group.parameters) {
     const bool has = std::find(so_far.fitted.begin(), so_far.fitted.end(), parameter) != so_far.fitted.end();
@@ -311,7 +322,7 @@ std::optional<Calibration> attempt_group(const Calibration& so_far, const Group&
     for (const Start& each : start) {
       if (!is_known(tried.machine, each.parameter)) put(tried.machine, each.parameter, each.value, source);
     }
-    tried.loss = search(tried.machine, tried.fitted, sweeps, expected, source, kCoarse);
+    tried.loss = search(tried.machine, tried.fitted, measured, expected, source, kCoarse);
     if (!best || tried.loss < best->loss) best = std::move(tried);
   }
   return best;
@@ -362,6 +373,7 @@ std::vector<std::pair<MachineParameter, MachineParameter>> not_apart(const Calib
 
 Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& sweeps, const std::string& source) {
   const Evidence evidence = evidence_of(machine, sweeps);
+  const Measured measured{.sweeps = sweeps, .kinds = sizes_by_kind(sweeps)};
   const Machine expected = as_expected(machine, source);
   if (evidence.messages && evidence.collectives) {
     return Error{.code = ErrorCode::kInvalidArgument,
@@ -380,15 +392,15 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
                          "alone need " + std::to_string(kFewest)};
   }
   if (!evidence.messages && !chooses_by_table(machine)) switch_off(result.machine, evidence, source);
-  result.loss = calibration_loss(result.machine, sweeps);
+  result.loss = calibration_loss(result.machine, measured);
   std::vector<bool> joined(groups.size(), false);
   for (std::size_t index = 0; index < groups.size(); ++index) {
     if (!groups[index].always) continue;
     joined[index] = true;
-    const auto attempt = attempt_group(result, groups[index], sweeps, expected, source);
+    const auto attempt = attempt_group(result, groups[index], measured, expected, source);
     if (attempt) result = *attempt;
   }
-  result.loss = search(result.machine, result.fitted, sweeps, expected, source, kFine);
+  result.loss = search(result.machine, result.fitted, measured, expected, source, kFine);
   // Below half a percent there is nothing to explain: times are printed with three or four digits.
   constexpr double kNothingLeft = 0.005;
   // The group that explains most joins first; the rest is judged anew beside it.
@@ -398,7 +410,7 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
     std::size_t chosen = 0;
     for (std::size_t index = 0; index < groups.size(); ++index) {
       if (joined[index]) continue;
-      const auto attempt = attempt_group(result, groups[index], sweeps, expected, source);
+      const auto attempt = attempt_group(result, groups[index], measured, expected, source);
       if (!attempt || attempt->fitted.size() * kPointsPerParameter > attempt->points) continue;
       constexpr double kGainPerParameter = 0.015;
       const auto fresh = static_cast<double>(attempt->fitted.size() - result.fitted.size());
@@ -411,7 +423,7 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
     if (!best) break;
     joined[chosen] = true;
     result = std::move(*best);
-    result.loss = search(result.machine, result.fitted, sweeps, expected, source, kFine);
+    result.loss = search(result.machine, result.fitted, measured, expected, source, kFine);
   }
   result.not_apart = not_apart(result, sweeps, expected);
   constexpr double kUsPerByteOfGBps = 1e-3;

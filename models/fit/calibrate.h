@@ -5,13 +5,14 @@
 // grows with the number of its parameters, so that noise is not explained. A group that the data cannot tell apart from
 // another is never free: launch and hop are one sum on one count of steps, trees need nodes of several ranks. Loss:
 // over sweeps, each weighted once, the mean of e + 4 max(0, e - 0.12), e = |ln(predicted / measured)|: medians, and
-// tails. Ridge: each fitted value costs what it is away from what was expected of it, in spreads of its kind, and the
-// more the fewer points there are: few points do not overrule what is known of all machines. Hops of the protocols
-// that are not fitted move with the fitted one: between nodes by what it takes more than expected, which is the
-// transport's own, within one and where it takes less by its factor. Where NCCL chooses, protocol and algorithm are its
-// cost table's until a threshold pays; a library's own kernels have one way until another pays. Search: each parameter
-// by a falling ladder of factors, in turn, within its plausible range
-// (ParameterInfo), from several starts for thresholds. Cost: groups * starts * rounds * parameters * points.
+// tails; and how far times between measured sizes leave those beside them (models/fit/between.h). Ridge: each fitted
+// value costs what it is away from what was expected of it, in spreads of its kind, and the more the fewer points there
+// are: few points do not overrule what is known of all machines. Hops of the protocols that are not fitted move with
+// the fitted one: between nodes by what it takes more than expected, which is the transport's own, within one and where
+// it takes less by its factor. Where NCCL chooses, protocol and algorithm are its cost table's until a threshold pays;
+// a library's own kernels have one way until another pays. Search: each parameter by a falling ladder of factors, in
+// turn, within its plausible range (ParameterInfo), from several starts for thresholds. Cost: groups * starts * rounds
+// * parameters * points.
 
 #include <cstddef>
 #include <string>

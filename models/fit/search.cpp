@@ -26,6 +26,8 @@ double spread_of(MachineParameter parameter) {
     case MachineParameter::kLlFraction:
     case MachineParameter::kLl128Fraction:
       return 0.7;
+    case MachineParameter::kChannelGBps:
+      return 0.3;
     case MachineParameter::kIntraGBps:
       return 1;
     default:

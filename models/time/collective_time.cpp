@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "models/time/channels.h"
+
 namespace meshbed::models {
 namespace {
 
@@ -66,10 +68,24 @@ double most_ll_GBps(const Machine& machine, const CollectiveCall& call) {
   return call.nodes == 2 ? kTwoNodes : kMoreNodes;
 }
 
-double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& way) {
-  double rate = call.nodes > 1 ? node_GBps(machine, ranks_of_node(call)) : machine[MachineParameter::kIntraGBps];
+/// Where nothing is said of the links within a node, a slot of PCIe 3.0 x16 and no more: no call is free.
+double within_GBps(const Machine& machine) {
+  constexpr double kNoLimit = 1e9, kPcieGBps = 13.1;
+  const double told = machine[MachineParameter::kIntraGBps];
+  return told < kNoLimit ? told : kPcieGBps;
+}
+
+/// With the channels that the call's size takes, or with all there are.
+enum class Channels : std::uint8_t { kOfSize, kAll };
+
+double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& way, Channels channels) {
+  double rate = call.nodes > 1 ? node_GBps(machine, ranks_of_node(call)) : within_GBps(machine);
   if (call.nodes == 1 && !has_root(call.collective)) rate *= machine[MachineParameter::kDuplexFraction];
   if (call.nodes > 1 && call.ranks > call.nodes) rate = std::min(rate, machine[MachineParameter::kIntraGBps]);
+  if (const int most = static_cast<int>(std::lround(machine[MachineParameter::kChannels])); most >= 1) {
+    const double used = channels == Channels::kAll ? most : channels_used(call, way.algorithm, way.protocol, most);
+    rate = std::min(rate, used * machine[MachineParameter::kChannelGBps]);
+  }
   if (way.protocol == CollectiveProtocol::kLl) {
     // NCCL: 1/3.8 of the rate on a tree, where it is half around a ring.
     constexpr double kOfRing = 2 / 3.8;
@@ -84,8 +100,7 @@ double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& 
     if (way.protocol != CollectiveProtocol::kSimple) rate /= 2;
   }
   // Shares of one another's rates: none of them makes a wire faster.
-  return std::min(rate,
-                  call.nodes > 1 ? wire_GBps(machine, ranks_of_node(call)) : machine[MachineParameter::kIntraGBps]);
+  return std::min(rate, call.nodes > 1 ? wire_GBps(machine, ranks_of_node(call)) : within_GBps(machine));
 }
 
 double share_bytes(const CollectiveCall& call) { return static_cast<double>(call.bytes) / call.ranks; }
@@ -102,6 +117,8 @@ double within_us(const Machine& machine, const CollectiveCall& call, const Way& 
 /// What the library runs for the call: some have no plan for calls with a root.
 CollectiveCall as_run(const Machine& machine, const CollectiveCall& call) {
   CollectiveCall run = call;
+  // NVLink's domain has hosts, and no NIC between them.
+  if (machine.transport == Transport::kWithin) run.nodes = 1;
   if (machine[MachineParameter::kRootedAsAll] < 1) return run;
   if (call.collective == Collective::kReduce) run.collective = Collective::kAllReduce;
   if (call.collective == Collective::kBroadcast) {
@@ -119,8 +136,8 @@ int peers_of(const CollectiveCall& call) {
   return is_of_pairs(call) ? call.ranks - 1 : 0;
 }
 
-/// Launch, hops and wire: what NCCL's cost table knows.
-Parts table_parts(const Machine& machine, const CollectiveCall& call, const Way& way) {
+/// Launch, hops and wire: with all channels what NCCL's cost table knows, which counts none by size.
+Parts table_parts(const Machine& machine, const CollectiveCall& call, const Way& way, Channels channels) {
   Parts parts{};
   const Steps steps = steps_of(call, way.algorithm);
   parts[kLaunch] = machine[MachineParameter::kLaunchUs];
@@ -130,8 +147,8 @@ Parts table_parts(const Machine& machine, const CollectiveCall& call, const Way&
   parts[kWithin] = (steps.all - steps.between_nodes) * within_us(machine, call, way);
   const bool is_tree = way.algorithm == CollectiveAlgorithm::kTree;
   const double share = is_tree ? tree_share(way.protocol, static_cast<double>(call.bytes)) : 1;
-  parts[kWire] =
-      sent_bytes(call, way.algorithm, machine.cabling) / (rate_GBps(machine, call, way) * share * kBytesPerUsOfGBps);
+  parts[kWire] = sent_bytes(call, way.algorithm, machine.cabling) /
+                 (rate_GBps(machine, call, way, channels) * share * kBytesPerUsOfGBps);
   return parts;
 }
 
@@ -144,8 +161,9 @@ double sum_of(const Parts& parts) {
 /// True where the machine's threshold says which: `below`, else not. Nothing: the cost table decides.
 std::optional<bool> by_threshold(const Machine& machine, MachineParameter threshold, double bytes) {
   const double most = machine[threshold];
+  constexpr double kNever = 1;  // not for a call of one byte either
   if (most == 0) return std::nullopt;
-  return bytes <= most;
+  return most > kNever && bytes <= most;
 }
 
 /// NCCL's sends and receives between nodes have no buffers for LL; a library's own kernels are not NCCL's.
@@ -188,7 +206,7 @@ Way way_of(const Machine& machine, const CollectiveCall& call) {
     for (const CollectiveProtocol protocol :
          {CollectiveProtocol::kSimple, CollectiveProtocol::kLl, CollectiveProtocol::kLl128}) {
       if (!allowed.at(static_cast<std::size_t>(protocol))) continue;
-      const double us = sum_of(table_parts(machine, call, {each, protocol}));
+      const double us = sum_of(table_parts(machine, call, {each, protocol}, Channels::kAll));
       if (least >= 0 && us >= least) continue;
       least = us;
       best = {each, protocol};
@@ -198,10 +216,10 @@ Way way_of(const Machine& machine, const CollectiveCall& call) {
 }
 
 Parts all_parts(const Machine& machine, const CollectiveCall& call, const Way& way) {
-  Parts parts = table_parts(machine, call, way);
+  Parts parts = table_parts(machine, call, way, Channels::kOfSize);
   const Steps steps = steps_of(call, way.algorithm);
   const double share = share_bytes(call);
-  const double bytes_per_us = rate_GBps(machine, call, way) * kBytesPerUsOfGBps;
+  const double bytes_per_us = rate_GBps(machine, call, way, Channels::kOfSize) * kBytesPerUsOfGBps;
   if (way.protocol == CollectiveProtocol::kSimple) {
     const double hops = call.nodes > 1 ? steps.between_nodes : steps.all;
     const double per_hop = hops > 0 ? sent_bytes(call, way.algorithm, machine.cabling) / hops : share;

@@ -10,7 +10,8 @@
 //   rate   the slower of the NICs that the node's ranks use (machine.h: nics_used) and what feeds them, times the
 //          protocol's share: LL half around a ring and 1/3.8 on a tree, LL128 120/128; LL and LL128 of a tree count W
 //          twice, up and down; never above the NICs' own. W of a tree moves at NCCL's treeCorrectionFactor of it, by
-//          size (tuning.cc), read between its entries. LL between nodes, where no share of it was fitted, is at most
+//          size (tuning.cc), read between its entries. A class that has channels moves no more than those that its
+//          size takes (channels.h). LL between nodes, where no share of it was fitted, is at most
 //          NCCL's llMaxBws (tuning.cc:177): 39 GB/s on two nodes, 20.4 on more
 //   fill   steps * stages * min(share, slice)/rate: a slice is stored whole before it goes on, and is not yet
 //          overlapped with the next (Simple only)

@@ -28,6 +28,8 @@ enum class MachineParameter : std::uint8_t {
   kPeerUs,
   kRootedAsAll,
   kSkewUs,
+  kChannels,
+  kChannelGBps,
   kNetLlUs,
   kNetLl128Us,
   kNetSimpleUs,

@@ -66,7 +66,8 @@ std::vector<MachineParameter> parameters_of(const Machine& machine, const Collec
   };
   add_if_said({MachineParameter::kNetLatencyUs});
   all.push_back(MachineParameter::kWireUs);
-  add_if_said({MachineParameter::kNicFraction, MachineParameter::kHostCapGBps});
+  add_if_said({MachineParameter::kNicFraction, MachineParameter::kHostCapGBps, MachineParameter::kChannels,
+               MachineParameter::kChannelGBps});
   for (const TimePart& part : time.parts) {
     const std::string_view name = part.name;
     if (name == "pairs") add_if_said({MachineParameter::kPairsUs});

@@ -162,6 +162,60 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("nccl-tests: each test has its own protocol, wrong results are no times, words of a log are no collectives") {
+  const std::string devices =
+      "#  Rank  0 Group  0 Pid  1 on  a device  0 [0] H100\n"
+      "#  Rank  1 Group  0 Pid  2 on  b device  0 [0] H100\n";
+  const std::string header =
+      "# out-of-place in-place\n# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
+  const MeasuredFile two =
+      file_of("$ mpirun -x NCCL_PROTO=LL all_reduce_perf\n# nThread 1 nGpus 1\n" + devices + header +
+              " 1024 256 float sum -1 20.5 0.05 0.05 0 21.5 0.05 0.05 0\n# Avg bus bandwidth : 1\n"
+              "$ mpirun -x NCCL_PROTO=Simple all_reduce_perf\n# nThread 1 nGpus 1\n" +
+              devices + "NCCL INFO loaded /opt/tools/net_perf\n# job nightly_perf\n" + header +
+              " 1024 256 float sum -1 30.5 0.05 0.05 256 31.5 0.05 0.05 0\n");
+  REQUIRE(two.rows.size() == 3);
+  CHECK(two.rows[0].point.call.protocol == meshbed::models::CollectiveProtocol::kLl);
+  CHECK(two.rows[2].point.call.protocol == meshbed::models::CollectiveProtocol::kSimple);
+  CHECK(two.rows[2].point.time_us == 31.5);
+  CHECK(two.rows[2].collective == "all_reduce");
+  REQUIRE(two.bad.size() == 1);
+  CHECK(two.bad[0].reason == "no time (\"256 wrong elements\") and no bandwidth to derive it from");
+  // srun --label
+  CHECK(file_of("0: # Collective test starting: broadcast_perf\n0: # nThread 1 nGpus 1\n0: " + header +
+                    "0: 1024 256 float none 0 20.5 0.05 0.05 0 21.5 0.05 0.05 0\n",
+                {.ranks = 2, .ranks_per_node = {}})
+            .rows.size() == 2);
+  CHECK(measured_text_of(header + "pod-7 1024 256 float sum -1 20.5 0.05 0.05 0\n")->rows == 0);
+}
+
+TEST_CASE("perftest: several tests in one output, and what no model has is named") {
+  const std::string rate = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n";
+  const std::string megabytes = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n";
+  const MeasuredFile both =
+      file_of("# Send me the results\n                    RDMA_Write BW Test\n" + rate +
+              " 65536      5000             97.80              97.50              0.186\n"
+              "                    RDMA_Read BW Test\n" +
+              megabytes +
+              " 65536      5000             11000.00           10000.00           0.16\n"
+              "                    Send Latency Test\n"
+              " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n"
+              " 2       1000          1.40           5.25         1.47               1.48\n"
+              "                    RDMA_Write Bidirectional BW Test\n" +
+              rate + " 65536      5000             190.00             180.00              0.3\n");
+  REQUIRE(both.rows.size() == 3);
+  CHECK(both.rows[0].collective == "ib_write_bw");
+  CHECK(both.rows[0].point.time_us == doctest::Approx(65536 * 8 / 97.5e3));
+  CHECK(both.rows[1].collective == "ib_read_bw");
+  CHECK(both.rows[1].point.time_us == doctest::Approx(65536 / (10000.0 * 1048576) * 1e6));
+  CHECK(both.rows[2].point.time_us == 1.47);
+  REQUIRE(both.bad.size() == 1);
+  CHECK(both.bad[0].line == 13);
+  CHECK(both.bad[0].reason == "no time (\"both ways at once\") and no bandwidth to derive it from");
+  CHECK_THROWS_WITH_AS(file_of("                    Atomic BW Test\n" + rate + " 8 5000 97.8 97.5 0.1\n"),
+                       doctest::Contains("no time (\"Atomic\")"), std::runtime_error);
+}
+
 TEST_CASE("perftest: a rate becomes the time between messages, a latency is its typical time") {
   const MeasuredFile rate = file_of(
       "                    RDMA_Write BW Test\n"

@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <utility>
+
+#include "models/fit/between.h"
 
 namespace calibrate_test {
 
@@ -214,6 +217,27 @@ TEST_CASE(
   const auto library = calibrate(start, {tests, gathers, messages}, "made.csv");
   REQUIRE(library.has_value());
   CHECK(library->machine[MachineParameter::kPeerUs] == 0);
+}
+
+TEST_CASE("between two measured sizes a machine's time has no peak that neither of them has") {
+  // LL that stops after 16 KiB of a share and is chosen up to 23 KiB: what such a fit hid between 64 and 128 KiB.
+  Machine peak = sheet();
+  for (const auto& [parameter, value] : {std::pair{MachineParameter::kLlMaxBytes, 23180.0},
+                                         {MachineParameter::kLl128MaxBytes, 1.0},
+                                         {MachineParameter::kTreeMaxBytes, 1.0},
+                                         {MachineParameter::kLlWindowBytes, 16384.0},
+                                         {MachineParameter::kLlSpillGBps, 0.02}}) {
+    peak.set(parameter, {value, Basis::kMeasured, "this test"});
+  }
+  const Sweep measured = sweep_of(peak, Collective::kAllReduce, 4, 1024, 1 << 24);  // powers of two alone
+  CHECK(summarise(errors_of(peak, measured.points)).max < 1e-9);
+  CHECK(excursions(peak, sizes_by_kind({measured})) > 1);
+  Machine flat = peak;
+  flat.clear(MachineParameter::kLlSpillGBps);
+  CHECK(excursions(flat, sizes_by_kind({measured})) < 0.02);
+  const auto fit = calibrate(sheet(), {measured}, "made.csv");
+  REQUIRE(fit.has_value());
+  CHECK(excursions(fit->machine, sizes_by_kind({measured})) < 0.1);
 }
 
 TEST_CASE("the same files give the same profile, to the last bit") {

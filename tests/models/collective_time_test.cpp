@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "models/time/channels.h"
 #include "models/time/message_time.h"
 
 namespace collective_time_test {
@@ -149,6 +150,59 @@ TEST_CASE("where each message is a kernel of its own each peer costs one: an exc
   CollectiveCall one_kernel = call_of(Collective::kAllToAll, 8, 4096);
   one_kernel.algorithm = CollectiveAlgorithm::kDirect;
   CHECK(peers_us(one_kernel) == 0);
+}
+
+TEST_CASE("channels are taken by size, as NCCL v2.30.7 does, and a class that has them moves no more than they do") {
+  const auto used = [](Collective collective, int ranks, std::uint64_t bytes, CollectiveProtocol protocol,
+                       int most = 32) {
+    return channels_used(call_of(collective, ranks, bytes), CollectiveAlgorithm::kRing, protocol, most);
+  };
+  using enum CollectiveProtocol;
+  // Simple: 512 threads times 64 bytes. LL128: cells of 32 KiB of traffic, of which an all_reduce has twice its bytes.
+  CHECK(used(Collective::kAllReduce, 4, 1024, kSimple) == 1);
+  CHECK(used(Collective::kAllReduce, 4, 65536, kSimple) == 2);
+  CHECK(used(Collective::kAllReduce, 4, 1 << 20, kSimple) == 32);
+  CHECK(used(Collective::kAllReduce, 4, 1 << 30, kSimple) == 32);
+  CHECK(used(Collective::kAllReduce, 4, 1 << 30, kSimple, 4) == 4);
+  CHECK(used(Collective::kAllReduce, 4, 65536, kLl128) == 4);
+  CHECK(used(Collective::kAllGather, 4, 65536, kLl128) == 2);
+  // LL: 4 KiB a rank for the threads, and cells of a fourth, each channel as many as its share of the traffic has.
+  CHECK(used(Collective::kAllReduce, 2, 65536, kLl) == 16);
+  CHECK(used(Collective::kAllReduce, 16, 65536, kLl) == 4);
+  CHECK(used(Collective::kAllToAll, 8, 64, kSimple) == 32);
+  Machine machine = plain();
+  CollectiveCall call = call_of(Collective::kBroadcast, 2, 65536);
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx(65536 / 10e3));
+  machine.set(MachineParameter::kChannels, {8, Basis::kMeasured, "this test"});
+  machine.set(MachineParameter::kChannelGBps, {2, Basis::kMeasured, "this test"});
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx(65536 / 4e3));  // two channels
+  call.bytes = 1 << 20;
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx((1 << 20) / 10e3));  // the adapter's
+}
+
+TEST_CASE("within a node no call is free, NVLink's domain is one node, and a message goes over one adapter") {
+  Machine machine = plain();
+  CollectiveCall call = call_of(Collective::kBroadcast, 8, 1 << 30);
+  call.nodes = 1;
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx((1 << 30) / 13.1e3));  // PCIe 3.0 x16
+  machine.set(MachineParameter::kIntraGBps, {100, Basis::kMeasured, "this test"});
+  CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx((1 << 30) / 100e3));
+  machine.transport = Transport::kWithin;
+  const double one_us = collective_us(machine, call);
+  call.nodes = 4;
+  CHECK(collective_us(machine, call) == one_us);
+  machine.transport = Transport::kVerbs;
+  machine.set(MachineParameter::kNics, {8, Basis::kMeasured, "this test"});
+  machine.ranks_per_node = 8;
+  const double message = message_us(machine, {.latency = false, .read = false}, 1 << 23);
+  CHECK(message == doctest::Approx((1 << 23) / 10e3).epsilon(0.01));
+}
+
+TEST_CASE("never is of a call of one byte, too") {
+  Machine machine = plain();  // thresholds of 1: never
+  CollectiveCall call{.collective = Collective::kAllReduce, .ranks = 64, .nodes = 8, .bytes = 1};
+  CHECK(collective_time(machine, call).algorithm == CollectiveAlgorithm::kRing);
+  CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kSimple);
 }
 
 TEST_CASE("iterations of one test share what its ranks begin apart; a call that is of no test has none of it") {

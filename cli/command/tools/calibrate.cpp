@@ -89,6 +89,7 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
        "only rows whose variant begins so; may be repeated")  //
       ("out", po::value(&out_path)->value_name("FILE"), "write the profile there; default: standard output");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  if (name.empty()) throw std::runtime_error("--class: a profile has a name");
   MeasuredOptions options;
   constexpr std::uint64_t kRanksMost = 1'000'000;
   if (!ranks.empty()) options.ranks = static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
@@ -101,7 +102,6 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
       err << fmt::format("meshbed: {}:{}: {}; row left out\n", path, row.line, row.reason);
     }
     keep_variants(files.back(), variants);
-    sweeps.push_back(files.back().sweep());
     names.push_back(files.back().name);
   }
   const std::vector<models::Machine> profiles = shipped_machines();
@@ -114,6 +114,12 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
     machine = *own;
   }
   machine.name = name;
+  for (MeasuredFile& file : files) {
+    for (MeasuredRow& row : file.rows) {
+      if (!row.nodes_are_told && !row.point.is_message) row.point.call.nodes = models::nodes_of(machine, row.point.call.ranks);
+    }
+    sweeps.push_back(file.sweep());
+  }
   const std::vector<models::Peer> peers = peers_among(read_measured_folder(), profiles);
   machine = models::with_pool(models::without_fits(machine), peers);
   const Result<models::Calibration> fit = models::calibrate(machine, sweeps, fmt::format("{}", fmt::join(names, ", ")));
@@ -127,6 +133,15 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
   for (const MeasuredFile& file : files) {
     residuals[file.name] = residual_text(machine, file);
     err << file.name << ": " << residuals[file.name] << "\n";
+    constexpr double kNoFit = 0.3;
+    if (models::summarise(models::errors_of(machine, file.sweep().points)).median > kNoFit) {
+      err << fmt::format(
+          "meshbed: {}: half of its times are off by more than {:.0f} %: no such machine takes them. It is taken for "
+          "{:g} "
+          "adapters of {:g} GB/s and {} ranks a node; --base NAME has others\n",
+          file.path, 100 * kNoFit, machine[models::MachineParameter::kNics],
+          machine[models::MachineParameter::kNicGBps], machine.ranks_per_node);
+    }
   }
   for (const auto& [first, second] : fit->not_apart) {
     err << fmt::format(

@@ -114,11 +114,16 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
     if (topology.ranks_per_node) machine.ranks_per_node = *topology.ranks_per_node;
     machine = as_asked(std::move(machine), options, known);
   }
-  if (options.profile == "auto" && measured.ranks && !measured.ranks_per_node) {
-    for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
-      models::CollectiveCall& call = validated.file.rows[row].point.call;
-      call.nodes = models::nodes_of(validated.machine_at(row), call.ranks);
+  for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
+    MeasuredRow& each = validated.file.rows[row];
+    const models::Machine& machine = validated.machine_at(row);
+    if (!each.point.is_message && machine.transport == models::Transport::kMessage) {
+      throw std::runtime_error(
+          fmt::format("{}:{}: profile {} is of single messages, and says nothing of {}; choose "
+                      "one of collectives by --profile",
+                      path, each.line, machine.name, each.collective));
     }
+    if (!each.nodes_are_told && !each.point.is_message) each.point.call.nodes = models::nodes_of(machine, each.point.call.ranks);
   }
   return validate_with(validated, machines);
 }
