@@ -70,9 +70,8 @@ class Settings {
     }
     return all;
   }
-  /// Of tests of one output each may have its own: a row's variant says so.
-  std::string protocol() const {
-    const auto found = told_.find("NCCL_PROTO");
+  std::string value_of(const char* name) const {
+    const auto found = told_.find(name);
     return found == told_.end() ? "" : found->second;
   }
 
@@ -164,7 +163,8 @@ void take_row(Rows& rows, int line, const Heading& heading, const std::vector<st
 ToolOutput nccl_tests_text(const std::string& output) {
   Rows rows;
   Heading heading;
-  Settings settings, of_test;
+  Settings of_test;
+  std::set<std::string> algorithms;  // of the tests; "" of one that was told none
   std::string tool = "nccl-tests";
   bool replayed = false;
   std::string iterations;
@@ -183,7 +183,6 @@ ToolOutput nccl_tests_text(const std::string& output) {
     const bool is_comment = !words.empty() && words.front() == "#";
     if (is_comment) words.erase(words.begin());
     if (words.empty()) continue;
-    settings.take(words);
     of_test.take(words);
     if (is_comment && words[0] == "seed" && holds_word(line, "scenario") && holds_word(line, "world")) {
       tool = "meshbed perf";
@@ -211,7 +210,8 @@ ToolOutput nccl_tests_text(const std::string& output) {
       heading.collective.clear();
       of_test = {};
     } else if (words.size() > 4 && !is_comment && is_count(words[0]) && is_count(words[1])) {
-      heading.protocol = of_test.protocol();
+      heading.protocol = of_test.value_of("NCCL_PROTO");  // each test's own: the row's variant
+      algorithms.insert(of_test.value_of("NCCL_ALGO"));
       take_row(rows, number, heading, words);
     } else if (!holds_word(line, "test concluded")) {
       for (const std::string& word : words) {
@@ -220,8 +220,9 @@ ToolOutput nccl_tests_text(const std::string& output) {
       }
     }
   }
+  const std::string algorithm = algorithms.size() == 1 ? *algorithms.begin() : "";
   return rows.behind(fmt::format("# setup: output of {}{}{}{}\n{}", tool, iterations, replayed ? ", CUDA graph" : "",
-                                 settings.text(), kColumnNames));
+                                 algorithm.empty() ? "" : ", NCCL_ALGO=" + algorithm, kColumnNames));
 }
 
 /// Null where there is none.

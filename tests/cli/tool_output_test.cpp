@@ -181,6 +181,16 @@ TEST_CASE("nccl-tests: each test has its own protocol, wrong results are no time
   CHECK(two.rows[2].collective == "all_reduce");
   REQUIRE(two.bad.size() == 1);
   CHECK(two.bad[0].reason == "no time (\"256 wrong elements\") and no bandwidth to derive it from");
+  // What one of two was told is not the other's.
+  const MeasuredFile one =
+      file_of("$ mpirun -x NCCL_PROTO=LL -x NCCL_ALGO=Ring all_reduce_perf\n# nThread 1 nGpus 1\n" + devices + header +
+              " 1024 256 float sum -1 20.5 0.05 0.05 0 21.5 0.05 0.05 0\n" +
+              "# Avg bus bandwidth : 1\n$ mpirun all_reduce_perf\n# nThread 1 nGpus 1\n" + devices + header +
+              " 1024 256 float sum -1 30.5 0.05 0.05 0 31.5 0.05 0.05 0\n");
+  REQUIRE(one.rows.size() == 4);
+  CHECK(one.rows[0].point.call.protocol == meshbed::models::CollectiveProtocol::kLl);
+  CHECK_FALSE(one.rows[2].point.call.protocol);
+  CHECK_FALSE(one.rows[2].point.call.algorithm);
   // srun --label
   CHECK(file_of("0: # Collective test starting: broadcast_perf\n0: # nThread 1 nGpus 1\n0: " + header +
                     "0: 1024 256 float none 0 20.5 0.05 0.05 0 21.5 0.05 0.05 0\n",
