@@ -7,8 +7,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 
@@ -151,7 +153,8 @@ int iterations_of(const std::string& set_up) {
       if (text >> number) take(iterations, number);
     }
   }
-  return is_test ? iterations * operations : 0;
+  const auto all = std::int64_t{iterations} * operations;
+  return is_test ? static_cast<int>(std::min<std::int64_t>(all, std::numeric_limits<int>::max())) : 0;
 }
 
 /// What the set-up or the variant forces upon the library.
@@ -170,9 +173,11 @@ void force(models::CollectiveCall& call, const std::string& set_up, const std::s
   const std::string told = lower_case(set_up), kind = lower_case(variant);
   // NCCL_PROTO is of collectives: sends and receives have a threshold of their own.
   const bool is_of_messages = models::is_of_pairs(call) || call.collective == models::Collective::kSendRecv;
-  if (!is_of_messages && says(told, "nccl_proto=ll")) call.protocol = Protocol::kLl;
-  if (!is_of_messages && says(told, "nccl_proto=ll128")) call.protocol = Protocol::kLl128;
-  if (!is_of_messages && says(told, "nccl_proto=simple")) call.protocol = Protocol::kSimple;
+  if (!is_of_messages) {
+    if (says(told, "nccl_proto=ll")) call.protocol = Protocol::kLl;
+    if (says(told, "nccl_proto=ll128")) call.protocol = Protocol::kLl128;
+    if (says(told, "nccl_proto=simple")) call.protocol = Protocol::kSimple;
+  }
   if (says(told, "nccl_algo=ring") || says(told, "ring-only")) call.algorithm = Algorithm::kRing;
   if (says(told, "nccl_algo=tree") || says(told, "=> tree")) call.algorithm = Algorithm::kTree;
   if (kind == "ll") call.protocol = Protocol::kLl;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -144,6 +145,7 @@ TEST_CASE("a row is of as many iterations as the set-up says of nccl-tests, and 
   CHECK(iterations("mpirun -n 4 all_reduce_perf -n 100") == 100);
   CHECK(iterations("n=4 nodes; all_reduce_perf --iters 1000") == 1000);
   CHECK(iterations("all_reduce_perf -n20 -m 10") == 200);
+  CHECK(iterations("all_reduce_perf -n 1000000 -m 1000000") == std::numeric_limits<int>::max());
   CHECK(iterations("nccl-tests") == 20);  // nccl-tests' own default
   CHECK(iterations("nccl-tests -n 50", "out,own_ring_graph") == 0);
   CHECK(iterations("torch.distributed, n=50") == 0);
