@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -117,7 +118,7 @@ struct Heading {
 
   std::string place() const {
     if (ranks == 0) return ",";
-    const int all = ranks + unlisted, hosts_listed = static_cast<int>(hosts.size());
+    const std::int64_t all = std::int64_t{ranks} + unlisted, hosts_listed = static_cast<std::int64_t>(hosts.size());
     return fmt::format("{},{}", all, (all * hosts_listed + ranks - 1) / ranks);
   }
 
@@ -270,8 +271,10 @@ ToolOutput nccl_tests_json(const std::string& output) {
   std::set<std::string> hosts;
   const std::vector<json> processes = list_at(config, "devices");
   for (const json& each : processes) hosts.insert(text_of(member(each, "hostname")));
-  const int ranks = static_cast<int>(processes.size()) * count_at(config, "nthreads", 1) * count_at(config, "ngpus", 1);
-  const std::string place = ranks > 0 ? fmt::format("{},{}", ranks, hosts.size()) : ",";
+  // Not of whole numbers: what a file may say of threads and GPUs is more than these hold.
+  const double ranks =
+      static_cast<double>(processes.size()) * count_at(config, "nthreads", 1) * count_at(config, "ngpus", 1);
+  const std::string place = ranks > 0 ? fmt::format("{:.0f},{}", ranks, hosts.size()) : ",";
   const std::string collective = collective_of_arguments(list_at(told, "args"));
   Settings settings;
   for (const json& each : list_at(told, "env")) settings.take({text_of(each)});

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include "models/time/channels.h"
 
@@ -124,7 +125,8 @@ CollectiveCall as_run(const Machine& machine, const CollectiveCall& call) {
   if (call.collective == Collective::kBroadcast) {
     run.collective = Collective::kAllGather;
     run.algorithm = CollectiveAlgorithm::kDirect;
-    run.bytes = call.bytes * static_cast<std::uint64_t>(call.ranks);
+    const auto ranks = static_cast<std::uint64_t>(call.ranks);
+    run.bytes = std::min(call.bytes, std::numeric_limits<std::uint64_t>::max() / ranks) * ranks;
   }
   return run;
 }

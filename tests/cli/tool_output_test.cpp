@@ -151,6 +151,9 @@ TEST_CASE(
   REQUIRE(file.bad.size() == 1);
   CHECK(file.bad[0].line == 2);  // the result's number: such a file has one line
   CHECK(file.bad[0].reason.find("no time") == 0);
+  std::string many = json;
+  many.replace(many.find("\"nthreads\":1,\"ngpus\":2"), 22, "\"nthreads\":2,\"ngpus\":2147483647");
+  CHECK_THROWS_WITH_AS(file_of(many), doctest::Contains("8589934588 ranks; 2 to 1000000"), std::runtime_error);
   for (const std::size_t end : {json.size() - 1, json.size() / 2, std::size_t{60}}) {
     std::string broken = json.substr(0, end);
     if (broken.find("nccl_version") == std::string::npos) broken += "\"nccl_version\"";

@@ -229,6 +229,7 @@ TEST_CASE("a library without plans for calls with a root has everyone send its b
   CHECK(us(Collective::kReduce, 8) == us(Collective::kAllReduce, 8));
   CHECK(us(Collective::kBroadcast, 8) == doctest::Approx(5 + 10 + 7.0 * bytes / 10e3));  // one step of seven messages
   CHECK(us(Collective::kBroadcast, 8) > 3 * pipelined_us);
+  CHECK(collective_us(machine, call_of(Collective::kBroadcast, 8, std::uint64_t{1} << 61)) > 1e12);  // no 0 bytes
   // Around a ring of eight a message goes over two cables in the mean, around one of four over one.
   machine.cabling = Cabling::kRing;
   CHECK(us(Collective::kBroadcast, 8) == doctest::Approx(5 + 10 + 14.0 * bytes / 10e3));
