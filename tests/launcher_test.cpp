@@ -424,6 +424,28 @@ Test Failed.
   CHECK(read("read_failed_tests").output.find("Testing: good") == std::string::npos);
 }
 
+TEST_CASE("a failed run ends with the failed cases and the file that has their whole output") {
+  const std::string folder = scratch_folder("failed-run");
+  const auto run = [&](const std::string& command) {
+    return run_command_line("bash -c 'build=\"" + folder +
+                            "\"; . \"" MESHBED_SOURCE_DIR "/tests/run_tests.sh\"; check a/b " + command +
+                            "; report_tests' 2>/dev/null");
+  };
+  const CommandResult failed = run("bash -c \"printf \\\"line 1\\nerror: line 2\\n\\\"; false\"");
+  CAPTURE(failed.output);
+  CHECK(failed.status == 1);
+  const std::string file = folder + "/failed/a-b.txt";
+  CHECK(failed.output.find("failed:\na/b: error: line 2\ntheir whole output:\n  " + file + "\n0 passed, 1 failed") !=
+        std::string::npos);
+  std::ifstream kept(file);
+  const std::string text((std::istreambuf_iterator<char>(kept)), {});
+  CHECK(text == "line 1\nerror: line 2\n");
+  const CommandResult passed = run("true");
+  CAPTURE(passed.output);
+  CHECK(passed.status == 0);
+  CHECK(passed.output.find("whole output") == std::string::npos);
+}
+
 TEST_CASE("every shell script is one") {
   for (const char* script : {"meshbed", "tests/run_tests.sh", "emu/guest_init.sh", ".ci/run"}) {
     const CommandResult parsed = run_command_line("bash -n '" MESHBED_SOURCE_DIR "/" + std::string(script) + "' 2>&1");

@@ -42,6 +42,7 @@ chosen=()  # rooms_of's answer
 
 passed=0 failed=0 skipped=0
 failures=    # what each failed assertion says, to be said once more at the end
+kept_outputs=  # the files with all that failed tests and checks printed
 case_times=  # lines "SECONDS SUITE: TEST CASE"
 stage_times=
 
@@ -150,10 +151,21 @@ run_suites() {
     fi
     count "$prefix$name" "$good" "$bad" "$skips"
   done < <(read_ctest_log "$log")
-  read_failed_tests "$log" >&2
+  keep_output "$folder" "${prefix}suites" "$(read_failed_tests "$log")"
   failures+=$(read_failures "$log" "$prefix" && printf .)
   failures=${failures%.}
   case_times+=$(read_case_times "$log" "$prefix")$'\n'
+}
+
+# keep_output FOLDER NAME TEXT: prints what failed tests printed, and keeps it in a file until the next such run.
+keep_output() {
+  local file=$1/failed/${2//\//-}.txt
+  rm -f "$file"
+  [[ -n $3 ]] || return 0
+  printf '%s\n' "$3" >&2
+  mkdir -p "${file%/*}"
+  printf '%s\n' "$3" >"$file"
+  kept_outputs+="  $file"$'\n'
 }
 
 count() {
@@ -169,7 +181,7 @@ check() {
   if "$@" >"$log" 2>&1; then
     count "$label" 1 0 0
   else
-    cat "$log" >&2
+    keep_output "$build" "$label" "$(<"$log")"
     count "$label" 0 1 0
     failures+="$label: $(grep -m 1 'error:\|warning:\|ERROR: ' "$log" | cut -c 1-400 || true)"$'\n'
   fi
@@ -528,6 +540,7 @@ report_tests() {
   done
   printf 'stages:\n%s' "$stage_times" | sed '2,$s/^/  /'
   [[ -z $failures ]] || printf 'failed:\n%s' "$failures"
+  [[ -z $kept_outputs ]] || printf 'their whole output:\n%s' "$kept_outputs"
   printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
   ((failed == 0 && passed > 0))
 }

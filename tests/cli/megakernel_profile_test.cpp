@@ -11,6 +11,7 @@
 #include "cli/workload/megakernel/rank.h"
 #include "cli/workload/megakernel/times.h"
 #include "models/shipped_profiles.h"
+#include "tests/support/command.h"
 #include "tests/support/refusal.h"
 
 namespace megakernel_profile_test {
@@ -81,8 +82,7 @@ TEST_CASE("without a profile nothing is new: no time of its own, as many places 
 }
 
 TEST_CASE("a profile may be a file beside the scenario, and one that is wrong is refused at its key") {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "meshbed-profile-test";
-  std::filesystem::create_directories(folder);
+  const std::filesystem::path folder = test::scratch_folder("megakernel-profile");
   const auto with = [&](const std::string& text) {
     std::ofstream(folder / "own.toml") << "name = \"own\"\n" << text;
     return parse_scenario(kFour, (folder / "test.toml").string(), {kKernel + "profile=own.toml"}).workload.megakernel;
@@ -104,7 +104,6 @@ TEST_CASE("a profile may be a file beside the scenario, and one that is wrong is
       std::string::npos);
   CHECK(words_of("[sms]\nvalue = 0\nunit = \"1\"\nbasis = \"measured\"\nsource = \"x\"\n")
             .find("sms has to be 1 to 4096") != std::string::npos);
-  std::filesystem::remove_all(folder);
   CHECK(refused({kKernel + "profile=nobody"},
                 "profile: 'nobody' is neither a shipped profile of megakernels (dgx-spark-ring) nor a "
                 "file beside the scenario"));

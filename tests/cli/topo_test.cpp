@@ -9,6 +9,7 @@
 #include "cli/command/commands.h"
 #include "cli/topo/layout.h"
 #include "cli/topo/report.h"
+#include "tests/support/command.h"
 
 namespace topo_test {
 
@@ -245,13 +246,12 @@ TEST_CASE("topo: exit 0, 1 for a crossed cable, 2 for wrong usage; draw writes t
           "--cablings has no scenario whose keys --set could override");
   CHECK(topo({"--help"}, output) == 0);
   CHECK_THROWS_AS(topo({"check", "/no/such.toml"}, output), ScenarioError);
-  const auto file = std::filesystem::temp_directory_path() / "meshbed-topo-test.svg";
+  const std::filesystem::path file = meshbed::test::scratch_folder("topo") + "/pair.svg";
   CHECK(topo({"draw", kScenarios + "pair.toml", "-o", file.string()}, output) == 0);
   std::ifstream written(file);
   std::ostringstream svg;
   svg << written.rdbuf();
   CHECK(svg.str() == topology_svg(read_scenario(kScenarios + "pair.toml", {})));
-  std::filesystem::remove(file);
   CHECK_THROWS_AS(topo({"draw", kScenarios + "pair.toml", "-o", "/no/such/folder/x.svg"}, output), std::runtime_error);
 }
 

@@ -102,14 +102,13 @@ TEST_CASE("a seed is another order of the same sums; what is no number is refuse
 }
 
 TEST_CASE("what the device did is drawn for Perfetto") {
-  const std::string file = std::filesystem::temp_directory_path() / "meshbed-cuda-picture.json";
+  const std::string file = scratch_folder("picture") + "/picture.json";
   const CommandResult run = run_command_line(kRun + "--perfetto-out " + file + " " + kSaxpy);
   CHECK(run.status == 0);
   std::ifstream stream(file);
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
   CHECK(text.find("\"name\":\"saxpy\"") != text.npos);
   CHECK(text.find("GPU 0, stream ") != text.npos);
-  std::filesystem::remove(file);
 }
 
 TEST_CASE("a wrong GPU, no program, and one that is not there are said") {
@@ -171,8 +170,7 @@ TEST_CASE("a program of nvcc's: shared runtime runs, of relocatable code too; st
     MESSAGE("skipped: there is no " << nvcc);
     return;
   }
-  const std::string folder = std::filesystem::temp_directory_path() / "meshbed-cuda-nvcc";
-  std::filesystem::create_directories(folder);
+  const std::string folder = scratch_folder("nvcc");
   const std::string source = std::string(MESHBED_SOURCE_DIR) + "/tests/cuda/program/nvcc_program.cu";
   REQUIRE(run_command_line(nvcc + " -cudart shared " + source + " -o " + folder + "/shared 2>&1").status == 0);
   REQUIRE(run_command_line(nvcc + " -cudart shared -rdc=true -arch=compute_90 " + source + " -o " + folder +
@@ -188,7 +186,6 @@ TEST_CASE("a program of nvcc's: shared runtime runs, of relocatable code too; st
   const CommandResult refused = run_command_line(kRun + folder + "/static 2>&1");
   CHECK(refused.status == 2);
   CHECK(refused.output.find("-cudart shared") != std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace program_test
