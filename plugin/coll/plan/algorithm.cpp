@@ -11,6 +11,7 @@
 
 #include "plugin/coll/plan/cable_load.h"
 #include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/play.h"
 #include "plugin/coll/plan/root_trees.h"
 #include "plugin/coll/plan/schedule.h"
 
@@ -83,23 +84,12 @@ Path mesh_path(const PlanRequest& request, double bytes) {
   return {request.collective == Collective::kAllReduce ? 2.0 * most : most, bytes};
 }
 
-/// Of what halving-doubling's steps send one after the other, all but those of the one cable that carries most: a
-/// step's first slice, for the ranks at the other distances wait for it.
-double halving_fill_bytes(const PlanRequest& request) {
-  const int steps = static_cast<int>(std::bit_width(static_cast<unsigned>(request.ranks))) - 1;
-  const std::uint64_t slice = scheduled_slice_count(Algorithm::kHalvingDoubling, request);
-  std::uint64_t all = 0, count = request.count / 2;
-  for (int step = 1; step < steps; ++step) all += 2 * std::min(slice, count /= 2);
-  return static_cast<double>(all * request.element_bytes);
-}
-
 /// Of the first slice on its way along a tree or chain, beyond the time that it takes where all cables are in use.
 double fill_bytes(Algorithm algorithm, const PlanRequest& request, double messages) {
-  if (algorithm == Algorithm::kHalvingDoubling) return halving_fill_bytes(request);
   const bool rooted = request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
-  const bool is_mesh = algorithm == Algorithm::kMesh, is_tree = algorithm == Algorithm::kTree;
-  if (!is_mesh && !is_tree && !rooted) return 0;
-  const std::uint64_t shares = is_mesh ? trees_of(request).size() : is_tree && !rooted ? 2 : 1;
+  const bool is_mesh = algorithm == Algorithm::kMesh;
+  if (!is_mesh && !rooted) return 0;
+  const std::uint64_t shares = is_mesh ? trees_of(request).size() : 1;
   const std::uint64_t slice =
       std::min(scheduled_slice_count(algorithm, request), part_of(request.count, shares, 0).count);
   // Each round begins with empty cables; what goes round the ring has none of these.
@@ -132,37 +122,6 @@ struct FurtherHops {
 };
 
 FurtherHops alike(const Path& path, double further_hops) { return {further_hops, (path.messages - 1) * further_hops}; }
-
-/// A step waits for its farthest pair.
-FurtherHops halving_hops(const PlanRequest& request) {
-  const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(request.ranks)));
-  const int folded = request.ranks - power;
-  std::vector<int> farthest;
-  const auto step = [&](auto&& pair_of, int positions) {
-    int most = 0;
-    for (int position = 0; position < positions; ++position) {
-      const auto [from, to] = pair_of(position);
-      most = std::max(most, request.mesh->hops(from, to) - 1);
-    }
-    farthest.push_back(most);
-  };
-  if (folded > 0) step([](int pair) { return std::pair(2 * pair, 2 * pair + 1); }, folded);
-  for (int distance = 1; distance < power; distance *= 2) {
-    step(
-        [&](int position) {
-          return std::pair(halving_rank(position, folded), halving_rank(position ^ distance, folded));
-        },
-        power);
-  }
-  FurtherHops hops{.first = static_cast<double>(farthest.front())};
-  for (const int each : farthest) hops.later += 2.0 * each;
-  hops.later -= hops.first;
-  return hops;
-}
-
-FurtherHops further_hops(Algorithm algorithm, const PlanRequest& request, const Path& path, double hops_most) {
-  return algorithm == Algorithm::kHalvingDoubling ? halving_hops(request) : alike(path, hops_most - 1);
-}
 
 /// Messages one after the other, each of which waits for the one before it; in front of them the call of the first one
 /// and the receiver's word where it may go, each as long on its way as a message (8 bytes take 4.03 us in two messages
@@ -255,6 +214,13 @@ double way_mbps(const PlanRequest& request, double mbps_most) {
   return messages / slowest;
 }
 
+/// Its order follows from the ranks' numbers, not from the cables: how its steps hold one another up there has no
+/// closed form.
+bool is_played(Algorithm algorithm, const PlanRequest& request) {
+  const bool by_numbers = algorithm == Algorithm::kTree || algorithm == Algorithm::kHalvingDoubling;
+  return by_numbers && request.mesh != nullptr && request.ranks > 1 && request.count > 0;
+}
+
 Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {
   switch (algorithm) {
     case Algorithm::kTree:
@@ -304,7 +270,8 @@ std::vector<std::string> algorithm_names() {
   return names;
 }
 
-double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& model, Protocol protocol) {
+double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& model, Protocol protocol,
+               double ns_most) {
   if (wanted.ranks == 1) return 0;
   PlanRequest request = wanted;
   request.slice_bytes_max = slice_bytes_of(protocol, wanted.slice_bytes_max);
@@ -322,6 +289,12 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
                                  ? link_mbps
                                  : std::numeric_limits<double>::infinity();
     const CableLoad load = cable_load(algorithm, request, mbps_most);
+    if (is_played(algorithm, request)) {
+      const double least_ns = model.message_ns + bytes * load.ns_per_byte;
+      const double begun_ns = memory_ns + kBeforeFirst * model.message_ns;
+      if (begun_ns + least_ns >= ns_most) return begun_ns + least_ns;
+      return begun_ns + std::max(play(algorithm, request, model, lined, mbps_most).ns, least_ns);
+    }
     const double fill_mbps = algorithm == Algorithm::kMesh ? way_mbps(request, mbps_most) : link_mbps;
     // What relays say to one another, and wait: an all_gather on scenarios/star5.toml, whose hub's cables are as full
     // either way, takes 1118 us directly and 1099 us by mesh.
@@ -330,7 +303,7 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
     if (is_ring) {
       return memory_ns + ring_ns(model, request, path, model.message_ns + (load.hops - 1) * model.hop_ns, bytes_ns);
     }
-    const FurtherHops further = further_hops(algorithm, request, path, load.hops);
+    const FurtherHops further = alike(path, load.hops - 1);
     double fill_ns = fill_bytes(algorithm, request, path.messages) * lined * kNsPerByteAtOneMbps / fill_mbps;
     const double overlap = overlap_ns(algorithm, request, path, model, load, bytes_ns, fill_ns);
     if (algorithm == Algorithm::kMesh) fill_ns += short_rest_ns(request, lined, link_mbps, fill_mbps);
@@ -351,11 +324,23 @@ Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& req
     return knows && has_schedule(algorithm, request.collective);
   };
   if (!choice.automatic) return can(choice.algorithm) ? choice.algorithm : Algorithm::kRing;
+  // Those whose cost is found by playing come last: most of them are known to be dearer before they are played.
+  std::vector<Algorithm> order;
+  for (const bool played : {false, true}) {
+    for (int each = 0; each < kAlgorithms; ++each) {
+      const auto algorithm = static_cast<Algorithm>(each);
+      const bool joins = algorithm == Algorithm::kRing || can(algorithm);
+      if (joins && is_played(algorithm, request) == played) order.push_back(algorithm);
+    }
+  }
+  // Of two that cost the same it is the lower one.
   Algorithm best = Algorithm::kRing;
-  for (int each = 0; each < kAlgorithms; ++each) {
-    const auto algorithm = static_cast<Algorithm>(each);
-    if (!can(algorithm)) continue;
-    if (cost_ns(algorithm, request, model, protocol) < cost_ns(best, request, model, protocol)) best = algorithm;
+  double least_ns = std::numeric_limits<double>::infinity();
+  for (const Algorithm algorithm : order) {
+    const double ns = cost_ns(algorithm, request, model, protocol, least_ns);
+    if (ns > least_ns || (ns == least_ns && algorithm > best)) continue;
+    best = algorithm;
+    least_ns = ns;
   }
   return best;
 }

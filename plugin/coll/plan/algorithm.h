@@ -2,6 +2,7 @@
 // Algorithm: how a collective is carried out, and which way is the cheapest. Pure: all ranks choose alike.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,9 +54,10 @@ struct CostModel {
 /// busiest link) / rate, the alpha-beta model of Thakur, Rabenseifner, Gropp (2005, section 3); a message over h hops
 /// fills h links. Where request.mesh tells the cables, they and their rates take the place of `hops` and the link's
 /// rate: cable_load.h. Lines make the bytes more, and the memory need not be registered. An estimate that only has to
-/// order the algorithms and protocols.
+/// order the algorithms and protocols. On a mesh trees and halving-doubling are played (play.h), unless that cannot
+/// cost less than `ns_most`: then it is a lower bound, no less than `ns_most`.
 double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model,
-               Protocol protocol = Protocol::kSimple);
+               Protocol protocol = Protocol::kSimple, double ns_most = std::numeric_limits<double>::infinity());
 
 /// The one that does it: the cheapest, or the one asked for, or the ring. Depends on nothing that ranks do not share.
 Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model,

@@ -177,6 +177,7 @@ Peers peers_of(const PlanRequest& request);
 struct Range {
   std::uint64_t begin = 0, count = 0;
 };
+constexpr std::uint64_t end_of(const Range& range) { return range.begin + range.count; }
 constexpr Range part_of(std::uint64_t count, std::uint64_t parts, std::uint64_t index) {
   const std::uint64_t base = count / parts, rest = count % parts;
   return {index * base + (index < rest ? index : rest), base + (index < rest ? 1U : 0U)};

@@ -8,12 +8,6 @@
 #include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::coll {
-namespace {
-
-std::uint64_t end_of(const Range& range) { return range.begin + range.count; }
-
-}  // namespace
-
 ChannelSchedule::ChannelSchedule(Messages* net, Schedule schedule, ScheduleMemory memory)
     : net_(net),
       schedule_(std::move(schedule)),

@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "plugin/base/result.h"
@@ -168,13 +169,8 @@ class Communicator {
   bool has_gpu() const;
 
  private:
-  /// Costs are added up anew only where an operation is another than the last one.
-  struct Choice {
-    Collective collective;
-    int root;
-    std::uint64_t count, element_bytes;
-    AlgorithmProtocol way;
-  };
+  /// What a choice depends on: collective, root, count, bytes of an element.
+  using ChoiceKey = std::tuple<Collective, int, std::uint64_t, std::uint64_t>;
 
   explicit Communicator(const CommunicatorOptions& options)
       : options_(options), mesh_(make_mesh(options.world, options.cable_mbps, options.rank_mbps)) {}
@@ -272,7 +268,7 @@ class Communicator {
   std::uint64_t groups_ = 0;
   std::vector<RecordedCall*> recorded_;  // the caller's thread's
   std::mutex choice_mutex_;              // of the next two
-  std::optional<Choice> last_choice_;
+  std::map<ChoiceKey, AlgorithmProtocol> choices_;
   std::map<int, RootTrees> root_trees_;  // by root
   // The service thread's own.
   std::optional<Error> broken_;

@@ -54,14 +54,12 @@ PlanRequest Communicator::request_of(const Operation& operation) {
 
 AlgorithmProtocol Communicator::way_of(const PlanRequest& request) {
   const std::lock_guard<std::mutex> lock(choice_mutex_);
-  const bool known = last_choice_ && last_choice_->collective == request.collective &&
-                     last_choice_->root == request.root && last_choice_->count == request.count &&
-                     last_choice_->element_bytes == request.element_bytes;
-  if (!known) {
-    last_choice_ = {request.collective, request.root, request.count, request.element_bytes,
-                    choose_way(options_.way, request)};
-  }
-  return last_choice_->way;
+  const ChoiceKey key{request.collective, request.root, request.count, request.element_bytes};
+  if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
+  // A program mostly repeats a few operations; one that does not must not fill the memory.
+  constexpr std::size_t kChoicesMost = 256;
+  if (choices_.size() >= kChoicesMost) choices_.clear();
+  return choices_.emplace(key, choose_way(options_.way, request)).first->second;
 }
 
 Protocol Communicator::protocol_of(const Operation& operation) {

@@ -1,0 +1,271 @@
+#include "plugin/coll/plan/play.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <queue>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "plugin/base/check.h"
+#include "plugin/base/units.h"
+#include "plugin/coll/plan/cable_load.h"
+#include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/schedule.h"
+
+namespace meshbed::coll {
+namespace {
+
+/// What a relay hands on at a time (docs/transport.md).
+constexpr double kPieceBytes = 64.0 * kKiB;
+
+/// One end of a connection: where in the rank's list it is.
+struct PlayedEnd {
+  int rank = 0;
+  bool receives = false;
+  std::vector<std::size_t> transfers;  // in the rank's list
+  std::size_t at = 0;                  // in `transfers`
+  std::uint64_t offset = 0;            // elements of it
+  bool is_first = true;                // nothing has gone over it
+};
+
+struct PlayedConnection {
+  int from = 0, to = 0;
+  PlayedEnd sender, receiver;
+  std::deque<double> arrivals;  // of slices that the receiver has not digested
+};
+
+/// A slice on its way.
+struct Flight {
+  std::size_t connection = 0, hop = 0;  // hop: index of the cable on the way
+  double bytes = 0, latency_ns = 0;
+  double behind_ns = 0;  // its last bit has left the cable before
+};
+
+struct Cable {
+  double ns_per_byte = 0;
+  bool busy = false;
+  std::map<std::size_t, std::deque<Flight>> lines;  // by connection
+  std::size_t last_line = 0;                        // served last
+};
+
+class Player {
+ public:
+  Player(Algorithm algorithm, const PlanRequest& request, const CostModel& model, double wire_per_byte,
+         double mbps_most)
+      : request_(request), mesh_(*request.mesh), model_(model), wire_per_byte_(wire_per_byte) {
+    cables_.resize(mesh_.cable_mbps.size());
+    for (std::size_t cable = 0; cable < cables_.size(); ++cable) {
+      const int mbps = mesh_.cable_mbps[cable];
+      if (mbps > 0) cables_[cable].ns_per_byte = kNsPerByteAtOneMbps / std::min<double>(mbps, mbps_most);
+    }
+    for (int rank = 0; rank < request.ranks; ++rank) {
+      PlanRequest own = request;
+      own.rank = rank;
+      schedules_.push_back(make_schedule(algorithm, own));
+    }
+  }
+
+  Played play() {
+    do {
+      begin_round();
+      for (int rank = 0; rank < request_.ranks; ++rank) advance(rank);
+      while (!events_.empty()) {
+        const Event event = events_.top();
+        events_.pop();
+        take(event);
+      }
+    } while (next_rounds());
+    return {now_ns_, steps_};
+  }
+
+ private:
+  enum class What { kArrival, kFreeCable, kHandOn };
+  struct Event {
+    double at_ns = 0;
+    std::uint64_t number = 0;  // among those of one time the first one first
+    What what = What::kArrival;
+    std::size_t index = 0;  // of a rank, a cable, a flight
+    bool operator<(const Event& other) const { return std::tie(at_ns, number) > std::tie(other.at_ns, other.number); }
+  };
+
+  void at(double at_ns, What what, std::size_t index) { events_.push({at_ns, events_made_++, what, index}); }
+
+  void take(const Event& event) {
+    now_ns_ = event.at_ns;
+    if (event.what == What::kArrival) return advance(static_cast<int>(event.index));
+    if (event.what == What::kFreeCable) return serve_next(event.index);
+    enqueue(handed_on_[event.index]);
+  }
+
+  void begin_round() {
+    connections_.clear();
+    ends_.assign(schedules_.size(), {});
+    digested_.assign(schedules_.size(), {});
+    std::map<std::tuple<int, int, int>, std::size_t> known;  // from, to, way
+    for (std::size_t rank = 0; rank < schedules_.size(); ++rank) {
+      const std::vector<Transfer>& list = schedules_[rank].transfers;
+      for (std::size_t index = 0; index < list.size(); ++index) {
+        const Transfer& transfer = list[index];
+        digested_[rank].push_back(transfer.range.begin);
+        if (transfer.range.count == 0) continue;
+        const int own = static_cast<int>(rank);
+        const int from = transfer.receives ? transfer.peer : own, to = transfer.receives ? own : transfer.peer;
+        const auto [entry, is_new] = known.try_emplace({from, to, transfer.way}, connections_.size());
+        if (is_new) {
+          connections_.push_back({.from = from, .to = to, .sender = {}, .receiver = {}, .arrivals = {}});
+          ends_[static_cast<std::size_t>(from)].push_back(entry->second);
+          ends_[static_cast<std::size_t>(to)].push_back(entry->second);
+        }
+        PlayedConnection& connection = connections_[entry->second];
+        (transfer.receives ? connection.receiver : connection.sender).transfers.push_back(index);
+      }
+    }
+  }
+
+  bool next_rounds() {
+    bool any = false;
+    for (Schedule& schedule : schedules_) any |= next_round(schedule);
+    return any;
+  }
+
+  /// As ChannelSchedule's: every earlier receive has digested what it shares with `slice`.
+  bool may_touch(std::size_t rank, std::size_t transfer, const Range& slice) const {
+    const std::vector<Transfer>& list = schedules_[rank].transfers;
+    for (std::size_t earlier = 0; earlier < transfer; ++earlier) {
+      const Range& other = list[earlier].range;
+      if (!list[earlier].receives || slice.begin >= end_of(other) || other.begin >= end_of(slice)) continue;
+      if (digested_[rank][earlier] < std::min(end_of(slice), end_of(other))) return false;
+    }
+    return true;
+  }
+
+  /// The stream's next slice; false: there is none, or it has to wait.
+  bool next_slice(std::size_t rank, PlayedEnd& stream, Range* slice, const Transfer** transfer) const {
+    if (stream.at == stream.transfers.size()) return false;
+    *transfer = &schedules_[rank].transfers[stream.transfers[stream.at]];
+    const Range& all = (*transfer)->range;
+    *slice = {all.begin + stream.offset, std::min(all.count - stream.offset, schedules_[rank].slice_count)};
+    return may_touch(rank, stream.transfers[stream.at], *slice);
+  }
+
+  static void pass(PlayedEnd& stream, const Range& slice, const Transfer& transfer) {
+    stream.offset += slice.count;
+    if (stream.offset < transfer.range.count) return;
+    stream.offset = 0;
+    ++stream.at;
+  }
+
+  /// What the rank has received and may send now.
+  void advance(int of) {
+    const auto rank = static_cast<std::size_t>(of);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const std::size_t index : ends_[rank]) {
+        PlayedConnection& connection = connections_[index];
+        moved |= connection.to == of ? receive(rank, connection) : send(rank, index);
+      }
+    }
+  }
+
+  bool receive(std::size_t rank, PlayedConnection& connection) {
+    bool moved = false;
+    Range slice;
+    const Transfer* transfer = nullptr;
+    while (!connection.arrivals.empty() && connection.arrivals.front() <= now_ns_ &&
+           next_slice(rank, connection.receiver, &slice, &transfer)) {
+      connection.arrivals.pop_front();
+      digested_[rank][connection.receiver.transfers[connection.receiver.at]] = end_of(slice);
+      pass(connection.receiver, slice, *transfer);
+      moved = true;
+    }
+    return moved;
+  }
+
+  bool send(std::size_t rank, std::size_t index) {
+    bool moved = false;
+    PlayedConnection& connection = connections_[index];
+    Range slice;
+    const Transfer* transfer = nullptr;
+    while (next_slice(rank, connection.sender, &slice, &transfer)) {
+      const double bytes = static_cast<double>(slice.count * wire_bytes_of(request_, *transfer)) * wire_per_byte_;
+      const double further = mesh_.hops(connection.from, connection.to) - 1;
+      // What waits for nothing finds relays whose ends know nothing of it yet.
+      const double hop_ns = now_ns_ == 0 ? model_.hop_ns : model_.message_ns;
+      enqueue({.connection = index, .hop = 0, .bytes = bytes, .latency_ns = model_.message_ns + further * hop_ns});
+      pass(connection.sender, slice, *transfer);
+      moved = true;
+    }
+    return moved;
+  }
+
+  std::size_t cable_of(const Flight& flight) const {
+    const PlayedConnection& connection = connections_[flight.connection];
+    const auto ranks = static_cast<std::size_t>(request_.ranks);
+    const std::vector<int>& way =
+        mesh_.ways[static_cast<std::size_t>(connection.from) * ranks + static_cast<std::size_t>(connection.to)];
+    return static_cast<std::size_t>(way[flight.hop]) * ranks + static_cast<std::size_t>(way[flight.hop + 1]);
+  }
+
+  void enqueue(const Flight& flight) {
+    const std::size_t cable = cable_of(flight);
+    cables_[cable].lines[flight.connection].push_back(flight);
+    if (!cables_[cable].busy) serve_next(cable);
+  }
+
+  /// The next line's first slice enters the cable.
+  void serve_next(std::size_t index) {
+    Cable& cable = cables_[index];
+    cable.busy = false;
+    auto line = cable.lines.upper_bound(cable.last_line);
+    if (line == cable.lines.end()) line = cable.lines.begin();
+    if (line == cable.lines.end()) return;
+    Flight flight = line->second.front();
+    line->second.pop_front();
+    cable.last_line = line->first;
+    if (line->second.empty()) cable.lines.erase(line);
+    cable.busy = true;
+    ++steps_;
+    const double end_ns = std::max(now_ns_ + flight.bytes * cable.ns_per_byte, flight.behind_ns);
+    at(end_ns, What::kFreeCable, index);
+    PlayedConnection& connection = connections_[flight.connection];
+    ++flight.hop;
+    if (static_cast<int>(flight.hop) == mesh_.hops(connection.from, connection.to)) {
+      const double arrival_ns =
+          std::max(end_ns + flight.latency_ns, connection.arrivals.empty() ? 0 : connection.arrivals.back());
+      connection.arrivals.push_back(arrival_ns);
+      at(arrival_ns, What::kArrival, static_cast<std::size_t>(connection.to));
+      return;
+    }
+    const double piece_ns = std::min(flight.bytes, kPieceBytes) * cable.ns_per_byte;
+    flight.behind_ns = end_ns + piece_ns;
+    at(now_ns_ + piece_ns, What::kHandOn, handed_on_.size());
+    handed_on_.push_back(flight);
+  }
+
+  const PlanRequest& request_;
+  const Mesh& mesh_;
+  const CostModel& model_;
+  const double wire_per_byte_;
+  std::vector<Schedule> schedules_;  // [rank]
+  std::vector<PlayedConnection> connections_;
+  std::vector<std::vector<std::size_t>> ends_;        // [rank] of which connections it has one
+  std::vector<std::vector<std::uint64_t>> digested_;  // [rank][transfer] up to which element
+  std::vector<Cable> cables_;                         // [rank * ranks + rank]
+  std::vector<Flight> handed_on_;                     // by relays
+  std::priority_queue<Event> events_;
+  double now_ns_ = 0;
+  std::uint64_t events_made_ = 0, steps_ = 0;
+};
+
+}  // namespace
+
+Played play(Algorithm algorithm, const PlanRequest& request, const CostModel& model, double wire_per_byte,
+            double mbps_most) {
+  MESHBED_CHECK(request.mesh != nullptr && request.ranks > 1);
+  return Player(algorithm, request, model, wire_per_byte, mbps_most).play();
+}
+
+}  // namespace meshbed::coll
