@@ -62,6 +62,19 @@ TEST_CASE(
   CHECK(planner("--collective alltoall 2>&1").status == 2);
 }
 
+TEST_CASE("on a line of three the engine's choice is the fastest algorithm") {
+  const std::string kept = scratch_folder("planner-line3") + "/sweep.json";
+  const CommandResult run = planner("--sweep --bytes 1M,16M --rails 1 --cablings line3 --keep " + kept);
+  CHECK_MESSAGE(run.status == 0, run.output);
+  std::ifstream file(kept);
+  const auto result = nlohmann::json::parse(file);
+  CHECK(result.at("rows").size() == 2);
+  for (const auto& row : result.at("rows")) {
+    CAPTURE(row.dump());
+    CHECK(row.at("over_best").get<double>() <= 1.02);
+  }
+}
+
 TEST_CASE("a sweep has every algorithm on the cablings, and says how far the choice is from the fastest") {
   const std::string kept = scratch_folder("planner") + "/sweep.json";
   const CommandResult run = planner("--sweep --bytes 8,64K --rails 1,2 --cablings triangle,cube-mesh --keep " + kept);

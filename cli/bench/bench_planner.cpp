@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -27,24 +26,6 @@ namespace {
 
 namespace po = boost::program_options;
 
-const std::array<PlannerCabling, 7>& planner_cablings() {
-  static const std::array<PlannerCabling, 7> all{{
-      {"triangle", "[topology]\nkind = \"ring\"\nnodes = 3\n"},
-      {"ring4", "[topology]\nkind = \"ring\"\nnodes = 4\n"},
-      {"line4", "[topology]\nkind = \"line\"\nnodes = 4\n"},
-      {"ring8", "[topology]\nkind = \"ring\"\nnodes = 8\n"},
-      // As scenarios/partial5.toml: a line of five, and a shortcut.
-      {"partial5",
-       "[topology]\nkind = \"line\"\nnodes = 5\n"
-       "[[node]]\nname = \"node1\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\naddresses = [\"192.168.110.1/24\"]\n"
-       "[[node]]\nname = \"node3\"\n[[node.nic]]\ndevice = \"rocep2s0f0\"\naddresses = [\"192.168.110.2/24\"]\n"
-       "[[cable]]\nends = [\"node1/rocep2s0f0\", \"node3/rocep2s0f0\"]\n"},
-      {"star5", "[topology]\nkind = \"star\"\nnodes = 5\n"},
-      {"dual-rail", "[topology]\nkind = \"ring\"\nnodes = 2\nrails = 2\n", 2},
-  }};
-  return all;
-}
-
 struct Case {
   const PlannerCabling& cabling;
   models::Collective collective;
@@ -64,10 +45,6 @@ double time_us(const Case& what, const char* algorithm) {
   return simulated_us(scenario_of(what, algorithm), fmt::format("{} by {}", what.cabling.name, algorithm));
 }
 
-bool has_blocks(models::Collective collective) {
-  return collective == models::Collective::kAllGather || collective == models::Collective::kReduceScatter;
-}
-
 double bound_us(const Case& what) {
   const Scenario scenario = scenario_of(what, "mesh");
   const std::vector<int> rates_mbps = engine_options(scenario, built_files()).cable_mbps;
@@ -76,15 +53,6 @@ double bound_us(const Case& what) {
   if (has_blocks(what.collective)) return bits / ranks / models::least_cut_per_block(ranks, rates_mbps);
   if (models::has_root(what.collective)) return bits / models::least_cut(ranks, rates_mbps, 0);
   return bits / models::strength(ranks, rates_mbps);
-}
-
-/// Each rank's block has whole lines of 16 bytes, as nccl-tests wants it.
-std::uint64_t bytes_on(const PlannerCabling& cabling, models::Collective collective, std::uint64_t asked_bytes) {
-  if (!has_blocks(collective)) return asked_bytes;
-  const Case any{cabling, models::Collective::kAllReduce, sizeof(float)};
-  constexpr std::uint64_t kBlockBytes = 16;
-  const std::uint64_t whole = kBlockBytes * static_cast<std::uint64_t>(ranks_of(scenario_of(any, "ring")));
-  return (asked_bytes + whole - 1) / whole * whole;
 }
 
 /// What the engine's planner has something to say about.
@@ -125,19 +93,19 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
        "as in perf, of float32; a gather's and a scatter's are made a multiple of 16 for each rank; of --sweep a "
        "list")  //
       ("collective,c", po::value(&collective_name)->value_name("NAME")->default_value(collective_name),
-       "all_reduce, all_gather, reduce_scatter, broadcast or reduce; the last two at rank 0")                    //
-      ("sweep", po::bool_switch(&sweep), "every algorithm on rings, tori, a switch and others; all_reduce")      //
-      ("rails", po::value(&rails_text)->value_name("LIST")->default_value(rails_text), "of --sweep")             //
-      ("cablings", po::value(&cablings_text)->value_name("LIST"), "of --sweep; all of them without it")          //
+       "all_reduce, all_gather, reduce_scatter, broadcast or reduce; the last two at rank 0; of --sweep a list")  //
+      ("sweep", po::bool_switch(&sweep), "every algorithm on rings, tori, a switch and others")                   //
+      ("rails", po::value(&rails_text)->value_name("LIST")->default_value(rails_text), "of --sweep")              //
+      ("cablings", po::value(&cablings_text)->value_name("LIST"),
+       "of --sweep, or groups of them: standard, less-a-cable, random; all without it")                          //
       ("keep", po::value(&keep)->value_name("FILE"), "also write the sweep, with its provenance, to this file")  //
       ("json", po::bool_switch(&json), "print JSON instead of the table");
   syntax.only_with({"sweep"}, {"rails", "cablings", "keep"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (sweep) {
-    if (json || collective_name != "all_reduce") {
-      throw std::runtime_error("--sweep goes with neither --json nor another --collective; --keep FILE has the JSON");
-    }
+    if (json) throw std::runtime_error("--json has no effect with --sweep; --keep FILE has the JSON");
     PlannerSweep wanted;
+    for (const std::string& name : parts_of(collective_name)) wanted.collectives.push_back(planned(name));
     for (const std::string& size : parts_of(bytes_text)) wanted.sizes_bytes.push_back(bytes_of(size));
     std::vector<int> rails;
     for (const std::string& count : parts_of(rails_text))
@@ -157,7 +125,7 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
         << std::flush;  // a child must not print it again
   }
   for (const PlannerCabling& cabling : planner_cablings()) {
-    const Case what{cabling, collective, bytes_on(cabling, collective, bytes)};
+    const Case what{cabling, collective, planner_bytes(cabling, collective, bytes)};
     const double ring = time_us(what, "ring"), tree = time_us(what, "tree");
     const double chosen = time_us(what, "auto"), bound = bound_us(what);
     rows.push_back({{"cabling", cabling.name},
