@@ -161,6 +161,11 @@ CUresult cuDriverGetVersion(int* version) {
   return kSuccess;
 }
 
+const char* error_text(CUresult code) {
+  const ErrorText* found = find_error(code);
+  return found != nullptr ? found->text : "unrecognized error code";
+}
+
 CUresult cuGetErrorName(CUresult error, const char** text) { return tell(error, text, &ErrorText::driver); }
 CUresult cuGetErrorString(CUresult error, const char** text) { return tell(error, text, &ErrorText::text); }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "sim/cuda/system.h"
@@ -11,10 +12,16 @@ namespace meshbed::sim::cuda {
 std::string describe_address(const Driver& driver, std::uint64_t address) {
   constexpr std::uint64_t kNear = 1ULL << 20U, kNull = 4096;
   if (address < kNull) return "a null pointer";
-  for (const Freed& gone : driver.freed) {
-    if (address - gone.address >= gone.size_bytes) continue;
+  // Where freed addresses have been allocated again, an overrun of the new allocation is likelier than a use of the
+  // old.
+  const auto freed = [&](bool reused) {
+    return std::find_if(driver.freed.begin(), driver.freed.end(),
+                        [&](const Freed& one) { return one.reused == reused && one.holds(address); });
+  };
+  const auto as_freed = [&](const Freed& gone) {
     return fmt::format("byte {} of an allocation of {} bytes that was freed", address - gone.address, gone.size_bytes);
-  }
+  };
+  if (const auto gone = freed(false); gone != driver.freed.end()) return as_freed(*gone);
   const auto next = driver.allocations.upper_bound(address);
   if (next != driver.allocations.begin()) {
     const Allocation& before = std::prev(next)->second;
@@ -26,6 +33,7 @@ std::string describe_address(const Driver& driver, std::uint64_t address) {
                          before.size_bytes, before.address);
     }
   }
+  if (const auto gone = freed(true); gone != driver.freed.end()) return as_freed(*gone);
   if (next != driver.allocations.end() && next->second.address - address < kNull) {
     return fmt::format("{} bytes before an allocation of {} bytes at 0x{:x}", next->second.address - address,
                        next->second.size_bytes, next->second.address);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 
 #include "sim/cuda/device_view.h"
 #include "sim/cuda/system.h"
@@ -31,17 +32,26 @@ CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t
   void* memory = ::mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return kOutOfMemory;
   const auto number = reinterpret_cast<std::uint64_t>(memory);
-  caller.driver->allocations[number] = {.kind = kind,
-                                        .address = number,
-                                        .size_bytes = size,
-                                        .bytes = static_cast<char*>(memory),
-                                        .device = caller.context->device,
-                                        .context = caller.context,
-                                        .ordinal = caller.context->ordinal,
-                                        .flags = flags,
-                                        .id = system().next_id++};
+  add_allocation(*caller.driver, {.kind = kind,
+                                  .address = number,
+                                  .size_bytes = size,
+                                  .bytes = static_cast<char*>(memory),
+                                  .device = caller.context->device,
+                                  .context = caller.context,
+                                  .ordinal = caller.context->ordinal,
+                                  .flags = flags,
+                                  .id = system().next_id++});
   address = memory;
   return kSuccess;
+}
+
+void add_allocation(Driver& driver, Allocation&& allocation) {
+  for (Freed& gone : driver.freed) {
+    const bool overlaps = allocation.address < gone.address + gone.size_bytes &&
+                          gone.address < allocation.address + allocation.size_bytes;
+    gone.reused = gone.reused || overlaps;
+  }
+  driver.allocations[allocation.address] = std::move(allocation);
 }
 
 void free_allocation(Driver& driver, std::uint64_t address) {
@@ -123,15 +133,15 @@ CUresult cuMemHostRegister_v2(void* address, std::size_t size, unsigned flags) {
   const auto next = allocations.lower_bound(begin);
   const bool meets_next = next != allocations.end() && next->first < begin + size;
   if (meets_next || find_allocation(*caller.driver, begin, 1) != nullptr) return kHostMemoryAlreadyRegistered;
-  allocations[begin] = {.kind = MemoryKind::kRegistered,
-                        .address = begin,
-                        .size_bytes = size,
-                        .bytes = static_cast<char*>(address),
-                        .device = caller.context->device,
-                        .context = caller.context,
-                        .ordinal = caller.context->ordinal,
-                        .flags = flags,
-                        .id = system().next_id++};
+  add_allocation(*caller.driver, {.kind = MemoryKind::kRegistered,
+                                  .address = begin,
+                                  .size_bytes = size,
+                                  .bytes = static_cast<char*>(address),
+                                  .device = caller.context->device,
+                                  .context = caller.context,
+                                  .ordinal = caller.context->ordinal,
+                                  .flags = flags,
+                                  .id = system().next_id++});
   return kSuccess;
 }
 

@@ -169,7 +169,7 @@ CUresult launch(const Caller& caller, Stream* handle, KernelLaunch&& made, bool 
   }
   if (stream->capture != nullptr) return submit(*stream, std::move(made));
   host().sleep(model.launch_call_ps);
-  stream = find_stream(caller, handle);  // another thread may have destroyed it meanwhile
+  stream = find_stream_with_room(caller, handle);  // another thread may have destroyed it meanwhile
   return stream != nullptr ? submit(*stream, std::move(made), model.launch_delay_ps) : kInvalidHandle;
 }
 

@@ -1,9 +1,12 @@
 // Linking at run time: cuLink*. What a program links is one text of PTX, which is its own image; several would have to
 // find one another's names.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "plugin/base/log.h"
+#include "sim/cuda/image/image_memory.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -44,6 +47,11 @@ CUresult cuLinkAddData_v2(Link* handle, int type, void* data, std::size_t size, 
   Link* link = caller.driver->links.find(handle);
   if (link == nullptr) return kInvalidHandle;
   if (data == nullptr || size == 0 || link->complete) return kInvalidValue;
+  if (const std::uint64_t readable = readable_bytes(data, size); readable < size) {
+    return complain(kInvalidValue, fmt::format("cuLinkAddData of {} bytes, of which {} can be read (at most {} are): "
+                                               "error 1",
+                                               size, readable, kImageBytesMost));
+  }
   leave_logs_empty(count, options, values);
   if (type != kPtx) return refuse("cuLinkAddData of input type " + std::to_string(type) + ", which is not PTX,");
   if (!link->image.empty()) return refuse("cuLinkAddData of a second text of PTX");

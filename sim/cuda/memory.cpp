@@ -124,7 +124,7 @@ CUresult allocate_device(const Caller& caller, std::uint64_t size_bytes, Pool* p
     pool->used_bytes += size_bytes;
     pool->high_bytes = std::max(pool->high_bytes, pool->used_bytes);
   }
-  caller.driver->allocations[address] = std::move(allocation);
+  add_allocation(*caller.driver, std::move(allocation));
   return kSuccess;
 }
 

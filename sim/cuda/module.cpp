@@ -5,39 +5,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <span>
 
 #include "plugin/base/log.h"
+#include "sim/cuda/image/cubin.h"
 #include "sim/cuda/image/fat_binary.h"
+#include "sim/cuda/image/image_memory.h"
 #include "sim/cuda/image/relocatable.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
 namespace {
-
-/// The driver is not told an image's size: the headers are believed, as it believes them.
-bool read_cubin(const char* image, Module& module) {
-  constexpr std::string_view kText = ".text.";
-  Elf64_Ehdr header;
-  std::memcpy(&header, image, sizeof(header));
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) return false;
-  if (header.e_shstrndx >= header.e_shnum) return false;
-  const auto section = [&](std::size_t index) {
-    Elf64_Shdr found;
-    std::memcpy(&found, image + header.e_shoff + index * sizeof(found), sizeof(found));
-    return found;
-  };
-  const Elf64_Shdr names = section(header.e_shstrndx);
-  for (std::size_t index = 0; index < header.e_shnum; ++index) {
-    const Elf64_Shdr one = section(index);
-    if (one.sh_name >= names.sh_size) return false;
-    const std::string_view name(image + names.sh_offset + one.sh_name);
-    if (name.substr(0, kText.size()) == kText) module.names.emplace(name.substr(kText.size()));
-  }
-  return true;
-}
 
 std::uint32_t architecture_of(const Device& device) {
   return static_cast<std::uint32_t>(device.model->compute_major * 10 + device.model->compute_minor);
@@ -90,7 +68,9 @@ CUresult load_ptx(Driver& driver, Device& device, std::string_view text, const s
 }
 
 bool has_ptx(const void* container) {
-  const auto entries = read_fat_binary({static_cast<const std::byte*>(container), container_bytes(container)});
+  const auto bytes = container_at(container);
+  if (!bytes) return false;
+  const auto entries = read_fat_binary(*bytes);
   return entries && std::any_of(entries->begin(), entries->end(), [](const FatEntry& one) { return one.is_ptx; });
 }
 
@@ -150,12 +130,14 @@ CUresult load(Module** module, const void* image, std::size_t image_bytes, const
 
 CUresult load_file(Module** module, const char* path, bool of_context) {
   if (path == nullptr) return kInvalidValue;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return kFileNotFound;
-  std::string image((std::istreambuf_iterator<char>(file)), {});
-  const std::size_t bytes = image.size();
-  image.push_back('\0');
-  return load(module, image.data(), bytes, path, of_context);
+  auto image = read_image_file(path);
+  if (!image) {
+    MESHBED_WARN("a module: %s", image.error().text.c_str());
+    return image.error().code == ErrorCode::kInvalidArgument ? kInvalidImage : kFileNotFound;
+  }
+  const std::size_t bytes = image->size();
+  image->push_back('\0');
+  return load(module, image->data(), bytes, path, of_context);
 }
 
 CUresult unload(Module* module) {
@@ -191,33 +173,52 @@ CUdevice ordinal_of(const Driver& driver, const Device& device) {
   return static_cast<CUdevice>(std::find(devices.begin(), devices.end(), &device) - devices.begin());
 }
 
-// Without a size the image's own headers are believed, as the driver believes them.
+// Without a size the image's own headers say how long it is, as far as it can be read.
 CUresult load_image(Driver& driver, Device& device, const void* image, std::size_t image_bytes,
                     const std::string& place, std::unique_ptr<Module>& module) {
   if (image == nullptr) return kInvalidValue;
   const auto* bytes = static_cast<const char*>(image);
+  const auto refuse_image = [&place](const Error& error) {
+    MESHBED_WARN("%s: %s", place.c_str(), error.text.c_str());
+    return kInvalidImage;
+  };
   module = std::make_unique<Module>();
   std::uint32_t magic = 0;
-  for (std::size_t index = 0; index < sizeof(magic); ++index) {
+  const std::uint64_t there = readable_bytes(image, sizeof(magic));
+  for (std::size_t index = 0; index < there; ++index) {
     if (bytes[index] == '\0' && index == 0) return kInvalidImage;
     std::memcpy(reinterpret_cast<char*>(&magic) + index, bytes + index, 1);
     if (bytes[index] == '\0') break;  // a text may be shorter than a number
   }
   if (magic == kWrapperMagic) {
     Wrapper wrapper;
+    if (readable_bytes(image, sizeof wrapper) < sizeof wrapper) return kInvalidImage;
     std::memcpy(&wrapper, bytes, sizeof wrapper);
     if (wrapper.container == nullptr) return kInvalidImage;
-    if (wrapper.has_parts() && !has_ptx(wrapper.container)) return load_parts(driver, device, wrapper, place, *module);
-    return load_image(driver, device, wrapper.container, 0, place, module);
+    if (wrapper.version == Wrapper::kOfParts && readable_bytes(wrapper.parts, sizeof(void*)) == sizeof(void*)) {
+      if (wrapper.has_parts() && !has_ptx(wrapper.container)) {
+        return load_parts(driver, device, wrapper, place, *module);
+      }
+    }
+    const auto container = container_at(wrapper.container);
+    return container ? load_fat(driver, device, *container, place, *module) : refuse_image(container.error());
   }
   if (magic == kContainerMagic) {
-    const std::uint64_t size = image_bytes != 0 ? image_bytes : container_bytes(image);
-    return load_fat(driver, device, {static_cast<const std::byte*>(image), size}, place, *module);
+    const auto container =
+        image_bytes != 0 ? Result(std::span(static_cast<const std::byte*>(image), image_bytes)) : container_at(image);
+    return container ? load_fat(driver, device, *container, place, *module) : refuse_image(container.error());
   }
-  if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) return read_cubin(bytes, *module) ? kSuccess : kInvalidImage;
-  const std::string_view text(bytes);
-  if (text.find(".version") == text.npos) return kInvalidImage;
-  return load_ptx(driver, device, text, place, *module);
+  if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) {
+    auto kernels = kernels_of_cubin(image_bytes != 0 ? std::span(static_cast<const std::byte*>(image), image_bytes)
+                                                     : bytes_from(image));
+    if (!kernels) return refuse_image(kernels.error());
+    module->names = std::move(*kernels);
+    return kSuccess;
+  }
+  const auto text = text_at(image);
+  if (!text) return refuse_image(text.error());
+  if (text->find(".version") == text->npos) return kInvalidImage;
+  return load_ptx(driver, device, *text, place, *module);
 }
 
 void unload_variables(Driver& driver, Module& module) {

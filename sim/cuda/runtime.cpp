@@ -52,7 +52,7 @@ CUresult cudaGetDevice(int* device) {
 CUresult cudaSetDevice(int device) {
   Driver* driver = current_driver();
   if (driver == nullptr || driver->devices.empty()) return remember(kNoDevice);
-  if (find_device(*driver, device) == nullptr) return remember(kInvalidDevice);
+  if (find_device(*driver, device) == nullptr) return remember(refuse_device(*driver, device));
   ThreadState& thread = own_state(*driver);
   thread.device = device;
   if (!thread.contexts.empty()) thread.contexts.pop_back();

@@ -15,7 +15,12 @@ CUresult kernel_of(const void* function, Kernel*& kernel) {
     return kSuccess;
   }
   const auto registered = system().host_functions.find(function);
-  if (registered == system().host_functions.end()) return kInvalidDeviceFunction;
+  if (registered == system().host_functions.end()) {
+    return complain(
+        kInvalidDeviceFunction,
+        "the function is not a kernel of the program: error 98; compile the file that defines it by nvcc and "
+        "link with the shared runtime (nvcc -cudart shared)");
+  }
   Module* module = nullptr;
   if (const CUresult error = program_module(driver, registered->second.binary, module)) return error;
   const std::string& name = registered->second.name;

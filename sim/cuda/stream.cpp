@@ -141,6 +141,20 @@ Stream* find_stream(const Caller& caller, Stream* handle) {
   return nullptr;
 }
 
+// The device takes a queue's launches in order, so that the oldest one makes room first. Meanwhile another thread may
+// destroy the stream.
+Stream* find_stream_with_room(const Caller& caller, Stream* handle) {
+  while (find_context(*caller.driver, caller.context) != nullptr) {
+    Stream* stream = find_stream(caller, handle);
+    if (stream == nullptr) return nullptr;
+    auto& launches = stream->context->queues[stream->queue].launches;
+    while (!launches.empty() && !launches.front()->is_pending()) launches.pop_front();
+    if (launches.size() < caller.driver->pending_launches_most) return stream;
+    wait_until_begun(WorkRef(launches.front()));
+  }
+  return nullptr;
+}
+
 std::size_t queues_of(const Driver& driver) {
   const auto& environment = host().environment_of(driver.process);
   const auto found = environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -168,6 +182,7 @@ CUresult submit(Stream& stream, Task&& task, Picoseconds delay_ps, WorkRef* work
   if (stream.capture != nullptr) return record_node(stream, {.task = std::move(task)});
   Context& context = *stream.context;
   Queue* const queue = queue_of(stream, task);
+  const bool is_launch = std::holds_alternative<KernelLaunch>(task);
   const WorkRef added = make_work(context, std::move(task), host().now() + delay_ps);
   added->stream_id = stream.id;
   put_before(stream.tail, added);
@@ -180,6 +195,7 @@ CUresult submit(Stream& stream, Task&& task, Picoseconds delay_ps, WorkRef* work
   }
   stream.tail = added;
   if (queue != nullptr) enqueue(added, *queue);
+  if (is_launch) queue->launches.push_back(added);
   if (work != nullptr) *work = added;
   release(added);
   return kSuccess;

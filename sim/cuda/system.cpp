@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cinttypes>
 #include <cstdio>
 #include <stdexcept>
 #include <system_error>
 
 #include "models/gpu_fields.h"
+#include "plugin/base/counted.h"
 #include "plugin/base/log.h"
 #include "sim/cuda/process/variables.h"
 
@@ -51,18 +53,27 @@ bool wants_races(ProcessKey process) {
   return false;
 }
 
-/// kSeedVariable; 0: the plain order.
-std::uint64_t seed_of(ProcessKey process) {
+struct NumberVariable {
+  const char* name;
+  std::uint64_t least, most, otherwise;
+};
+constexpr NumberVariable kSeedNumber{.name = kSeedVariable, .least = 0, .most = UINT64_MAX, .otherwise = 0};
+constexpr NumberVariable kPendingNumber{
+    .name = kPendingLaunchesVariable, .least = 1, .most = 1 << 20U, .otherwise = 1024};
+
+/// Of the process's environment; a value that is not such a number is warned of, and has no effect.
+std::uint64_t setting_of(ProcessKey process, const NumberVariable& wanted) {
   const auto& environment = host().environment_of(process);
-  const auto variable = environment.find(kSeedVariable);
-  if (variable == environment.end() || variable->second.empty()) return 0;
+  const auto variable = environment.find(wanted.name);
+  if (variable == environment.end() || variable->second.empty()) return wanted.otherwise;
   const std::string& text = variable->second;
-  std::uint64_t seed = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (problem == std::errc() && end == text.data() + text.size()) return seed;
-  MESHBED_WARN("%s=%s: not a number from 0 to 18446744073709551615; the plain order is taken", kSeedVariable,
-               text.c_str());
-  return 0;
+  std::uint64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = problem == std::errc() && end == text.data() + text.size();
+  if (is_number && number >= wanted.least && number <= wanted.most) return number;
+  MESHBED_WARN("%s=%s: not a number from %" PRIu64 " to %" PRIu64 "; %" PRIu64 " is used", wanted.name, text.c_str(),
+               wanted.least, wanted.most, wanted.otherwise);
+  return wanted.otherwise;
 }
 
 /// nullptr: it says too little.
@@ -125,7 +136,8 @@ Driver* current_driver() {
     driver = std::make_unique<Driver>(process);
     driver->devices = visible_devices(*g_system, process);
     driver->checks_races = wants_races(process);
-    driver->seed = seed_of(process);
+    driver->seed = setting_of(process, kSeedNumber);
+    driver->pending_launches_most = setting_of(process, kPendingNumber);
   }
   return g_system->last_driver = driver.get();
 }
@@ -174,7 +186,13 @@ CUresult with_device(CUdevice ordinal, Caller& caller, Device*& device) {
   caller = enter();
   if (caller.error != kSuccess) return caller.error;
   device = find_device(*caller.driver, ordinal);
-  return device != nullptr ? kSuccess : kInvalidDevice;
+  return device != nullptr ? kSuccess : refuse_device(*caller.driver, ordinal);
+}
+
+CUresult refuse_device(const Driver& driver, CUdevice ordinal) {
+  return complain(kInvalidDevice, "device " + std::to_string(ordinal) + " does not exist: error 101; the program has " +
+                                      counted(driver.devices.size(), "device") +
+                                      ", counted from 0 (--gpu, gpus, CUDA_VISIBLE_DEVICES)");
 }
 
 CUresult refuse(const std::string& what) {

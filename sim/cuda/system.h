@@ -214,6 +214,8 @@ struct Counters {
 
 struct Freed {
   std::uint64_t address = 0, size_bytes = 0;
+  bool reused = false;  // an allocation that came later has some of its addresses
+  bool holds(std::uint64_t one) const { return one - address < size_bytes; }
 };
 
 /// Of one program's copies, by direction, on one device.
@@ -254,9 +256,11 @@ struct Driver {
   std::vector<std::weak_ptr<Capture>> recordings{};   // those that have ended are among them until somebody looks
   std::deque<WorkRef> host_calls{};
   ThreadKey host_thread = nullptr;
-  bool checks_races = false;  // MESHBED_CUDA_CHECK=race
-  std::uint64_t seed = 0;     // MESHBED_CUDA_SEED: of the order in which blocks and warps take turns
-  std::string printed{};      // by kernels, not yet shown: see flush_printed()
+  bool checks_races = false;                 // MESHBED_CUDA_CHECK=race
+  std::uint64_t seed = 0;                    // MESHBED_CUDA_SEED: of the order in which blocks and warps take turns
+  std::size_t pending_launches_most = 1024;  // of a queue: MESHBED_CUDA_PENDING_LAUNCHES
+  int launches_blocked = 0;                  // threads that wait for room in a queue
+  std::string printed{};                     // by kernels, not yet shown: see flush_printed()
   Counters counters{};
 
   ThreadState& state_of(ThreadKey thread);
@@ -323,6 +327,8 @@ Driver* current_driver();  // nullptr: no process is running
 ThreadState& own_state(Driver& driver);
 /// As the process counts; nullptr: it sees no such device.
 Device* find_device(const Driver& driver, CUdevice ordinal);
+/// kInvalidDevice, and says why.
+CUresult refuse_device(const Driver& driver, CUdevice ordinal);
 /// As enter_context(), for calls that may not be made while somebody records (refuse_beside_recordings).
 Caller enter_beside_no_recording();
 /// As enter(), and the process sees the device.
@@ -334,6 +340,8 @@ CUresult register_kernel(const MeshbedKernel* kernel);
 CUresult remember(CUresult code);
 /// One WARN a text; kNotSupported.
 CUresult refuse(const std::string& what);
+/// What both interfaces say of the code: NVIDIA's words.
+const char* error_text(CUresult code);
 /// What a program did wrong, in a line: once a text, and not more than so many texts; the same code.
 inline constexpr std::size_t kMostComplaints = 32;
 CUresult complain(CUresult code, const std::string& why);
@@ -347,6 +355,8 @@ Context& primary_of(Driver& driver, CUdevice device);
 std::size_t queues_of(const Driver& driver);
 /// The stream that the handle means in the current context; nullptr: not a stream.
 Stream* find_stream(const Caller& caller, Stream* handle);
+/// As find_stream(), for a launch: the calling thread blocks while too many launches of the stream's queue are pending.
+Stream* find_stream_with_room(const Caller& caller, Stream* handle);
 /// As enter_context(), and that stream.
 CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream);
 /// Puts a task into a stream, or into what the stream records. `delay_ps`: until it can start.
@@ -375,6 +385,8 @@ char* bytes_at(const Driver& driver, std::uint64_t address, std::uint64_t size_b
 CUresult allocate_device(const Caller& caller, std::uint64_t size_bytes, Pool* pool, CUdeviceptr& address);
 /// Of the host's, that the device reaches: pinned or managed. 0 bytes are an error.
 CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t size, unsigned flags, void*& address);
+/// Its addresses are allocated from now on, those of freed memory too.
+void add_allocation(Driver& driver, Allocation&& allocation);
 void free_allocation(Driver& driver, std::uint64_t address);
 /// For an address that a call cannot free: says once why, and is that call's answer.
 CUresult not_to_free(const Driver& driver, std::uint64_t address);

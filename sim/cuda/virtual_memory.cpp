@@ -199,15 +199,15 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset, CUm
   char* hardware = reservation->hardware + (address - base);
   if (::mremap(memory->bytes, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, hardware) == MAP_FAILED) return kOutOfMemory;
   ++physical->maps;
-  driver.allocations[address] = {.kind = MemoryKind::kMapped,
-                                 .address = address,
-                                 .size_bytes = size,
-                                 .bytes = hardware,
-                                 .device = &physical->memory->device,
-                                 .ordinal = physical->ordinal,
-                                 .flags = 0,  // no access until cuMemSetAccess
-                                 .id = handle,
-                                 .buffer = host().map(memory, address)};
+  add_allocation(driver, {.kind = MemoryKind::kMapped,
+                          .address = address,
+                          .size_bytes = size,
+                          .bytes = hardware,
+                          .device = &physical->memory->device,
+                          .ordinal = physical->ordinal,
+                          .flags = 0,  // no access until cuMemSetAccess
+                          .id = handle,
+                          .buffer = host().map(memory, address)});
   return kSuccess;
 }
 

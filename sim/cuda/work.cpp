@@ -6,6 +6,7 @@
 
 #include "plugin/base/log.h"
 #include "sim/cuda/device_view.h"
+#include "sim/cuda/process/variables.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -91,7 +92,7 @@ void step_kernel(void* self, std::uint64_t id);
 void fail(Context& context, CUresult code, const std::string& text) {
   if (context.failure != kSuccess) return;
   context.failure = code;
-  MESHBED_WARN("%s; every later call in this context answers error %d", text.c_str(), code);
+  MESHBED_WARN("%s; every later call in this context returns error %d (%s)", text.c_str(), code, error_text(code));
 }
 
 /// What passes the link, both ways at once, as a copy's bytes do.
@@ -120,6 +121,13 @@ void kernel_has_run(const WorkRef& work) {
 
 /// One look more that changed nothing. Where blocks wait for a place that those which look do not give, few looks of
 /// all of them say as much.
+/// For a kernel that does not end: that the host waits in a launch.
+std::string blocked_launch(const Driver& driver) {
+  if (driver.launches_blocked == 0) return "";
+  return "; the host waits: a launch blocks while " + std::to_string(driver.pending_launches_most) +
+         " launches of its stream's queue are pending (" + kPendingLaunchesVariable + ")";
+}
+
 void name_spin(const Work& work) {
   const ptx::Execution& execution = *work.run->execution;
   const std::uint64_t blocks = execution.has_blocks_to_begin() ? execution.resident_blocks() : 1;
@@ -127,8 +135,9 @@ void name_spin(const Work& work) {
   if (++work.run->steps_without_progress < most || work.run->named) return;
   work.run->named = true;
   MESHBED_WARN(
-      "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait for ever",
-      std::get<KernelLaunch>(work.task).name().c_str(), work.run->execution->waiting().c_str());
+      "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait for ever%s",
+      std::get<KernelLaunch>(work.task).name().c_str(), work.run->execution->waiting().c_str(),
+      blocked_launch(*work.context->driver).c_str());
 }
 
 void step_kernel(void* self, std::uint64_t id) {
@@ -177,6 +186,7 @@ void begin_run(const WorkRef& work) {
   const auto held = static_cast<std::uint64_t>(shape.resident_blocks) * static_cast<std::uint64_t>(work->sms);
   request.resident_blocks = static_cast<std::uint32_t>(std::min(held, shape.blocks));
   request.sms = static_cast<std::uint32_t>(work->sms);
+  request.cooperative = launch.cooperative;
   request.check_races = driver.checks_races;
   request.seed = driver.seed;
   request.clock_ns = [] { return static_cast<std::uint64_t>(host().now() / kPicosecondsPerNanosecond); };
@@ -249,6 +259,7 @@ void leave_queue(const WorkRef& work) {
   Queue* const queue = std::exchange(work->queue, nullptr);
   if (queue == nullptr) return;
   queue->works.pop_front();
+  for (const ThreadKey thread : work->waiting) host().wake(thread);  // for room in the queue
   if (!queue->works.empty() && queue->works.front()->is_ready) ready(WorkRef(queue->works.front()));
 }
 
@@ -461,6 +472,19 @@ void wait_for(const WorkRef& work, const char* what) {
   }
   flush_printed(driver);
   host().sleep(wake_ps);
+}
+
+void wait_until_begun(const WorkRef& launch) {
+  Driver& driver = *launch->context->driver;
+  ++driver.launches_blocked;
+  while (launch->is_pending()) {
+    launch->waiting.push_back(host().thread());
+    host().block({.what = "a launch, which waits for room in its stream's queue of pending launches",
+                  .object = launch->id,
+                  .describe = describe});
+    std::erase(launch->waiting, host().thread());
+  }
+  --driver.launches_blocked;
 }
 
 bool poll(const WorkRef& work, const char* what) {

@@ -103,6 +103,7 @@ struct Work;
 /// before it in the queue have begun, or ended, where they are waits. See stream.cpp.
 struct Queue {
   std::deque<std::shared_ptr<Work>> works{};
+  std::deque<std::shared_ptr<Work>> launches{};  // kernels and heads of graphs, those that are pending and earlier ones
 };
 
 struct Work {
@@ -124,6 +125,8 @@ struct Work {
   Queue* queue = nullptr;       // in which it stands
   bool is_ready = false;        // nothing stands before it, but in its queue
   bool ended() const { return ended_ps >= 0; }
+  /// Of a launch: the device has not begun with it.
+  bool is_pending() const { return !ended() && (!std::holds_alternative<KernelLaunch>(task) || queue != nullptr); }
 };
 using WorkRef = std::shared_ptr<Work>;
 
@@ -159,6 +162,8 @@ void enqueue(const WorkRef& work, Queue& queue);
 void release(const WorkRef& work);
 /// Blocks the calling thread until it has ended; `what` names the call.
 void wait_for(const WorkRef& work, const char* what);
+/// Blocks the calling thread, which makes another launch, until this one is no longer pending.
+void wait_until_begun(const WorkRef& launch);
 /// True where it has ended; else lets a polling caller wait for something to happen.
 bool poll(const WorkRef& work, const char* what);
 

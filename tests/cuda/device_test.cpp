@@ -155,6 +155,16 @@ TEST_CASE("error codes have the names of both interfaces") {
     CHECK(text == nullptr);
     CHECK(std::string(cudaGetErrorName(98)) == "cudaErrorInvalidDeviceFunction");
     CHECK(std::string(cudaGetErrorName(12345)) == "unrecognized error code");
+    // The words of NVIDIA's libcudart.so 13.0 and driver.
+    CHECK(cuGetErrorString(3, &text) == 0);
+    CHECK(std::string(text) == "initialization error");
+    CHECK(cuGetErrorString(202, &text) == 0);
+    CHECK(std::string(text) == "context already current");
+    CHECK(cuGetErrorString(700, &text) == 0);
+    CHECK(std::string(text) == "an illegal memory access was encountered");
+    CHECK(std::string(cudaGetErrorString(98)) == "invalid device function");
+    CHECK(std::string(cudaGetErrorString(400)) == "invalid resource handle");
+    CHECK(std::string(cudaGetErrorString(719)) == "unspecified launch failure");
   });
 }
 

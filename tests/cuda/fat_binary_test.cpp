@@ -2,11 +2,15 @@
 #include "sim/cuda/image/fat_binary.h"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "sim/cuda/image/cubin.h"
+#include "sim/cuda/image/image_memory.h"
 #include "tests/cuda/fat_container.h"
 
 namespace fat_binary_test {
@@ -76,7 +80,9 @@ TEST_CASE("several containers stand one after the other, an empty one first") {
   const auto entries = read_fat_binary(bytes_of(image));
   REQUIRE(entries);
   CHECK(entries->size() == 1);
-  CHECK(container_bytes(image.data()) == 16);
+  const auto first = container_at(image.data());
+  REQUIRE(first);
+  CHECK(first->size() == 16);
 }
 
 TEST_CASE("a few bytes that are to be a gigabyte of text are refused before any memory is taken for it") {
@@ -94,6 +100,57 @@ TEST_CASE("a few bytes that are to be a gigabyte of text are refused before any 
   const std::string long_text(4000, 'z');
   CHECK(chosen({{.architecture = 75, .text = long_text, .flags = 0x8011}}, 90) == long_text);
   CHECK(chosen({{.architecture = 75, .text = long_text, .flags = 0x2011}}, 90) == long_text);
+}
+
+TEST_CASE("a container that claims more than can be read is refused, and nothing behind its memory is read") {
+  // The image ends where its page does; the page behind it cannot be read.
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const pages = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(pages != MAP_FAILED);
+  REQUIRE(::mprotect(static_cast<char*>(pages) + page, page, PROT_NONE) == 0);
+  std::string image = fat_container({{.architecture = 75, .text = std::string(200, 'y')}});
+  char* const at = static_cast<char*>(pages) + page - image.size();
+  const auto error_of = [&](std::uint64_t claim) {
+    put_number<std::uint64_t>(image, 8, claim);
+    std::memcpy(at, image.data(), image.size());
+    const auto container = container_at(at);
+    return container ? std::string() : container.error().text;
+  };
+  CHECK(error_of(image.size() - 16) == "");
+  CHECK(error_of(image.size() - 15).find("of them can be read") != std::string::npos);
+  CHECK(error_of(1ULL << 20U).find("claims 1048592 bytes, and " + std::to_string(image.size()) + " of them") !=
+        std::string::npos);
+  CHECK(error_of(1ULL << 40U).find("claims 1099511627776 bytes; at most 1073741824 are read") != std::string::npos);
+  CHECK(error_of(UINT64_MAX).find("at most 1073741824 are read") != std::string::npos);
+  std::memset(at, 'x', image.size());  // a text without an end
+  CHECK_FALSE(text_at(at));
+  ::munmap(pages, 2 * page);
+  CHECK_FALSE(container_at(pages));
+}
+
+TEST_CASE("a cubin whose headers point beyond it is refused with the field") {
+  std::string image(64, '\0');
+  std::memcpy(image.data(), "\177ELF\2\1\1", 7);
+  put_number<std::uint16_t>(image, 58, 64);  // e_shentsize
+  const auto error_of = [&](std::uint64_t sections_at, std::uint16_t count) {
+    put_number<std::uint64_t>(image, 40, sections_at);
+    put_number<std::uint16_t>(image, 60, count);
+    const auto kernels = kernels_of_cubin(bytes_of(image));
+    return kernels ? std::string("read") : kernels.error().text;
+  };
+  CHECK(error_of(1ULL << 40U, 3) == "cubin: 3 sections at byte 1099511627776 are more than there is");
+  CHECK(error_of(UINT64_MAX, 1).find("are more than there is") != std::string::npos);
+  CHECK(error_of(0, 65535).find("are more than there is") != std::string::npos);
+  CHECK(error_of(0, 0) == "cubin: no section 0 for names");
+}
+
+TEST_CASE("a file that is no regular file, or that is not there, is no image") {
+  for (const char* path : {"/dev/zero", "/"}) {
+    const auto image = read_image_file(path);
+    REQUIRE_FALSE(image);
+    CHECK(image.error().text == std::string(path) + " is not a regular file");
+  }
+  CHECK_FALSE(read_image_file("/nowhere/to/be/found"));
 }
 
 TEST_CASE("an image cut anywhere, or with any byte changed, is read or refused, and nothing else") {

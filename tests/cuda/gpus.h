@@ -20,10 +20,11 @@ namespace meshbed::test {
 struct GpuProgram {
   int gpus = 1;
   std::string model = "H100";
-  std::string visible = {};      // CUDA_VISIBLE_DEVICES; empty: not set
-  std::string check = {};        // MESHBED_CUDA_CHECK; empty: not set
-  std::string connections = {};  // CUDA_DEVICE_MAX_CONNECTIONS; empty: not set
-  bool simulated = false;        // it looks at the simulator's own clock or counters
+  std::string visible = {};           // CUDA_VISIBLE_DEVICES; empty: not set
+  std::string check = {};             // MESHBED_CUDA_CHECK; empty: not set
+  std::string connections = {};       // CUDA_DEVICE_MAX_CONNECTIONS; empty: not set
+  std::string pending_launches = {};  // MESHBED_CUDA_PENDING_LAUNCHES; empty: not set
+  bool simulated = false;             // it looks at the simulator's own clock or counters
 };
 
 /// What only the drop-ins export; nullptr: the suite was given NVIDIA's libraries in their place.
@@ -61,6 +62,9 @@ inline std::string run_gpus(const GpuProgram& wanted, const std::function<void()
   if (!wanted.visible.empty()) options.environment["CUDA_VISIBLE_DEVICES"] = wanted.visible;
   if (!wanted.check.empty()) options.environment["MESHBED_CUDA_CHECK"] = wanted.check;
   if (!wanted.connections.empty()) options.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = wanted.connections;
+  if (!wanted.pending_launches.empty()) {
+    options.environment["MESHBED_CUDA_PENDING_LAUNCHES"] = wanted.pending_launches;
+  }
   cuda::open_process({gpus}, options);
   exported_by_drop_ins<int(const cuda::DriverTable*)>(cuda::kSetDriverTable)(&cuda::process_driver_table());
   exported_by_drop_ins<int(const cuda::RuntimeTable*)>(cuda::kSetRuntimeTable)(&cuda::process_runtime_table());

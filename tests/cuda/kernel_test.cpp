@@ -1,6 +1,8 @@
 // Kernels from PTX: what they compute, print and break; variables; how many blocks are resident.
 #include <array>
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/gpus.h"
@@ -152,6 +154,58 @@ TEST_CASE("memory that was freed is named as such") {
   });
   CAPTURE(said);
   CHECK(said.find("that was freed") != said.npos);
+}
+
+TEST_CASE("an overrun into memory that was freed and allocated again is an overrun of what is there now") {
+  const std::string said = run_gpus({}, [] {
+    const Gpu gpu;
+    Saxpy saxpy;
+    // The same addresses, or the test has nothing to look at.
+    CHECK(cuMemFree_v2(saxpy.y) == 0);
+    CUdeviceptr again = allocate(3000);
+    REQUIRE(again == saxpy.y);
+    CHECK(saxpy.launch() == 0);
+    CHECK(cuCtxSynchronize() == 700);
+  });
+  CAPTURE(said);
+  CHECK(said.find("after the end of an allocation of 3000 bytes at 0x") != said.npos);
+  CHECK(said.find("freed") == said.npos);
+  CHECK(said.find("returns error 700 (an illegal memory access was encountered)") != said.npos);
+}
+
+TEST_CASE("a launch blocks while as many as may be pending are, until the device has begun with one of them") {
+  const GpuProgram few{.pending_launches = "4", .simulated = true};
+  run_gpus(few, [] {
+    const Gpu gpu;
+    Saxpy saxpy;  // loading a module waits for the device
+    CUstream stream = nullptr;
+    CHECK(cuStreamCreate(&stream, 1) == 0);
+    int* flag = nullptr;
+    CHECK(cuMemHostAlloc(reinterpret_cast<void**>(&flag), 4, 0) == 0);
+    *flag = 0;
+    CHECK(cuStreamWaitValue32_v2(stream, reinterpret_cast<CUdeviceptr>(flag), 1, 0) == 0);
+    std::atomic<int> launched = 0;
+    std::thread launcher([&] {
+      CHECK(cuCtxPushCurrent_v2(gpu.context) == 0);
+      for (int number = 0; number < 6; ++number) {
+        CHECK(saxpy.launch(stream) == 0);
+        ++launched;
+      }
+    });
+    while (launched < 4) std::this_thread::yield();
+    // The fifth is in the call by now, or comes to it: it cannot come back before the flag is set.
+    for (int look = 0; look < 1000; ++look) {
+      CHECK(cuStreamQuery(stream) == 600);
+      CHECK(launched == 4);
+    }
+    *reinterpret_cast<volatile int*>(flag) = 1;
+    launcher.join();
+    CHECK(launched == 6);
+    CHECK(cuStreamSynchronize(stream) == 0);
+    CHECK(saxpy.result()[1] == 1 + 6 * 2);
+  });
+  const std::string said = run_gpus({.pending_launches = "none"}, [] { const Gpu gpu; });
+  CHECK(said.find("MESHBED_CUDA_PENDING_LAUNCHES=none: not a number from 1 to 1048576; 1024 is used") != said.npos);
 }
 
 TEST_CASE("PTX that is none is refused with its place, and a launch needs an argument for each parameter") {

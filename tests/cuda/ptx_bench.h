@@ -34,6 +34,7 @@ struct GridLaunch {
   std::uint32_t grid = 1, block = 32, resident = 64;
   std::uint32_t dynamic_shared_bytes = 0;
   std::uint64_t seed = 0;
+  bool cooperative = false;
 };
 
 /// A module on a device: its variables are there.
@@ -67,6 +68,7 @@ class Device {
     request.resident_blocks = launch.resident;
     request.dynamic_shared_bytes = launch.dynamic_shared_bytes;
     request.seed = launch.seed;
+    request.cooperative = launch.cooperative;
     request.variable_addresses = addresses_;
     request.parameters.resize(request.kernel->parameter_bytes);
     std::size_t index = 0;

@@ -125,12 +125,23 @@ TEST_CASE("a barrier of the grid: all blocks resident pass it, more blocks than 
   Device device(module_file("kernels.ptx"));
   const auto data = device.memory.put(std::vector<int>(256, -1));
   const auto out = device.memory.put(std::vector<int>(256, -1));
-  CHECK(device.run("grid_barrier", {.grid = 4, .block = 64, .resident = 4}, data, out) == "");
+  CHECK(device.run("grid_barrier", {.grid = 4, .block = 64, .resident = 4, .cooperative = true}, data, out) == "");
   const auto found = device.memory.get<int>(out, 256);
   for (int index = 0; index < 256; ++index) REQUIRE(found[index] == 255 - index);
-  const std::string fault = device.run("grid_barrier", {.grid = 4, .block = 64, .resident = 3}, data, out);
+  const std::string fault =
+      device.run("grid_barrier", {.grid = 4, .block = 64, .resident = 3, .cooperative = true}, data, out);
   CHECK_MESSAGE(has(fault, "spins: kernel grid_barrier: "), fault);
   CHECK_MESSAGE(has(fault, "1 blocks have not begun, because only 3 fit"), fault);
+}
+
+TEST_CASE("a barrier of the grid in an ordinary launch is a trap, as cooperative_groups.h has it") {
+  Device device(module_file("kernels.ptx"));
+  const auto data = device.memory.put(std::vector<int>(256, -1));
+  const auto out = device.memory.put(std::vector<int>(256, -1));
+  const std::string fault = device.run("grid_barrier", {.grid = 4, .block = 64, .resident = 4}, data, out);
+  CHECK_MESSAGE(has(fault, "kernel grid_barrier, block (0,0,0), thread (0,0,0), PTX line "), fault);
+  CHECK_MESSAGE(has(fault, "trap: a grid-wide barrier (grid.sync()) in an ordinary launch; launch the kernel by "),
+                fault);
 }
 
 TEST_CASE("blocks that poll never keep others from their turn, however many they are and however short a step is") {
@@ -139,7 +150,8 @@ TEST_CASE("blocks that poll never keep others from their turn, however many they
   const auto data = device.memory.put(std::vector<int>(kThreads, -1));
   const auto out = device.memory.put(std::vector<int>(kThreads, -1));
   const auto end_of = [&](std::uint32_t resident) {
-    auto execution = device.start("grid_barrier", {.grid = kBlocks, .block = 64, .resident = resident}, data, out);
+    auto execution = device.start("grid_barrier",
+                                  {.grid = kBlocks, .block = 64, .resident = resident, .cooperative = true}, data, out);
     auto state = Execution::State::kRunning;
     for (int steps = 0; steps < 10000 && state == Execution::State::kRunning; ++steps) state = execution->step(1000);
     return state;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "plugin/base/log.h"
+#include "plugin/net/process/address.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/rdma/receive.h"
 
@@ -25,6 +26,24 @@ constexpr std::int64_t kPortPauseMs = 10;
 
 Error flush_error(ErrorCode code, std::string text, int error_number = 0) {
   return {.code = code, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = error_number};
+}
+
+/// The end with a GID that its port has now. A flusher is connected to itself, so that any GID of the same type serves,
+/// and the connection's own may have gone since its QP link was opened.
+LocalEnd with_present_gid(const LocalEnd& local) {
+  LocalEnd end = local;
+  const Result<verbs::PortState> port = local.device->query_port(local.nic.port);
+  if (!port) return end;
+  const std::vector<verbs::GidEntry> gids = local.device->gids(*port);
+  if (local.has_gid_in(gids)) return end;
+  const verbs::GidEntry* found = nullptr;
+  for (const verbs::GidEntry& entry : gids) {
+    // The same kind of address, where there is one: a link-local GID is the last choice.
+    const bool is_alike = address_of(entry.gid).family == address_of(local.gid.gid).family;
+    if (entry.type == local.gid.type && (found == nullptr || is_alike)) found = &entry;
+  }
+  if (found != nullptr) end.gid = *found;
+  return end;
 }
 
 }  // namespace
@@ -79,7 +98,8 @@ bool ReceiveConnection::reopen(Flusher& lost, const QpLink& rail) {
   return !failed();
 }
 
-Result<void> ReceiveConnection::open_flusher(const LocalEnd& local) {
+Result<void> ReceiveConnection::open_flusher(const LocalEnd& connected) {
+  const LocalEnd local = with_present_gid(connected);
   std::size_t index = 0;
   while (index < flushers_.size() && &flushers_[index]->device() != local.device) ++index;
   if (index < flushers_.size() && flushers_[index]->serves(local)) {

@@ -333,12 +333,15 @@ CUresult cuGraphLaunch(GraphExec* executable, Stream* handle) {
   const models::GpuModel& model = *stream->context->device->model;
   host().sleep(model.graph_call_ps);
   // Another thread may have destroyed them meanwhile.
+  stream = find_stream_with_room(caller, handle);
+  if (stream == nullptr) return kInvalidHandle;
   if (caller.driver->executables.find(executable) == nullptr) return kInvalidValue;
   if (const CUresult error = with_stream(handle, caller, stream)) return error;
   if (const CUresult error = check_events(*caller.driver, *found)) return error;
   const bool follows_itself = found->last == nullptr || found->last->ended() || found->last == stream->tail;
   WorkRef head;
   if (const CUresult error = submit(*stream, Marker{}, model.launch_delay_ps, &head)) return error;
+  stream->context->queues[stream->queue].launches.push_back(head);
   // As documented: a launch comes after the ones before of the same executable, in whichever stream they were.
   WorkRef gate = head;
   if (!follows_itself) {

@@ -16,9 +16,10 @@ namespace meshbed::sim::cuda {
 namespace {
 
 constexpr std::uint32_t kLz4 = 0x2000, kZstandard = 0x8000;
-constexpr std::uint64_t kContainerHeader = 16, kEntryHeader = 64;
-/// More than any program's PTX; a header that says more is broken.
+constexpr std::uint64_t kEntryHeader = 64;
+/// More than any program's PTX, or architectures; a header that claims more is broken.
 constexpr std::uint64_t kMostTextBytes = 1ULL << 30U;
+constexpr std::size_t kMostEntries = 4096, kEntriesNamed = 8;
 
 template <typename Number>
 Number number_at(std::span<const std::byte> bytes, std::uint64_t offset) {
@@ -78,25 +79,13 @@ Result<std::string> unpack(const FatEntry& entry) {
 
 }  // namespace
 
-std::uint64_t container_bytes(const void* image) {
-  std::uint32_t magic = 0;
-  std::uint16_t header = 0;
-  std::uint64_t rest = 0;
-  const auto* bytes = static_cast<const char*>(image);
-  std::memcpy(&magic, bytes, sizeof magic);
-  if (magic != kContainerMagic) return 0;
-  std::memcpy(&header, bytes + 6, sizeof header);
-  std::memcpy(&rest, bytes + 8, sizeof rest);
-  return header + rest;
-}
-
 Result<std::vector<FatEntry>> read_fat_binary(std::span<const std::byte> image) {
   std::vector<FatEntry> entries;
   std::uint64_t at = 0;
-  while (image.size() - at >= kContainerHeader && number_at<std::uint32_t>(image, at) == kContainerMagic) {
+  while (image.size() - at >= kContainerHeaderBytes && number_at<std::uint32_t>(image, at) == kContainerMagic) {
     const auto header = number_at<std::uint16_t>(image, at + 6);
     const auto rest = number_at<std::uint64_t>(image, at + 8);
-    if (header < kContainerHeader || header > image.size() - at || rest > image.size() - at - header) {
+    if (header < kContainerHeaderBytes || header > image.size() - at || rest > image.size() - at - header) {
       return broken(at, "a container that is longer than the image");
     }
     at += header;
@@ -110,6 +99,7 @@ Result<std::vector<FatEntry>> read_fat_binary(std::span<const std::byte> image) 
           compressed > payload) {
         return broken(at, "an entry that is longer than its container");
       }
+      if (entries.size() == kMostEntries) return broken(at, fmt::format("more than {} entries", kMostEntries));
       constexpr std::uint16_t kPtx = 1;
       entries.push_back({.is_ptx = kind == kPtx,
                          .architecture = number_at<std::uint32_t>(image, at + 28),
@@ -127,9 +117,14 @@ Result<std::vector<FatEntry>> read_fat_binary(std::span<const std::byte> image) 
 Result<std::string> choose_ptx(std::span<const FatEntry> entries, std::uint32_t device_architecture) {
   const FatEntry* best = nullptr;
   std::string there;
+  std::size_t named = 0;
   for (const FatEntry& entry : entries) {
-    there += fmt::format("{}{} of sm_{}", there.empty() ? "" : ", ", entry.is_ptx ? "PTX" : "machine code",
-                         entry.architecture);
+    if (++named <= kEntriesNamed) {
+      there += fmt::format("{}{} of sm_{}", there.empty() ? "" : ", ", entry.is_ptx ? "PTX" : "machine code",
+                           entry.architecture);
+    } else if (named == kEntriesNamed + 1) {
+      there += fmt::format(" and {} more", entries.size() - kEntriesNamed);
+    }
     if (!entry.is_ptx || entry.architecture > device_architecture) continue;
     if (best == nullptr || entry.architecture > best->architecture) best = &entry;
   }

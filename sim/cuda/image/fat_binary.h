@@ -13,6 +13,7 @@
 namespace meshbed::sim::cuda {
 
 inline constexpr std::uint32_t kContainerMagic = 0xBA55ED50U, kWrapperMagic = 0x466243B1U;
+inline constexpr std::uint64_t kContainerHeaderBytes = 16;
 
 /// One entry: PTX text, or machine code (a cubin) that nothing here runs.
 struct FatEntry {
@@ -25,9 +26,6 @@ struct FatEntry {
 
 /// The entries of the containers that stand in `image`, one after the other. Errors: kInvalidArgument, with the place.
 Result<std::vector<FatEntry>> read_fat_binary(std::span<const std::byte> image);
-
-/// Of the container at `image`, whose size only its header tells. 0: there is none.
-std::uint64_t container_bytes(const void* image);
 
 /// The text of the highest architecture that is not above the device's. Errors: kUnsupported where there is none, with
 /// what there is and what brings it; kInvalidArgument where it cannot be unpacked.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/cuda/image/fat_binary.h"
+#include "sim/cuda/image/image_memory.h"
 
 namespace meshbed::sim::cuda {
 namespace {
@@ -21,19 +22,24 @@ bool is_runtime_call(const std::string& name) { return name.rfind("cuda", 0) == 
 
 Result<std::vector<std::string>> choose_parts(const void* const* parts, std::uint32_t device_architecture) {
   std::vector<std::string> texts;
-  for (std::size_t index = 0; parts[index] != nullptr; ++index) {
+  constexpr std::size_t kMostParts = 65536;
+  for (std::size_t index = 0;; ++index) {
     const auto in_part = [index](const Error& error) {
       return Error{.code = error.code, .text = fmt::format("part {}: {}", index + 1, error.text)};
     };
-    const auto* bytes = static_cast<const std::byte*>(parts[index]);
-    const auto entries = read_fat_binary({bytes, container_bytes(bytes)});
+    if (index == kMostParts || readable_bytes(parts + index, sizeof(void*)) < sizeof(void*)) {
+      return in_part({.code = ErrorCode::kInvalidArgument, .text = "the list of parts has no end"});
+    }
+    if (parts[index] == nullptr) return texts;
+    const auto container = container_at(parts[index]);
+    if (!container) return in_part(container.error());
+    const auto entries = read_fat_binary(*container);
     if (!entries) return in_part(entries.error());
     auto text = choose_ptx(*entries, device_architecture);
     if (!text && text.error().code == ErrorCode::kUnsupported) continue;  // machine code alone
     if (!text) return in_part(text.error());
     if (!is_device_runtime(*text)) texts.push_back(std::move(*text));
   }
-  return texts;
 }
 
 std::string say_incomplete(const std::vector<std::string>& missing, std::uint32_t device_architecture) {

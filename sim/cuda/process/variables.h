@@ -15,6 +15,8 @@ inline constexpr const char* kGpuVariable = "MESHBED_CUDA_GPU";
 inline constexpr const char* kVirtualVariable = "MESHBED_CUDA_VIRTUAL";
 /// A number: the order in which a kernel's blocks and warps take turns; 0 or not set: the plain one.
 inline constexpr const char* kSeedVariable = "MESHBED_CUDA_SEED";
+/// A number from 1 to 1,048,576: how many launches of a stream may be pending before a launch blocks. Not set: 1,024.
+inline constexpr const char* kPendingLaunchesVariable = "MESHBED_CUDA_PENDING_LAUNCHES";
 /// Not empty: what the device did is printed to standard error at the end.
 inline constexpr const char* kSummaryVariable = "MESHBED_CUDA_SUMMARY";
 /// A file for the picture.

@@ -115,7 +115,8 @@ std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Sp
     void* found = warp.grid->memory->at(address, bytes, write);
     if (found != nullptr) return static_cast<std::byte*>(found);
     const std::uint64_t offset = address - kWorkspaceWindow;
-    if (offset < kWorkspaceBytes && bytes <= kWorkspaceBytes - offset) return warp.grid->workspace.data() + offset;
+    const bool is_workspace = offset < kWorkspaceBytes && bytes <= kWorkspaceBytes - offset;
+    if (is_workspace && warp.grid->request.cooperative) return warp.grid->workspace.data() + offset;
   }
   bad_address(warp, in, lane, space, address, bytes, write);
   return nullptr;

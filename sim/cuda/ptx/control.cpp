@@ -50,7 +50,12 @@ void end_lanes(Warp& warp, const Instruction&, std::uint32_t lanes) {
 
 void trap(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
-  fail(warp, in, static_cast<std::uint32_t>(std::countr_zero(lanes)), Fault::Kind::kTrap, "trap");
+  const Grid& grid = *warp.grid;
+  const bool lacks_workspace = grid.asked_workspace && !grid.request.cooperative;
+  fail(warp, in, static_cast<std::uint32_t>(std::countr_zero(lanes)), Fault::Kind::kTrap,
+       lacks_workspace ? "trap: a grid-wide barrier (grid.sync()) in an ordinary launch; launch the kernel by "
+                         "cudaLaunchCooperativeKernel"
+                       : "trap");
 }
 
 void not_implemented(Warp& warp, const Instruction& in, std::uint32_t lanes) {

@@ -121,6 +121,7 @@ struct LaunchRequest {
   std::vector<std::byte> parameters;              // parameter_bytes
   std::vector<std::uint64_t> variable_addresses;  // by index of Module::variables()
   std::uint32_t resident_blocks = 1;              // on the whole device, at once
+  bool cooperative = false;                       // it has a workspace, in which its blocks wait for one another
   std::uint32_t sms = 1;
   std::uint64_t seed = 0;                       // 0: the plain order
   bool check_races = false;                     // between blocks: Execution::race()

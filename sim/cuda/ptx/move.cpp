@@ -183,7 +183,9 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       same = kReservedShared + kReservedBytes;
       break;
     case Special::kWorkspaceHigh:
-      same = kWorkspaceWindow >> 32U;
+      // 0 in an ordinary launch, by which grid_group::sync() knows that it must trap (cooperative_groups.h, CUDA 13.0).
+      if (grid.request.cooperative) same = kWorkspaceWindow >> 32U;
+      warp.grid->asked_workspace = true;
       break;
     case Special::kWorkspaceLow:
     case Special::kOther:

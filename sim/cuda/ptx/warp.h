@@ -155,6 +155,7 @@ struct GridState {
   std::uint64_t changes = 0;     // grows with each change that another lane may see
   std::uint64_t step_began = 0;  // at so many changes
   bool shuffled = false;
+  bool asked_workspace = false;  // a thread has read where the grid's workspace is
 };
 
 struct Grid : GridState {

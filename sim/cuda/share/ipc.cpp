@@ -126,16 +126,16 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcHandle handle, unsigne
     ++known->second.opened;
   } else {
     // Processes of a simulation share addresses, so that it can have the one that it has elsewhere.
-    caller.driver->allocations[memory->address] = {.kind = MemoryKind::kImported,
-                                                   .address = memory->address,
-                                                   .size_bytes = memory->size_bytes,
-                                                   .bytes = memory->bytes,
-                                                   .device = memory->device,
-                                                   .context = caller.context,
-                                                   .ordinal = caller.context->ordinal,
-                                                   .id = system().next_id++,
-                                                   .buffer = memory->buffer,
-                                                   .opened = 1};
+    add_allocation(*caller.driver, {.kind = MemoryKind::kImported,
+                                    .address = memory->address,
+                                    .size_bytes = memory->size_bytes,
+                                    .bytes = memory->bytes,
+                                    .device = memory->device,
+                                    .context = caller.context,
+                                    .ordinal = caller.context->ordinal,
+                                    .id = system().next_id++,
+                                    .buffer = memory->buffer,
+                                    .opened = 1});
   }
   *address = memory->address;
   return kSuccess;

@@ -127,6 +127,7 @@ cudaError_t cudaDeviceReset(void);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
 const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaLaunchKernel(const void* function, CudaDim3 grid, CudaDim3 block, void** arguments, size_t shared,
                              CUstream stream);
 void** __cudaRegisterFatBinary(void* image);
