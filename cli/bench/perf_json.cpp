@@ -136,6 +136,7 @@ PerfJsonFile::PerfJsonFile(const std::string& path) : path_(path), began_(now_te
     path_ = fmt::format("{}.{}", path, tries);
   }
   close(file);
+  unfinished_.emplace(path_);
 }
 
 PerfJsonFile::~PerfJsonFile() {
@@ -145,6 +146,7 @@ PerfJsonFile::~PerfJsonFile() {
 void PerfJsonFile::take(const std::string& text) {
   write_text_file(path_, text);
   written_ = true;
+  unfinished_.reset();
 }
 
 void PerfJsonFile::write(const PerfOptions& options, const Scenario& scenario, const RunResult& result,

@@ -48,6 +48,36 @@ std::string pacing_lines(const PerfOptions& options) {
   return text;
 }
 
+/// "all_reduce of 8 to 4096 B: direct, ll, 2 channels", in the order of the rows; warm-ups left out.
+std::vector<std::string> plan_lines(const RunResult& result) {
+  std::vector<std::string> lines;
+  const auto& operations = result.operations;
+  for (std::size_t index = 0; index < operations.size();) {
+    const OperationRecord& first = operations[index];
+    if (!first.operation.timed) {
+      ++index;
+      continue;
+    }
+    std::uint64_t last_bytes = first.operation.bytes;
+    std::size_t next = index + 1;
+    for (; next < operations.size(); ++next) {
+      const OperationRecord& other = operations[next];
+      if (other.operation.timed && (other.plan != first.plan || other.operation.bytes < last_bytes)) break;
+      if (other.operation.timed) last_bytes = other.operation.bytes;
+    }
+    index = next;
+    lines.push_back(fmt::format("{} of {}{} B: {}, {}, {}", first.operation.name, first.operation.bytes,
+                                last_bytes != first.operation.bytes ? fmt::format(" to {}", last_bytes) : "",
+                                first.plan.algorithm, first.plan.protocol,
+                                counted(static_cast<std::uint64_t>(first.plan.channels), "channel")));
+  }
+  return lines;
+}
+
+PerfColumns columns_of(const PerfOptions& options) {
+  return {.check = options.checks > 0, .iterations = options.per_iteration};
+}
+
 }  // namespace
 
 double average_busbw(const std::vector<SizeRun>& runs, double bus_factor) {
@@ -82,14 +112,15 @@ std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario,
   return text;
 }
 
-std::string sweep_table(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
-                        const std::vector<SizeRun>& runs) {
-  const PerfColumns columns{.check = options.checks > 0, .iterations = options.per_iteration};
-  std::string text = perf_heading(columns);
-  for (const SizeRun& run : runs) {
-    text +=
-        perf_row(run.out_of_place, run.shape, run.out_of_place_board, run.in_place_board, result.busbw_factor, columns);
-  }
+std::string sweep_heading(const PerfOptions& options) { return perf_heading(columns_of(options)); }
+
+std::string sweep_row(const PerfOptions& options, const Scenario& scenario, const SizeRun& run) {
+  return perf_row(run.out_of_place, run.shape, run.out_of_place_board, run.in_place_board,
+                  models::bus_factor(options.op, ranks_of(scenario)), columns_of(options));
+}
+
+std::string sweep_findings(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs) {
+  std::string text;
   if (scenario.software.machine != nullptr) {
     for (const std::string& line :
          software_lines(scenario, &runs.back().in_place, runs.back().in_place_board.average_ps())) {
@@ -105,6 +136,7 @@ std::string sweep_table(const PerfOptions& options, const Scenario& scenario, co
                       result.checked == 0 ? "N/A (not checked)"
                                           : fmt::format("{} {}", result.wrong, result.wrong == 0 ? "OK" : "FAILED"),
                       "Avg bus bandwidth", average_busbw(runs, result.busbw_factor));
+  for (const std::string& line : plan_lines(result)) text += "# " + line + "\n";
   for (const sim::Proof& proof : result.proofs) {
     text += fmt::format("# proof {} {}: {}\n", mark_of(proof), proof.name, proof.detail);
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/common/interruption.h"
 #include "cli/common/progress.h"
 #include "cli/common/units.h"
 #include "cli/scenario/placement.h"
@@ -15,6 +16,7 @@
 #include "cli/workload/software.h"
 #include "cli/workload/workload.h"
 #include "cli/world/metal_session.h"
+#include "plugin/coll/plan/algorithm.h"
 
 namespace meshbed::cli {
 namespace {
@@ -116,15 +118,31 @@ void prove_times(const Pacing& pacing, RunResult& result, std::vector<SizeRun>& 
   }
 }
 
-/// What one rank does: warm-up with the largest and the smallest size, as nccl-tests has it, then each size.
+/// What one rank does: warm-up with the largest and the smallest size, as nccl-tests has it, then each size; one that
+/// goes another way than those before it has a warm-up of its own, so that no time includes the making of connections.
 struct RankSweep {
   const EngineOptions& engine;
   const PerfOptions& options;
   std::uint32_t salt;
-  std::vector<SizeRun>& runs;                           // boards of all ranks of this process
+  int ranks_here;                                       // of this process
+  std::vector<SizeRun>& runs;                           // boards of all of them
   Picoseconds& connect_ps;                              // as RunResult's, likewise
-  std::function<void(const SizeRun& done)> after_size;  // called at rank 0
+  std::function<void(const SizeRun& done)> after_size;  // called when the last of them has ended it
 };
+
+/// What decides which connections a size needs: the transport opens more of them for messages that it stripes.
+struct Way {
+  EnginePlan plan;
+  bool striped = false;
+  bool operator==(const Way&) const = default;
+};
+
+Result<Way> way_of(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted) {
+  auto plan = plan_of(host, engine, buffers, wanted);
+  if (!plan) return plan.error();
+  // At least so large are the messages of a size that may be striped, whatever the plan.
+  return Way{*plan, wanted.bytes >= coll::kStripedFromBytes};
+}
 
 Result<void> run_rank_sweep(RankHost& host, CollectiveBuffers& buffers, const RankSweep& sweep) {
   Result<Engine> engine = Engine::open(host, sweep.engine);
@@ -145,24 +163,40 @@ Result<void> run_rank_sweep(RankHost& host, CollectiveBuffers& buffers, const Ra
     CollectiveCase checked = wanted;
     checked.iterations = sweep.options.checks;
     checked.timed = false;
+    checked.log = nullptr;
     return run(checked, board);
   };
   const auto warm_up = [&](const SizeRun& size) {
     CollectiveCase warm = size.out_of_place;
     warm.iterations = sweep.options.warmup;
+    warm.timed = false;
     CaseResults unread;
     return run(warm, unread);
   };
+  std::vector<std::vector<Way>> warm;  // of each sweep
   for (auto size = sweep.runs.begin(); size != sweep.runs.end(); ++size) {
     if (!size->begins_sweep) continue;
     const auto next = std::find_if(size + 1, sweep.runs.end(), [](const SizeRun& run) { return run.begins_sweep; });
-    if (const Result<void> done = warm_up(*(next - 1)); !done) return done;
-    if (const Result<void> done = warm_up(*size); !done) return done;
+    warm.emplace_back();
+    for (const SizeRun& each : {std::ref(*(next - 1)), std::ref(*size)}) {
+      if (const Result<void> done = warm_up(each); !done) return done;
+      const Result<Way> way = way_of(host, *engine, buffers, each.out_of_place);
+      if (!way) return way.error();
+      warm.back().push_back(*way);
+    }
   }
+  auto known = warm.begin();
   for (SizeRun& size : sweep.runs) {
+    if (size.begins_sweep && &size != &sweep.runs.front()) ++known;
+    const Result<Way> way = way_of(host, *engine, buffers, size.out_of_place);
+    if (!way) return way.error();
+    if (sweep.options.warmup > 0 && std::find(known->begin(), known->end(), *way) == known->end()) {
+      if (const Result<void> done = warm_up(size); !done) return done;
+      known->push_back(*way);
+    }
     if (const Result<void> done = measure(size.out_of_place, size.out_of_place_board); !done) return done;
     if (const Result<void> done = measure(size.in_place, size.in_place_board); !done) return done;
-    if (host.rank() == 0) sweep.after_size(size);
+    if (++size.ranks_ended == sweep.ranks_here) sweep.after_size(size);
   }
   const Result<meshcoll_stats> stats = engine->stats();
   if (!stats) return stats.error();
@@ -220,7 +254,7 @@ std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scen
 }
 
 RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Scenario& scenario,
-                    std::vector<SizeRun>& runs, const std::function<void(const std::string& line)>& say) {
+                    std::vector<SizeRun>& runs, const SweepListener& listener) {
   const bool timed = world.facts().virtual_time;
   const RankRange here = world.ranks_here(ranks_of(scenario));
   const BuiltFiles files = built_files();
@@ -229,18 +263,26 @@ RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Sce
   // Kept until the run is over: what a failed rank leaves registered may still be written to.
   std::vector<CollectiveBuffers> buffers = buffers_for(here.count, runs.back().in_place.bytes, true, "-e");
   std::optional<Progress> progress;
-  if (timed) progress.emplace(models::name_of(options.op), static_cast<int>(runs.size()));
-  std::size_t sizes_done = 0;
+  if (timed && !listener.row) progress.emplace(models::name_of(options.op), static_cast<int>(runs.size()));
+  int sizes_done = 0;
   const auto after_size = [&](const SizeRun& run) {
     if (progress) return progress->step();
-    say(fmt::format("{} of {} sizes: {} bytes, {:.1f} us out of place, {:.1f} us in place at rank 0", ++sizes_done,
-                    runs.size(), run.shape.bytes, microseconds(run.out_of_place_board),
-                    microseconds(run.in_place_board)));
+    if (timed && listener.row) {
+      Interruption::set_progress(++sizes_done, static_cast<int>(runs.size()));
+      return listener.row(run);
+    }
+    if (here.first > 0) return;
+    listener.say(fmt::format("{} of {} sizes: {} bytes, {:.1f} us out of place, {:.1f} us in place at rank 0",
+                             ++sizes_done, runs.size(), run.shape.bytes, microseconds(run.out_of_place_board),
+                             microseconds(run.in_place_board)));
   };
   Picoseconds connect_ps = -1;
+  OperationLog log(here.count);
+  for (SizeRun& run : runs) run.out_of_place.log = run.in_place.log = &log;
   const RankSweep sweep{.engine = engine,
                         .options = options,
                         .salt = first_salt(scenario.seed),
+                        .ranks_here = here.count,
                         .runs = runs,
                         .connect_ps = connect_ps,
                         .after_size = after_size};
@@ -257,6 +299,7 @@ RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Sce
   RunResult result = world.run(scenario, program).result;
   progress.reset();
   conclude_sweep(options, scenario, runs, result);
+  result.operations = log.take();
   result.connect_ps = connect_ps;
   result.pairs = recorder.pairs();
   result.messages = recorder.totals();

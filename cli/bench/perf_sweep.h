@@ -4,9 +4,11 @@
 // Engine and connections are opened once. The sweep is the same program in every world; what differs is who joins the
 // ranks' findings, and what can be proven of their times.
 
+#include <optional>
 #include <vector>
 
 #include "cli/bench/perf_format.h"
+#include "cli/common/interruption.h"
 #include "cli/workload/result.h"
 #include "cli/world/run_options.h"
 #include "cli/world/world.h"
@@ -40,21 +42,29 @@ struct SizeRun {
   CollectiveCase out_of_place, in_place;
   CaseResults out_of_place_board, in_place_board;
   Picoseconds bound_ps = 0;   // no iteration can be faster; 0: nothing is known
+  int ranks_ended = 0;        // of this process's
   bool begins_sweep = false;  // the first size of its type, reduction and root: warm-up comes before it
 };
 
 std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scenario);
 
+/// What is told of a size when it has been measured.
+struct SweepListener {
+  std::function<void(const SizeRun& run)> row;            // in virtual time, where its board is complete; may be empty
+  std::function<void(const std::string& line)> say = {};  // at rank 0 where time is real: a line
+};
+
 /// The sweep in a world that has ranks in this process; with proofs and digest. At rank 0 the boards of `runs` are then
-/// those of all ranks; elsewhere only the result's errors mean anything. `say` takes a line for each size at rank 0
-/// where time is real. Throws as RunWorld::run() does.
+/// those of all ranks; elsewhere only the result's errors mean anything. Throws as RunWorld::run() does.
 RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Scenario& scenario,
-                    std::vector<SizeRun>& runs, const std::function<void(const std::string& line)>& say);
+                    std::vector<SizeRun>& runs, const SweepListener& listener);
 
 // perf_report.cpp: what nccl-tests prints.
 std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario, const WorldFacts& world);
-std::string sweep_table(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
-                        const std::vector<SizeRun>& runs);
+std::string sweep_heading(const PerfOptions& options);
+std::string sweep_row(const PerfOptions& options, const Scenario& scenario, const SizeRun& run);
+/// What follows the rows of a sweep that ended well.
+std::string sweep_findings(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs);
 /// The last lines of every sweep: cost, what went wrong, the digest.
 std::string sweep_closing(const RunResult& result);
 nlohmann::ordered_json sweep_json(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs);
@@ -81,6 +91,7 @@ class PerfJsonFile {
  private:
   std::string path_, began_;
   bool written_ = false;
+  std::optional<UnfinishedFile> unfinished_;  // until it is written
 };
 
 }  // namespace meshbed::cli

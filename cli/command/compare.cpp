@@ -16,7 +16,9 @@
 #include "cli/common/units.h"
 #include "cli/report/compare_messages.h"
 #include "cli/report/report.h"
+#include "cli/report/results_folder.h"
 #include "cli/workload/result.h"
+#include "cli/world/run_options.h"
 #include "cli/world/world.h"
 
 namespace meshbed::cli {
@@ -225,7 +227,8 @@ bool is_world(const std::string& word) {
 }  // namespace
 
 int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
-  std::string left, right, scenario, results = "results";
+  std::string left, right, scenario, results;
+  RunOptions settings;
   bool as_json = false;
   Syntax syntax("compare LEFT RIGHT [--scenario FILE] [options]");
   syntax.operands.add_options()  //
@@ -233,11 +236,14 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
        "sim, emu or metal, with --scenario; or a results folder")(
           "right", po::value(&right)->required()->value_name("RIGHT"), "likewise");
   syntax.positions.add("left", 1).add("right", 1);
-  syntax.options.add_options()                                                                                    //
-      ("scenario", po::value(&scenario)->value_name("FILE"), "whose runs, where worlds are named")                //
-      ("results", po::value(&results)->value_name("DIR")->default_value(results), "where the runs wrote theirs")  //
+  syntax.options.add_options()                                                                      //
+      ("scenario", po::value(&scenario)->value_name("FILE"), "whose runs, where worlds are named")  //
+      ("results", po::value(&results)->value_name("DIR"),
+       "where the runs wrote theirs, as their --results; default: results")                                           //
+      ("set", po::value(&settings.overrides)->value_name("KEY=VALUE"), "of the runs without --results: their --set")  //
+      ("fault", po::value(&settings.faults)->value_name("KIND,..."), "likewise their --fault")                        //
       ("json", po::bool_switch(&as_json), "print JSON");
-  syntax.only_with({"scenario"}, {"results"});
+  syntax.only_with({"scenario"}, {"results", "set", "fault"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (!scenario.empty() && !is_world(left) && !is_world(right)) {
     throw std::runtime_error(
@@ -250,8 +256,15 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
     if (!is_world(word)) return read_run(word, word, "");
     if (scenario.empty()) throw std::runtime_error("compare " + word + ": name the scenario with --scenario FILE");
     const std::string name = read_scenario(scenario, {}).name;
-    return read_run(word, fmt::format("{}/{}/{}", results, name, word),
-                    fmt::format("meshbed run --world {} {}", word, scenario));
+    std::string run = fmt::format("meshbed run --world {} {}", word, scenario);
+    for (const std::string& each : settings.overrides) run += " --set " + each;
+    for (const std::string& each : settings.faults) run += " --fault " + each;
+    // A folder that was named holds one variant, the default one each of them.
+    const bool named = !results.empty();
+    return read_run(word,
+                    fmt::format("{}/{}/{}", named ? results : kResultsFolder,
+                                named ? name : variant_name(name, settings_of(settings)), word),
+                    run);
   };
   Comparison comparison(run_of(left), run_of(right));
   try {

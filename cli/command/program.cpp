@@ -62,7 +62,7 @@ void print_usage(std::ostream& out) {
   out << "  " << std::left << std::setw(13) << "test"
       << "build and run the tests (only through ./meshbed)\n\n"
       << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, or a file that cannot be read or written,\n"
-      << "             3 no progress\n";
+      << "             3 no progress, 130 interrupted by Ctrl-C (by SIGTERM: 143 in sim, 130 elsewhere)\n";
 }
 
 /// Goes on as the other program, which stands beside this one. Returns only where that cannot be.

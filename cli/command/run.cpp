@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <stdexcept>
 #include <utility>
 
 #include "cli/command/commands.h"
 #include "cli/common/exit_status.h"
+#include "cli/common/interruption.h"
 #include "cli/common/json_text.h"
 #include "cli/common/units.h"
 #include "cli/report/expect.h"
@@ -39,7 +41,8 @@ constexpr const char* kNodeResults = "results";  // in a node's folder
 
 struct RunCommandOptions {
   RunOptions run;
-  std::string results = "results";
+  std::string results;
+  bool results_given = false;  // false: the default folder, in which variants have names of their own
   bool no_trace = false;
   bool each_iteration = false;
   std::string perfetto_out;
@@ -72,6 +75,11 @@ int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result,
   return status;
 }
 
+ResultsFolder results_folder(const RunCommandOptions& options, const Scenario& scenario, const std::string& world) {
+  if (options.results_given) return ResultsFolder(options.results, scenario.name, world);
+  return ResultsFolder(kResultsFolder, variant_name(scenario.name, settings_of(options.run)), world);
+}
+
 std::string seed_line(const Scenario& scenario, const std::string& world) {
   return fmt::format("seed {}  scenario {}  world {}\n", scenario.seed, scenario.name, world);
 }
@@ -87,6 +95,18 @@ int run_silently(const RunWorld& world, const Scenario& scenario, const RunComma
   const auto folder = fault_folder();
   if (folder && !errors.empty()) leave_errors(*folder, world.ranks_here(ranks_of(scenario)).first, errors);
   return errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
+}
+
+/// What Progress counts.
+const char* counted_by(WorkloadKind kind) {
+  return kind == WorkloadKind::kCollective ? "iterations" : kind == WorkloadKind::kMatrix ? "cases" : "";
+}
+
+/// What is left of a run that is interrupted.
+std::string kept_of(const std::string& folder) {
+  const bool has_earlier = std::filesystem::exists(folder + "/summary.json");
+  return has_earlier ? "nothing of this run is kept; " + folder + " has the run before it"
+                     : "nothing of this run is kept";
 }
 
 /// Ports that cannot be used, or lose what is sent through them. The first few; the others are counted.
@@ -107,7 +127,9 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   check_telemetry_places(options.telemetry);
   const WorldFacts facts = world.facts();
   if (facts.faults_by == FaultsBy::kHands) err << left_to_hands_line(scenario);
-  ResultsFolder folder(options.results, scenario.name, facts.name);
+  ResultsFolder folder = results_folder(options, scenario, facts.name);
+  std::optional<Interruption> interruption;
+  if (facts.virtual_time) interruption.emplace(counted_by(scenario.workload.kind), kept_of(folder.path()));
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
   for (const std::string& note : idle_variable_notes(scenario))
     err << "meshbed: warning: environment: " << note << "\n";
@@ -181,7 +203,7 @@ int run_in_nodes(const RunWorld& world, const Scenario& scenario, const RunComma
                  const Arguments& arguments, std::ostream& out, std::ostream& err) {
   check_telemetry_places(options.telemetry);
   const std::string name = world.facts().name;
-  ResultsFolder folder(options.results, scenario.name, name);
+  ResultsFolder folder = results_folder(options, scenario, name);
   (options.run.json ? err : out) << seed_line(scenario, name) << std::flush;
   NodeResults results;
   const Workload& workload = scenario.workload;
@@ -244,9 +266,12 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   syntax.options.add_options()  //
       ("iterations", po::bool_switch(&options.each_iteration),
        "also a table of the timed iterations, with the faults between them")  //
-      ("results", po::value(&options.results)->value_name("DIR")->default_value("results"),
-       "where DIR/<scenario>/<world>/ is written")                                              //
-      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")  //
+      ("results", po::value<std::string>()->value_name("DIR")->notifier([&options](const std::string& folder) {
+        options.results = folder;
+        options.results_given = true;
+      }),
+       "where DIR/<scenario>/<world>/ is written; default: results, and <scenario>+KEY=VALUE... for what was set")  //
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")                      //
       ("perfetto-out", po::value(&options.perfetto_out)->value_name("FILE"),
        "also write the run as a trace for ui.perfetto.dev: collectives, messages, slots and faults on one time line");
   syntax.options.add_options()  //

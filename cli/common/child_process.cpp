@@ -8,6 +8,8 @@
 #include <csignal>
 #include <stdexcept>
 
+#include "cli/common/interruption.h"
+
 namespace meshbed::cli {
 
 ChildProcess start_child(const std::function<int(int pipe)>& body) {
@@ -18,6 +20,7 @@ ChildProcess start_child(const std::function<int(int pipe)>& body) {
   if (process == 0) {
     close(ends[0]);
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a plugin that never returns must not outlive us
+    Interruption::leave_to_parent();
     _exit(body(ends[1]));
   }
   close(ends[1]);

@@ -28,7 +28,7 @@ std::string printable_word(const std::string& text) {
 
 std::string to_string(const Place& place, const std::string& file) {
   const std::string path = place.path ? *place.path : file;
-  if (path.rfind(kOverridePrefix, 0) == 0 || !place.begin) return path;
+  if (path.rfind(kOverridePrefix, 0) == 0 || path.rfind(kFaultPrefix, 0) == 0 || !place.begin) return path;
   return fmt::format("{}:{}:{}", path, place.begin.line, place.begin.column);
 }
 

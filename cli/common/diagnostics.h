@@ -17,6 +17,7 @@ using Place = toml::source_region;
 
 /// What stands for the file in the places of values given by "--set ARGUMENT".
 inline constexpr const char* kOverridePrefix = "--set ";
+inline constexpr const char* kFaultPrefix = "--fault ";
 
 /// Names file, line and column, what is wrong, what is accepted: "FILE:LINE:COLUMN: message". what() may hold several
 /// lines, one error each.

@@ -78,12 +78,14 @@ ReplacingFile::ReplacingFile(const std::string& path) : path_(path) {
     if (!problem) place = target;
     written_ =
         fs::path(place).replace_filename(fmt::format(".{}.{}", getpid(), place.filename().string().substr(0, 200)));
+    unfinished_.emplace(written_);
     stream_.open(written_, std::ios::binary);
     const auto mode = fs::status(place, problem).permissions();
     if (stream_ && there && !problem) fs::permissions(written_, mode, problem);
     if (!stream_ && there) {
       stream_.clear();
       written_.clear();
+      unfinished_.reset();
     }
   }
   if (written_.empty()) {
@@ -112,7 +114,10 @@ void ReplacingFile::publish() {
     problem.assign(errno, std::generic_category());
   } else if (written_ != path_) {
     fs::rename(written_, fs::weakly_canonical(path_, problem), problem);
-    if (!problem) written_.clear();
+    if (!problem) {
+      written_.clear();
+      unfinished_.reset();
+    }
   }
   if (stream_ && !problem) return;
   throw std::runtime_error(

@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <fstream>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "cli/common/interruption.h"
 
 namespace meshbed::cli {
 
@@ -56,6 +59,7 @@ class ReplacingFile {
 
   const std::string path_;
   std::string written_;  // beside it, or the path itself
+  std::optional<UnfinishedFile> unfinished_;
   std::ofstream stream_;
 };
 

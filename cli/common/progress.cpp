@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/common/interruption.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -17,6 +19,7 @@ constexpr int kBarColumnsMin = 5;
 
 Progress::Progress(std::string label, int total, std::FILE* stream)
     : label_(std::move(label)), total_(std::max(total, 1)), stream_(stream), visible_(isatty(fileno(stream)) == 1) {
+  Interruption::set_progress(0, total_);
   draw();
 }
 
@@ -26,6 +29,7 @@ Progress::~Progress() {
 
 void Progress::step() {
   ++done_;
+  Interruption::set_progress(done_, total_);
   draw();
 }
 

@@ -70,7 +70,8 @@ class Checker {
     if (result_.rings == nullptr) return "";
     std::vector<const RingVerdict*> waiting;
     for (const RingVerdict& verdict : result_.rings->verdicts) {
-      if (verdict.reached && verdict.cause != ring::Cause::kDrained) waiting.push_back(&verdict);
+      // Of one that an error broke off, the error says whom it missed.
+      if (verdict.reached && !verdict.broken_off && verdict.cause != ring::Cause::kDrained) waiting.push_back(&verdict);
     }
     for (bool found = true; found;) {
       found = false;

@@ -14,6 +14,17 @@ namespace meshbed::cli {
 /// have a clock each.
 nlohmann::ordered_json iterations_json(const RunResult& result);
 
+/// The timed iterations before any fault, while one is active, and after the last has ended.
+struct FaultPhase {
+  const char* name = "";  // "before", "during", "after"
+  int iterations = 0;
+  Picoseconds time_ps = 0;  // of one, on average
+};
+/// Those that have an iteration, in that order; empty where no fault was taken, or times are not of one clock.
+std::vector<FaultPhase> fault_phases(const Scenario& scenario, const RunResult& result);
+/// [{"phase", "iterations", "time_ns", "algbw_GBps", "busbw_GBps"}]
+nlohmann::ordered_json fault_phases_json(const Scenario& scenario, const RunResult& result);
+
 /// The same as a table, each step of a fault before the first iteration that had not ended by then; empty where there
 /// are no iterations.
 std::vector<std::string> iteration_lines(const Scenario& scenario, const RunResult& result);

@@ -13,6 +13,7 @@
 #include "cli/report/bonds.h"
 #include "cli/report/congestion.h"
 #include "cli/report/iterations.h"
+#include "cli/report/operations.h"
 #include "cli/report/ring_report.h"
 #include "cli/report/software_report.h"
 #include "cli/report/state_report.h"
@@ -119,11 +120,19 @@ void write_matrix(Text& text, const RunResult& result) {
   if (!result.first_wrong.empty()) text.line("first wrong element: {}", result.first_wrong);
 }
 
-void write_result(Text& text, const RunResult& result) {
+void write_result(Text& text, const Scenario& scenario, const RunResult& result) {
   if (!result.matrix.empty()) return write_matrix(text, result);
   text.line("");
   text.line("{:<16} {:>12} {:>12} {:>9} {:>9} {:>8} {:>10}", "workload", "size (B)", "time (us)", "algbw", "busbw",
             "#wrong", "messages");
+  // A mean over times with and without a fault is the time of neither.
+  for (const FaultPhase& phase : fault_phases(scenario, result)) {
+    const double time_ps = static_cast<double>(phase.time_ps);
+    const double algbw_GBps = time_ps > 0 ? static_cast<double>(result.bytes) / time_ps * 1e3 : 0;
+    text.line("{:<16} {:>12} {:>12.3f} {:>9.3f} {:>9.3f}  {} the fault{}", result.workload, result.bytes, time_ps / 1e6,
+              algbw_GBps, algbw_GBps * result.busbw_factor, phase.name,
+              fmt::format(", {}", counted(static_cast<std::uint64_t>(phase.iterations), "iteration")));
+  }
   text.line("{:<16} {:>12} {:>12.3f} {:>9.3f} {:>9.3f} {:>8} {:>10}", result.workload, result.bytes,
             static_cast<double>(result.time_ps) / 1e6, result.algbw_GBps(), result.busbw_GBps(), result.wrong,
             result.messages.messages);
@@ -142,6 +151,12 @@ void write_result(Text& text, const RunResult& result) {
 const CollectiveCase* modelled_case(const Scenario& scenario, const RunResult& result) {
   const bool has_one = scenario.workload.kind == WorkloadKind::kCollective && result.simulation.ended_well();
   return has_one ? &result.calls.collective : nullptr;
+}
+
+void write_operations(Text& text, const Scenario& scenario, const RunResult& result) {
+  const std::vector<std::string> lines = operation_lines(scenario, result);
+  if (!lines.empty() && !result.simulation.ended_well()) text.line("");
+  for (const std::string& line : lines) text.line("{}", line);
 }
 
 void write_software(Text& text, const Scenario& scenario, const RunResult& result) {
@@ -321,7 +336,8 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
   text.line("{}{}", topology_line(scenario), simulated ? fmt::format(", fabric {}", fabric_name(scenario)) : "");
   for (const std::string& line : bond_lines(scenario.cluster)) text.line("{}", line);
   write_pairs(text, scenario, result);
-  if (result.simulation.ended_well()) write_result(text, result);
+  if (result.simulation.ended_well()) write_result(text, scenario, result);
+  write_operations(text, scenario, result);
   if (simulated) write_software(text, scenario, result);
   if (each_iteration) {
     text.line("");
@@ -433,6 +449,8 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"connections", result.connections},
       {"connect_ns",
        result.connect_ps >= 0 ? nlohmann::ordered_json(static_cast<double>(result.connect_ps) / 1e3) : nullptr},
+      {"operations", operations_json(scenario, result)},
+      {"fault_phases", fault_phases_json(scenario, result)},
       {"iteration_times", iterations_json(result)},
       {"retransmissions", simulation.verbs.retransmissions},
       {"management_bytes", simulation.host.management_bytes},

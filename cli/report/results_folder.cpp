@@ -5,11 +5,13 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <filesystem>
 #include <stdexcept>
 #include <string_view>
@@ -55,10 +57,31 @@ void remove_left_over(const std::string& folder) {
 
 }  // namespace
 
+std::string variant_name(const std::string& scenario_name, const std::vector<std::string>& settings) {
+  constexpr std::size_t kLengthMax = 120;
+  constexpr std::string_view kKept = ".-_=,:@%^";
+  if (settings.empty()) return scenario_name;
+  const std::string all = fmt::format("+{}", fmt::join(settings, "+"));
+  std::string name = all;
+  for (char& letter : name) {
+    const bool plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                       (letter >= '0' && letter <= '9') || letter == '+' || kKept.find(letter) != kKept.npos;
+    if (!plain) letter = '_';
+  }
+  if (name.size() > kLengthMax) name.resize(kLengthMax);
+  if (name != all) name += fmt::format("-{:016x}", XXH3_64bits(all.data(), all.size()));
+  return scenario_name + name;
+}
+
 ResultsFolder::ResultsFolder(const std::string& results, const std::string& scenario_name, const std::string& world)
     : path_(results + "/" + scenario_name + "/" + world) {
   if (results.empty()) throw std::runtime_error("--results is empty; name a folder, as in --results results");
   std::error_code problem;
+  fs::path made;
+  for (const fs::path& part : fs::path(path_)) {
+    made /= part;
+    if (!fs::exists(made, problem)) unfinished_.emplace_back(made);
+  }
   fs::create_directories(path_, problem);
   if (!problem && access(path_.c_str(), W_OK) != 0) problem.assign(errno, std::generic_category());
   if (problem) {
@@ -74,8 +97,12 @@ ResultsFolder::~ResultsFolder() {
 }
 
 std::string ResultsFolder::aside(const std::string& name) {
-  if (std::find(written_.begin(), written_.end(), name) == written_.end()) written_.push_back(name);
-  return partial_path(path_, name);
+  const std::string path = partial_path(path_, name);
+  if (std::find(written_.begin(), written_.end(), name) == written_.end()) {
+    written_.push_back(name);
+    unfinished_.emplace_back(path);
+  }
+  return path;
 }
 
 void ResultsFolder::publish() {
@@ -84,6 +111,7 @@ void ResultsFolder::publish() {
     throw std::runtime_error(
         fmt::format("cannot {} {}/{}: {}; this run's results are not kept", verb, path_, name, problem.message()));
   };
+  const HeldInterruption whole;
   std::error_code problem;
   // One publisher at a time: two would mix their files. The lock goes with the descriptor.
   const Descriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -104,6 +132,7 @@ void ResultsFolder::publish() {
     done("write", *name, problem);
     written_.erase(written);
   }
+  unfinished_.clear();
 }
 
 }  // namespace meshbed::cli

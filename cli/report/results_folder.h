@@ -10,7 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "cli/common/interruption.h"
+
 namespace meshbed::cli {
+
+inline constexpr const char* kResultsFolder = "results";
+
+/// The folder's middle name: the scenario's, and behind it what was set for this run ("pair+workload.bytes=1M"), so
+/// that variants do not replace each other's results. What has no place in a file name is replaced, and a long text
+/// cut; a hash of the whole then keeps two apart.
+std::string variant_name(const std::string& scenario_name, const std::vector<std::string>& settings);
 
 class ResultsFolder {
  public:
@@ -32,6 +41,7 @@ class ResultsFolder {
  private:
   std::string path_;
   std::vector<std::string> written_;  // names asked for and not yet published
+  std::vector<UnfinishedFile> unfinished_;
 };
 
 }  // namespace meshbed::cli

@@ -374,6 +374,31 @@ bool has_iterations(const Workload& workload) {
   return workload.kind == WorkloadKind::kCollective || workload.kind == WorkloadKind::kReconnect;
 }
 
+/// " (did you mean 'x'?); there are a, b": of the kind of target that the fault takes.
+std::string targets_hint(const models::Cluster& cluster, const std::string& target, bool nodes, bool cables,
+                         bool ports) {
+  std::vector<std::string> names;
+  for (const models::Node& node : cluster.nodes) {
+    if (nodes) names.push_back(node.name);
+    for (const models::Nic& nic : node.nics) {
+      if (!nodes && !cables) names.push_back(node.name + "/" + nic.device);
+    }
+  }
+  for (const auto& cable : cluster.cables) {
+    if (!nodes && !ports) names.push_back(cable.name);
+  }
+  for (const auto& box : cluster.switches) {
+    if (!nodes && !cables && !ports) names.push_back(box.name);
+  }
+  if (names.empty()) return "";
+  const std::string close = closest_name(target, names);
+  constexpr std::size_t kListed = 8;
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kListed));
+  return fmt::format("{}; there are {}{}", close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close),
+                     list_names(names), count > kListed ? fmt::format(" and {} more", count - kListed) : "");
+}
+
 void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
   const Fault& fault = said.value;
   if (!said.has("kind") || !said.has("target")) {
@@ -390,12 +415,14 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
                     : on_port  ? target == TargetKind::kPort
                                : target != TargetKind::kUnknown && target != TargetKind::kNode;
   if (!fits) {
-    diagnostics.add(said.at("target"), fmt::format("target: {} wants {}, and '{}' is none here", kind,
-                                                   on_node    ? "a node"
-                                                   : on_cable ? "a cable"
-                                                   : on_port  ? "NODE/DEVICE"
-                                                              : "a cable, a switch or NODE/DEVICE",
-                                                   fault.target.substr(0, 80)));
+    diagnostics.add(said.at("target"),
+                    fmt::format("target: {} wants {}, and '{}' is none here{}", kind,
+                                on_node    ? "a node"
+                                : on_cable ? "a cable"
+                                : on_port  ? "NODE/DEVICE"
+                                           : "a cable, a switch or NODE/DEVICE",
+                                fault.target.substr(0, 80),
+                                targets_hint(scenario.cluster, fault.target, on_node, on_cable, on_port)));
   }
   check_new_address(scenario, said, target == TargetKind::kPort, diagnostics);
   check_strangers(scenario, said, diagnostics);

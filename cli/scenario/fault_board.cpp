@@ -122,6 +122,10 @@ FaultBoard::FaultBoard(const Scenario& scenario)
     for (const models::PortRef each : cluster.switches[index].ports) port(each).switch_index = static_cast<int>(index);
   }
   for (std::size_t node = 0; node < ports_.size(); ++node) {
+    for (std::size_t nic = 0; nic < ports_[node].size(); ++nic)
+      ports_[node][nic].up = cluster.nodes[node].nics[nic].link_up;
+  }
+  for (std::size_t node = 0; node < ports_.size(); ++node) {
     for (std::size_t nic = 0; nic < ports_[node].size(); ++nic) {
       const models::PortRef each{static_cast<int>(node), static_cast<int>(nic)};
       port(each).carrier = carrier_of(each);
@@ -143,6 +147,14 @@ std::vector<FaultStep> FaultBoard::steps_from(const std::string& point) const {
   return steps;
 }
 
+/// A rate holds for what a port sends and for what it gets, which the other end of its cable sends.
+bool FaultBoard::slows(const Fault& fault, models::PortRef at, const std::vector<models::PortRef>& targets) const {
+  const auto is_target = [&](models::PortRef each) {
+    return std::find(targets.begin(), targets.end(), each) != targets.end();
+  };
+  return is_target(at) || (fault.kind == "rate" && port(at).cable >= 0 && is_target(port(at).peer));
+}
+
 /// Losses multiply, delays add up, and the lowest rate counts.
 sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   double kept = 1, in_order = 1;
@@ -150,8 +162,7 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
     if (!in_force_[index] || !shapes(fault)) continue;
-    const std::vector<models::PortRef> targets = ports_of(scenario_.cluster, fault);
-    if (std::find(targets.begin(), targets.end(), port) == targets.end()) continue;
+    if (!slows(fault, port, ports_of(scenario_.cluster, fault))) continue;
     if (fault.kind == "loss") kept *= 1 - fault.amount;
     if (fault.kind == "reorder") in_order *= 1 - fault.amount;
     if (fault.kind == "delay") shape.delay_ps += static_cast<Picoseconds>(fault.amount);
@@ -175,6 +186,7 @@ bool FaultBoard::is_down(models::PortRef at) const {
 
 /// Ports rather than names: a function of a bond has two.
 void FaultBoard::bring_up(const std::vector<models::PortRef>& ports) {
+  for (const models::PortRef each : ports) port(each).up = true;
   for (std::vector<models::PortRef>& held : held_down_) {
     std::erase_if(held,
                   [&](models::PortRef port) { return std::find(ports.begin(), ports.end(), port) != ports.end(); });
@@ -184,9 +196,7 @@ void FaultBoard::bring_up(const std::vector<models::PortRef>& ports) {
 bool FaultBoard::own_end_up(models::PortRef at) {
   const Port& end = port(at);
   if (end.cable < 0 && end.switch_index < 0) return false;
-  const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(at.node)];
-  const models::Nic& nic = node.nics[static_cast<std::size_t>(at.nic)];
-  return nic.link_up && !killed_[static_cast<std::size_t>(at.node)] && !is_down(at);
+  return end.up && !killed_[static_cast<std::size_t>(at.node)] && !is_down(at);
 }
 
 bool FaultBoard::carrier_of(models::PortRef at) {

@@ -90,15 +90,20 @@ class FaultBoard {
   struct Port {
     models::PortRef peer;  // of its cable; {-1, -1}: none
     int cable = -1, switch_index = -1;
-    bool carrier = false;                     // as the site was told
+    bool up = true;        // but for port_down; false: it began with link = "down", and no port_up has come
+    bool carrier = false;  // as the site was told
     std::vector<models::IpPrefix> addresses;  // as the site was told, in the order of the scenario's
     sim::Shape shape;
   };
+  const Port& port(models::PortRef port) const {
+    return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
+  }
   Port& port(models::PortRef port) {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
   bool holds(const char* kind, const std::string& target) const;
   void end_all(const std::string& kind, const std::string& target);
+  bool slows(const Fault& fault, models::PortRef port, const std::vector<models::PortRef>& targets) const;
   sim::Shape shape_of(models::PortRef port) const;
   bool is_down(models::PortRef port) const;
   void bring_up(const std::vector<models::PortRef>& ports);

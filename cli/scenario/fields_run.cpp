@@ -230,7 +230,8 @@ const Section<FaultSpec> kFault{
         {"target", "text", "", "name of a cable, switch or node, or NODE/DEVICE; required",
          [](const Value& v, FaultSpec& s) { v.text(s.value.target); }},
         {"amount", "number, percentage, time or rate", "0",
-         "loss, reorder: fraction of the packets, 0.01 or '1%'; delay: time; rate: rate; in each direction",
+         "loss, reorder: fraction of the packets, 0.01 or '1%'; delay: time; rate: rate. Of a cable or switch in each "
+         "direction; of NODE/DEVICE what it sends, and a rate in each direction",
          [](const Value& v, FaultSpec& s) { v.amount(s.value.amount, s.value.unit); }},
         {"address", "prefix", "",
          "address_change: what NODE/DEVICE's interface has from then on instead of its address in the same subnet, as "
@@ -286,8 +287,8 @@ const Section<ExpectSpec> kExpect{
          [](const Value& v, ExpectSpec& s) { v.name(s.value.lost.emplace()); }},
         {"watchdog", "text", "",
          "megakernel: what some rank's ring must come to: drained, livelock, stalled-peer, waiting, abandoned-claim, "
-         "tenant-masked, out-of-quota, faulted-slot, flag-before-data, wait-cycle, unclaimed or not-resident; without "
-         "it every ring must drain",
+         "tenant-masked, out-of-quota, faulted-slot, flag-before-data, wait-cycle, unclaimed, not-resident or "
+         "message-failed; without it every ring must drain",
          [](const Value& v, ExpectSpec& s) { v.choice(s.value.watchdog.emplace(), ring_cause_names()); }},
         {"error", "text", "", "the run must fail with an error that contains this",
          [](const Value& v, ExpectSpec& s) { v.text(s.value.error); }},

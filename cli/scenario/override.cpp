@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "cli/scenario/characters.h"
@@ -39,6 +41,18 @@ std::optional<toml::table> parse_value(const std::string& text, const std::strin
   } catch (const toml::parse_error&) {
     return std::nullopt;  // not an error: a bare word such as 64M
   }
+}
+
+/// `text` as TOML, or where it is none as text.
+void insert_value(toml::table& table, const std::string& key, const std::string& text, const std::string& source) {
+  if (auto parsed = parse_value(text, source); parsed && parsed->size() == 1 && parsed->contains("value")) {
+    table.insert_or_assign(key, std::move(*parsed->get("value")));
+    return;
+  }
+  // It takes its place from an empty text that the parser made.
+  auto parsed = parse_value("''", source);
+  parsed->get("value")->as_string()->get() = text;
+  table.insert_or_assign(key, std::move(*parsed->get("value")));
 }
 
 /// What identifies an entry of a list of tables; nullptr where only its index does.
@@ -95,10 +109,45 @@ bool is_list(const std::string& key) {
          key == "router" || key == "fault";
 }
 
+constexpr std::string_view kFaultKey = "fault.+=";
+
+/// `text`: "cable_down,target=node0-node1,at=2ms".
+void append_fault(toml::table& root, const std::string& text, Diagnostics& diagnostics) {
+  const std::string source = kFaultPrefix + text;
+  const Place place{{}, {}, std::make_shared<const std::string>(source)};
+  if (!root.contains("fault")) root.insert("fault", std::move(*parse_value("[]", source)->get("value")));
+  toml::array* const list = root.get("fault")->as_array();
+  if (list == nullptr) return;  // refused when the file is read
+  auto parsed = parse_value("{}", source);
+  toml::table& fault = *parsed->get("value")->as_table();
+  std::size_t begin = 0;
+  for (bool first = true; begin <= text.size(); first = false) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, comma - begin);
+    begin = comma + 1;
+    const std::size_t equals = item.find('=');
+    if (first && equals == std::string::npos && !item.empty()) {
+      insert_value(fault, "kind", item, source);
+      continue;
+    }
+    if (first || equals == std::string::npos || equals == 0) {
+      return diagnostics.add(place, fmt::format("'{}': write KIND,KEY=VALUE,..., as in {}", item.substr(0, 40),
+                                                "cable_down,target=node0-node1,at=2ms"));
+    }
+    const std::string key = item.substr(0, equals);
+    if (fault.contains(key)) return diagnostics.add(place, fmt::format("'{}' is given twice", key.substr(0, 40)));
+    insert_value(fault, key, item.substr(equals + 1), source);
+  }
+  list->push_back(std::move(fault));
+}
+
 }  // namespace
+
+std::string fault_override(const std::string& argument) { return std::string(kFaultKey) + argument; }
 
 void apply_override(toml::table& root, const std::string& argument, std::vector<GeneratedName>& generated,
                     Diagnostics& diagnostics) {
+  if (argument.rfind(kFaultKey, 0) == 0) return append_fault(root, argument.substr(kFaultKey.size()), diagnostics);
   const std::string source = kOverridePrefix + argument;
   const Place place{{}, {}, std::make_shared<const std::string>(source)};
   const auto equals = argument.find('=');
@@ -127,15 +176,7 @@ void apply_override(toml::table& root, const std::string& argument, std::vector<
     at = next->as_table();
     if (at == nullptr) return diagnostics.add(place, fmt::format("'{}' is not a section", keys[i]));
   }
-  const std::string text = argument.substr(equals + 1);
-  if (auto parsed = parse_value(text, source); parsed && parsed->size() == 1 && parsed->contains("value")) {
-    at->insert_or_assign(keys.back(), std::move(*parsed->get("value")));
-    return;
-  }
-  // Not TOML: text. It takes its place from an empty text that the parser made.
-  auto parsed = parse_value("''", source);
-  parsed->get("value")->as_string()->get() = text;
-  at->insert_or_assign(keys.back(), std::move(*parsed->get("value")));
+  insert_value(*at, keys.back(), argument.substr(equals + 1), source);
 }
 
 }  // namespace meshbed::cli

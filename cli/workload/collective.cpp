@@ -228,7 +228,18 @@ void check_result(RankHost& host, const CollectiveCase& wanted, const Collective
   }
 }
 
+void log_begin(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape, int iteration) {
+  if (wanted.log == nullptr) return;
+  const std::string name = wanted.label.empty() ? models::name_of(wanted.op) : wanted.label;
+  wanted.log->begin(host, {.name = name, .bytes = shape.bytes, .timed = wanted.timed}, iteration);
+}
+
 }  // namespace
+
+Result<EnginePlan> plan_of(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted) {
+  const CollectiveShape shape = shape_of(wanted, host.ranks());
+  return engine.plan_of(args_of(host, wanted, shape, place(host, buffers, wanted, shape, 0)));
+}
 
 int source_of(const CollectiveCase& wanted, int rank, int ranks) {
   const int source = ((rank - wanted.shift) % ranks + ranks) % ranks;
@@ -309,6 +320,7 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
     if (const Result<void> ready = host.rendezvous(); !ready) return ready;
     IterationTime& time = times[static_cast<std::size_t>(index)];
     time.start_ps = host.now_ps();
+    log_begin(host, wanted, shape, index);
     if (before_iteration) {
       if (const Result<void> ready = before_iteration(index); !ready) return ready;
     }
@@ -323,6 +335,7 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
             : engine.outcome(wanted.start_and_wait
                                  ? start_and_wait(host, engine, wanted, shape, iteration, call_time.returned_ps)
                                  : call(host, engine, wanted, shape, iteration));
+    if (wanted.log != nullptr) wanted.log->end(host, engine, static_cast<bool>(done));
     if (!done) return done;
     call_time.end_ps = host.now_ps();
     if (gpu == nullptr && !wanted.start_and_wait) call_time.returned_ps = call_time.end_ps;
@@ -364,6 +377,7 @@ Result<void> run_paced(RankHost& host, Engine& engine, CollectiveBuffers& buffer
   host.set_hop(wanted.hop_ps);
   board.iterations.resize(count);
   if (const Result<void> ready = host.rendezvous(); !ready) return ready;
+  log_begin(host, wanted, shape, 0);
 
   const bool waits_for_each = pacing.wait == Wait::kOwn || pacing.wait == Wait::kBarrier;
   std::vector<meshcoll_handle> under_way;
@@ -397,6 +411,7 @@ Result<void> run_paced(RankHost& host, Engine& engine, CollectiveBuffers& buffer
     if (auto done = wait_for_all(index * operations, (index + 1) * operations); !done) return done;
     board.iterations[index].end_ps = std::max(board.iterations[index].end_ps, host.now_ps());
   }
+  if (wanted.log != nullptr) wanted.log->end(host, engine, true);
   if (const Result<void> all = host.rendezvous(); !all) return all;
   for (std::size_t index = 1; index < count && pacing.wait != Wait::kTogether; ++index) {
     board.iterations[index].start_ps = board.iterations[index - 1].end_ps;

@@ -17,6 +17,7 @@
 #include "cli/scenario/collective_shape.h"
 #include "cli/workload/engine.h"
 #include "cli/workload/gpu_buffers.h"
+#include "cli/workload/operations.h"
 #include "models/algorithm.h"
 #include "plugin/coll/plan/datatype.h"
 #include "sim/trace/proof.h"
@@ -50,6 +51,8 @@ struct CollectiveCase {
   Picoseconds spent_ps = 0, hop_ps = 0;
   bool start_and_wait = false;  // by meshcoll_start and _wait, as NCCL's callers do, and not by a call that blocks
   std::vector<CallTime>* calls = nullptr;  // gets those that succeed, as they end; nullptr: nobody asks
+  OperationLog* log = nullptr;             // of all ranks of this process; nullptr: none is kept
+  std::string label{};                     // what the log calls it; empty: the operation's name
 
   bool sends(int rank) const {
     return senders.empty() || std::find(senders.begin(), senders.end(), rank) != senders.end();
@@ -140,6 +143,9 @@ std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_byte
 
 /// Where the salts of a run's cases start. The data descend from the seed: another seed, other results.
 std::uint32_t first_salt(std::uint64_t seed);
+
+/// How the engine would carry it out.
+Result<EnginePlan> plan_of(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted);
 
 /// Runs the case on this rank; all ranks call it with the same case. `salt` differs from case to case, so that a result
 /// of an earlier one cannot pass for this one's. Each rank calls `before_iteration` (where there is one) with the

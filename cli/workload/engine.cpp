@@ -23,6 +23,7 @@ Result<EngineCalls> bind_calls(RankHost& host, const std::string& path) {
   bind(host, *library, "meshcoll_destroy", calls.destroy, missing);
   bind(host, *library, "meshcoll_last_error", calls.last_error, missing);
   bind(host, *library, "meshcoll_get_stats", calls.get_stats, missing);
+  bind(host, *library, "meshcoll_get_plan", calls.get_plan, missing);
   bind(host, *library, "meshcoll_all_reduce", calls.all_reduce, missing);
   bind(host, *library, "meshcoll_all_gather", calls.all_gather, missing);
   bind(host, *library, "meshcoll_reduce_scatter", calls.reduce_scatter, missing);
@@ -123,6 +124,16 @@ Result<meshcoll_stats> Engine::stats() const {
   if (const Result<void> outcome = this->outcome(calls_.get_stats(comm_, &stats)); !outcome) return outcome.error();
   return stats;
 }
+
+Result<EnginePlan> Engine::plan(const meshcoll_args* args) const {
+  meshcoll_plan plan{};
+  plan.struct_bytes = sizeof plan;
+  if (const Result<void> outcome = this->outcome(calls_.get_plan(comm_, args, &plan)); !outcome) return outcome.error();
+  return EnginePlan{.algorithm = plan.algorithm, .protocol = plan.protocol, .channels = plan.channels};
+}
+
+Result<EnginePlan> Engine::last_plan() const { return plan(nullptr); }
+Result<EnginePlan> Engine::plan_of(const meshcoll_args& args) const { return plan(&args); }
 
 Result<void> Engine::close() {
   const Result<void> outcome = this->outcome(calls_.destroy(comm_));

@@ -34,12 +34,20 @@ struct EngineOptions {
   std::shared_ptr<RepeatedLines> warnings;
 };
 
+/// How the engine carries a collective out, in its own words.
+struct EnginePlan {
+  std::string algorithm, protocol;  // "ring", "simple"
+  int channels = 0;                 // that carry a part of it
+  bool operator==(const EnginePlan&) const = default;
+};
+
 /// The entry points of one copy of the library.
 struct EngineCalls {
   decltype(&meshcoll_init) init = nullptr;
   decltype(&meshcoll_destroy) destroy = nullptr;
   decltype(&meshcoll_last_error) last_error = nullptr;
   decltype(&meshcoll_get_stats) get_stats = nullptr;
+  decltype(&meshcoll_get_plan) get_plan = nullptr;
   decltype(&meshcoll_all_reduce) all_reduce = nullptr;
   decltype(&meshcoll_all_gather) all_gather = nullptr;
   decltype(&meshcoll_reduce_scatter) reduce_scatter = nullptr;
@@ -68,10 +76,15 @@ class Engine {
   /// Why the communicator is broken, where it is: of calls that nobody but a stream has waited for.
   Result<void> health() const;
   Result<meshcoll_stats> stats() const;
+  /// Of the last collective that this rank carried out.
+  Result<EnginePlan> last_plan() const;
+  /// How a call with these arguments would go.
+  Result<EnginePlan> plan_of(const meshcoll_args& args) const;
   /// Destroys the communicator. Must be called by a rank that ends well; without it the communicator is left behind.
   Result<void> close();
 
  private:
+  Result<EnginePlan> plan(const meshcoll_args* args) const;
   Engine(EngineCalls calls, meshcoll_comm* comm) : calls_(calls), comm_(comm) {}
 
   EngineCalls calls_;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/base/units.h"
+#include "sim/trace/recorder.h"
 
 namespace meshbed::cli {
 
@@ -116,6 +118,10 @@ class RankHost {
 
   /// nullopt: this world cannot tell.
   virtual std::optional<GpuWork> gpu_work() { return std::nullopt; }
+
+  /// What all ranks' pairs of ports have carried since this was called before; nullopt: this world sees messages only
+  /// after the run.
+  virtual std::optional<std::map<sim::PairKey, sim::PairUsage>> take_carried() { return std::nullopt; }
 
   /// Waits until nudge(what), a call before this one counted once, or until `deadline_ps` (negative: none). A wait of
   /// the rank's own threads for each other, which no library sees. The simulated world alone has it.

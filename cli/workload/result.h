@@ -8,6 +8,7 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/workload/collective.h"
+#include "cli/workload/operations.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/world_facts.h"
 #include "sim/trace/proof.h"
@@ -49,6 +50,7 @@ struct RunResult {
   std::string first_wrong;
   std::vector<std::uint64_t> data;  // by rank: XXH3-64 of what it got, in order; empty where nothing was checked
   std::vector<MatrixOutcome> matrix;
+  std::vector<OperationRecord> operations;   // how each collective went, warm-up included
   CollectiveCalls calls;                     // in the simulated world
   std::shared_ptr<const RingOutcome> rings;  // of megakernels; nullptr: there were none
   std::uint64_t connections = 0;

@@ -50,7 +50,8 @@ class CollectiveRun final : public WorkloadRun {
                .shift = scenario.workload.shift,
                .senders = scenario.workload.senders,
                .start_and_wait = scenario.workload.start_and_wait,
-               .calls = &calls_},
+               .calls = &calls_,
+               .log = &log_},
         warmup_(timed_),
         buffers_(buffers_for(ranks.count, timed_.bytes, !timed_.in_place, "workload.bytes")),
         progress_(std::in_place, scenario.workload.collective,
@@ -58,6 +59,7 @@ class CollectiveRun final : public WorkloadRun {
     timed_ = with_software(scenario, timed_);
     warmup_ = timed_;
     warmup_.iterations = scenario.workload.warmup;
+    warmup_.timed = false;
   }
 
   Result<void> run_rank(RankHost& host) override;
@@ -79,6 +81,7 @@ class CollectiveRun final : public WorkloadRun {
   std::vector<CollectiveBuffers> buffers_;
   CaseResults board_;
   Picoseconds connect_ps_ = -1;  // as RunResult's
+  OperationLog log_{ranks_.count};
   // Warm-up included. Not on a rank's stack: one that waits for ever never tells what it had.
   std::vector<CallTime> calls_;
   std::optional<Progress> progress_;  // until conclude()
@@ -147,6 +150,7 @@ void CollectiveRun::conclude(RunResult& result) {
   result.data = board_.results;
   result.busbw_factor = models::bus_factor(timed_.op, world_);
   result.calls = {.collective = timed_, .times = std::move(calls_)};
+  result.operations = log_.take();
   if (!result.simulation.ended_well()) return;
   result.time_ps = board_.average_ps();
   result.iteration_times = board_.iterations;

@@ -66,7 +66,8 @@ class MatrixRun final : public WorkloadRun {
   std::vector<CaseRun> cases_;
   std::vector<EngineOptions> engines_;      // in the order of the cases
   std::vector<CollectiveBuffers> buffers_;  // kept until the run is over, as a collective's
-  std::optional<Progress> progress_;        // until conclude()
+  OperationLog log_{ranks_.count};
+  std::optional<Progress> progress_;  // until conclude()
 };
 
 Result<void> MatrixRun::run_rank(RankHost& host) {
@@ -92,6 +93,8 @@ Result<void> MatrixRun::run_engine(RankHost& host, const EngineOptions& options,
     // No result of one case can pass for another's.
     const std::uint32_t salt = salt_ + static_cast<std::uint32_t>(2 * first);
     CollectiveCase wanted = each.wanted.collective;
+    wanted.log = &log_;
+    wanted.label = each.wanted.text();
     const auto failed = [&each](Error error) {
       error.text = each.wanted.text() + ": " + error.text;
       return error;
@@ -129,6 +132,7 @@ void MatrixRun::conclude(RunResult& result) {
   result.workload = "matrix";
   result.bytes = largest_bytes_;
   result.iterations = static_cast<int>(cases_.size());
+  result.operations = log_.take();
   for (const CaseRun& each : cases_) {
     MatrixOutcome outcome{.collective = models::name_of(each.wanted.collective.op),
                           .text = each.wanted.text(),

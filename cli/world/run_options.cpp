@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "cli/common/command_line.h"
+#include "cli/scenario/override.h"
 
 namespace meshbed::cli {
 namespace po = boost::program_options;
@@ -14,6 +15,9 @@ void add_run_options(po::options_description& options, RunOptions& values) {
   options.add_options()  //
       ("set", po::value(&values.overrides)->value_name("KEY=VALUE"),
        "override a key of the scenario; may be repeated")  //
+      ("fault", po::value(&values.faults)->value_name("KIND,target=T,at=TIME[,...]"),
+       "a fault more, in the keys of [[fault]], as in cable_down,target=node0-node1,at=2ms,duration=1ms; may be "
+       "repeated")  //
       ("seed", po::value<std::string>()->value_name("N")->notifier([&values](const std::string& text) {
         values.seed = parse_count("--seed", text, 0, std::numeric_limits<std::uint64_t>::max());
       }),
@@ -42,9 +46,19 @@ void refuse_simulated_time_limit(const RunOptions& options) {
                            options.time_limit_text + "s");
 }
 
+std::vector<std::string> settings_of(const RunOptions& options) {
+  std::vector<std::string> settings = options.overrides;
+  for (const std::string& each : options.faults) settings.push_back("fault=" + each);
+  if (options.seed) settings.push_back("seed=" + std::to_string(*options.seed));
+  if (!options.fabric.empty()) settings.push_back("fabric=" + options.fabric);
+  if (!options.profile.empty()) settings.push_back("profile=" + options.profile);
+  return settings;
+}
+
 std::vector<std::string> metal_words(const RunOptions& options) {
   std::vector<std::string> words{"--world", kMetalWorld, "--time-limit", options.time_limit_text};
   for (const std::string& each : options.overrides) words.insert(words.end(), {"--set", each});
+  for (const std::string& each : options.faults) words.insert(words.end(), {"--fault", each});
   if (options.seed) words.insert(words.end(), {"--seed", std::to_string(*options.seed)});
   return words;
 }
@@ -65,6 +79,7 @@ Scenario scenario_for(const RunOptions& options) {
   }
   std::vector<std::string> overrides = options.overrides;
   if (!options.profile.empty()) overrides.push_back("models.profile=" + options.profile);
+  for (const std::string& each : options.faults) overrides.push_back(fault_override(each));
   Scenario scenario = read_scenario(options.scenario_path, overrides);
   if (!virtual_time) scenario.software = {};  // the file's profile is for virtual time alone, and other runs
   if (options.seed) scenario.seed = *options.seed;

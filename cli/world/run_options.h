@@ -19,6 +19,7 @@ void require_fabric(const std::string& value);
 struct RunOptions {
   std::string scenario_path;
   std::vector<std::string> overrides;
+  std::vector<std::string> faults;  // as --fault takes them; behind the scenario's own
   std::optional<std::uint64_t> seed;
   std::string fabric;   // empty: the scenario's
   std::string profile;  // likewise
@@ -27,12 +28,14 @@ struct RunOptions {
   std::string time_limit_text = "300";
   bool json = false;
 };
-/// --set --seed --fabric --profile --world --contexts --time-limit --json
+/// --set --fault --seed --fabric --profile --world --contexts --time-limit --json
 void add_run_options(boost::program_options::options_description& options, RunOptions& values);
 /// --time-limit in seconds; throws where it is none.
 double time_limit_of(const RunOptions& options);
 /// Throws std::runtime_error where it was given to a world of virtual time, whose limit is the scenario's.
 void refuse_simulated_time_limit(const RunOptions& options);
+/// What was set that the scenario does not say, a text each: its overrides, "fault=...", "seed=7".
+std::vector<std::string> settings_of(const RunOptions& options);
 /// Those that change what runs, in the words of a rank's command in an emulated node: "--world metal --seed 7
 /// --time-limit 300".
 std::vector<std::string> metal_words(const RunOptions& options);

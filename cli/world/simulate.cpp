@@ -131,7 +131,7 @@ class PluginLook {
 class SimulatedHost final : public RankHost {
  public:
   SimulatedHost(sim::World& world, sim::Process& process, Gate& gate, SimulatedFaults& faults, GpuMemoryLog& gpu_log,
-                PluginLook& look, std::vector<BarrierWait>& waits, std::string bootstrap)
+                PluginLook& look, std::vector<BarrierWait>& waits, sim::Recorder& recorder, std::string bootstrap)
       : world_(world),
         process_(process),
         gate_(gate),
@@ -139,6 +139,7 @@ class SimulatedHost final : public RankHost {
         gpu_log_(gpu_log),
         look_(look),
         waits_(waits),
+        recorder_(recorder),
         bootstrap_(std::move(bootstrap)) {}
 
   int rank() const override { return process_.rank; }
@@ -215,6 +216,7 @@ class SimulatedHost final : public RankHost {
   bool was_told_under_way() const { return told_under_way_; }
 
   void about_to_fail() override { look_.states(); }
+  std::optional<std::map<sim::PairKey, sim::PairUsage>> take_carried() override { return recorder_.take_carried(); }
 
   void run_together(std::vector<RankThread> threads) override {
     std::vector<sim::Thread*> running;
@@ -263,6 +265,7 @@ class SimulatedHost final : public RankHost {
   GpuMemoryLog& gpu_log_;
   PluginLook& look_;
   std::vector<BarrierWait>& waits_;
+  sim::Recorder& recorder_;
   std::string bootstrap_;
   std::map<const void*, sim::Thread*> dozing_;
   std::set<const void*> nudged_;
@@ -416,8 +419,8 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
       process.environment[name] = value;
     }
-    hosts.push_back(
-        std::make_unique<SimulatedHost>(world, process, gate, faults, gpu_log, look, result.waits, bootstrap));
+    hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, faults, gpu_log, look, result.waits, recorder,
+                                                    bootstrap));
     SimulatedHost& host = *hosts.back();
     host.set_hop(message_cost(scenario).hop_ps);
     world.spawn(process, process.name + ".main",

@@ -415,6 +415,27 @@ meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats) {
   });
 }
 
+meshcoll_result meshcoll_get_plan(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_plan* plan) {
+  return at_boundary(comm, [&](CallPointer&) -> Result<void> {
+    if (plan == nullptr || plan->struct_bytes != sizeof(meshcoll_plan)) {
+      return invalid("plan is null, or its struct_bytes is not this library's");
+    }
+    Communicator& communicator = *comm->communicator;
+    std::optional<meshbed::coll::PlanRecord> record = communicator.last_plan();
+    if (args != nullptr) {
+      const auto operation = read_operation(*args, communicator.rank(), communicator.world());
+      if (!operation) return operation.error();
+      record = communicator.plan_of(*operation);
+    }
+    if (!record) return invalid("no collective has been carried out yet");
+    plan->call = static_cast<meshcoll_call>(record->collective);
+    plan->algorithm = algorithm_name(*record);
+    plan->protocol = name_of(record->way.protocol);
+    plan->channels = record->channels;
+    return ok();
+  });
+}
+
 meshcoll_result meshcoll_register(meshcoll_comm* comm, void* data, size_t size_bytes) {
   return at_boundary(comm, [&](CallPointer&) -> Result<void> {
     if (data == nullptr || size_bytes == 0) return invalid("there is no memory to register");

@@ -159,6 +159,17 @@ typedef struct {
   void* stream;
 } meshcoll_args;
 
+/* How a collective goes. */
+typedef struct {
+  size_t struct_bytes;
+  meshcoll_call call;
+  const char*
+      algorithm;        /* "ring", "tree", "halving-doubling", "direct" or "mesh"; "pairs" where each pair of ranks has
+                           connections of its own: send_recv, all_to_all, gather and scatter without another algorithm */
+  const char* protocol; /* "simple", "ll" or "ll128" */
+  int channels;         /* that carry a part of it */
+} meshcoll_plan;
+
 /* A call that was started: a number, which no other call of this copy ever has; 0: none. */
 typedef uint64_t meshcoll_handle;
 
@@ -238,6 +249,10 @@ meshcoll_result meshcoll_group_end(meshcoll_comm* comm, meshcoll_handle* handle)
  * flight on this rank. Groups and other communicators live on. */
 meshcoll_result meshcoll_abort(meshcoll_comm* comm, const char* reason);
 meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats);
+/* Where args is NULL the plan of the last collective that this rank has begun to carry out, of a group its last one;
+ * MESHCOLL_INVALID_ARGUMENT where there was none. Else how a call with these arguments would go, on all channels; it is
+ * not made. */
+meshcoll_result meshcoll_get_plan(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_plan* plan);
 /* Keeps [data, data + size_bytes) registered with the net plugin until deregistered or destroyed; it must stay mapped
  * as long. Buffers that are not registered are registered for each operation anew. */
 meshcoll_result meshcoll_register(meshcoll_comm* comm, void* data, size_t size_bytes);

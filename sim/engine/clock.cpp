@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <limits>
 #include <string>
@@ -167,7 +168,11 @@ Clock::Clock(World& world) : state_(std::make_unique<State>(world)) {
   for (auto& word : words) arguments.push_back(word.data());
   int count = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
+  // SimGrid would take SIGINT to print its own state; what ends a run is the command's to say.
+  struct sigaction interrupt {};
+  sigaction(SIGINT, nullptr, &interrupt);
   state_->engine = std::make_unique<s4u::Engine>(&count, arguments.data());
+  sigaction(SIGINT, &interrupt, nullptr);
   state_->fluid = world.options().fabric == FabricKind::kFluid;
   auto* root = s4u::create_full_zone("world");
   root->create_host("meshbed", 1e9);

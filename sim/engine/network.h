@@ -84,6 +84,8 @@ class Network {
   void set_shape(models::PortRef port, const Shape& shape) { state(port).shape = shape; }
   /// The port's own directed link; -1: it has no cable.
   int link_out(models::PortRef port) const { return state(port).link_out; }
+  /// The directed link from its switch to the port; -1: it has none.
+  int link_from_switch(models::PortRef port) const { return state(port).cable < 0 ? state(port).link_in : -1; }
   /// The links between the port's node and its cable's middle, or its switch: all that it sends and gets goes over, in
   /// order.
   std::vector<int> way_out(models::PortRef port) const;

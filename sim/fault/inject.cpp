@@ -56,11 +56,13 @@ void look_due(void* self, std::uint64_t function) {
 void shape_port(World& world, models::PortRef port, const Shape& shape) {
   Network& network = world.network();
   network.set_shape(port, shape);
-  const int link = network.link_out(port);
-  if (link < 0) return;
-  const Link& out = network.links()[static_cast<std::size_t>(link)];
-  const std::uint64_t rate_bps = shape.rate_bps != 0 ? std::min(shape.rate_bps, out.rate_bps) : out.rate_bps;
-  if (rate_bps != out.shaped_bps) world.fabric().set_rate(link, rate_bps);
+  // What comes over a cable is the other end's to slow.
+  for (const int number : {network.link_out(port), network.link_from_switch(port)}) {
+    if (number < 0) continue;
+    const Link& link = network.links()[static_cast<std::size_t>(number)];
+    const std::uint64_t rate_bps = shape.rate_bps != 0 ? std::min(shape.rate_bps, link.rate_bps) : link.rate_bps;
+    if (rate_bps != link.shaped_bps) world.fabric().set_rate(number, rate_bps);
+  }
 }
 
 void set_link(World& world, models::PortRef port, bool up) {

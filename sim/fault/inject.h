@@ -10,7 +10,8 @@
 
 namespace meshbed::sim {
 
-/// loss, delay, rate, reorder: what the port sends from now on is treated so. Answers are packets as well.
+/// loss, delay, rate, reorder: what the port sends from now on is treated so. Answers are packets as well. At a switch
+/// the rate holds for what the port gets, too; at a cable shape the other end likewise.
 void shape_port(World& world, models::PortRef port, const Shape& shape);
 /// cable_down, cable_up, port_down, port_up: the port's own link. A cable has none while either end has none; what is
 /// on the way over it is lost, and asynchronous events tell. The bond that the port is in acts upon it when it looks

@@ -62,6 +62,8 @@ Recorder::Flow& Recorder::flow_of(const MessageRecord& record) {
           .destination_rank = forth ? &ends.second : &ends.first,
           .usage = nullptr,
           .usage_rank = -1,
+          .carried = nullptr,
+          .carried_at = 0,
           .ends = fmt::format("{},{},{},{}", endpoint_name(cluster_, record.source),
                               endpoint_name(cluster_, record.destination), gid_text(record.source_gid),
                               gid_text(record.destination_gid))};
@@ -91,11 +93,17 @@ void Recorder::message(const MessageRecord& told) {
   if (flow.usage == nullptr || flow.usage_rank != record.destination_rank) {
     flow.usage = &pairs_[{record.source_rank, record.destination_rank, record.source, record.destination}];
     flow.usage_rank = record.destination_rank;
+    flow.carried_at = 0;
   }
-  PairUsage& usage = *flow.usage;
-  ++usage.messages;
-  usage.payload_bytes += record.payload_bytes;
-  usage.wire_bytes += record.wire_bytes;
+  if (flow.carried_at != takes_) {
+    flow.carried = &carried_[{record.source_rank, record.destination_rank, record.source, record.destination}];
+    flow.carried_at = takes_;
+  }
+  for (PairUsage* usage : {flow.usage, flow.carried}) {
+    ++usage->messages;
+    usage->payload_bytes += record.payload_bytes;
+    usage->wire_bytes += record.wire_bytes;
+  }
 
   if (trace_.is_open()) write_line(record, flow.ends);
 }

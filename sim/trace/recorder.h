@@ -54,6 +54,11 @@ class Recorder : public MessageSink {
   Digest& digest() { return digest_; }
   const MessageTotals& totals() const { return totals_; }
   const std::map<PairKey, PairUsage>& pairs() const { return pairs_; }
+  /// What pairs have carried since this was called before.
+  std::map<PairKey, PairUsage> take_carried() {
+    ++takes_;
+    return std::exchange(carried_, {});
+  }
   /// Queue pair connections that carried anything.
   std::uint64_t connections() const { return connections_.size(); }
 
@@ -68,7 +73,9 @@ class Recorder : public MessageSink {
     int* destination_rank = nullptr;
     PairUsage* usage = nullptr;  // in pairs_, for usage_rank
     int usage_rank = -1;
-    std::string ends;  // ports and GIDs: "node0/rocep1s0f0,node1/rocep1s0f0,::ffff:192.168.100.1,..."
+    PairUsage* carried = nullptr;  // in carried_, for usage_rank, as long as nothing was taken since
+    std::uint64_t carried_at = 0;  // takes_
+    std::string ends;              // ports and GIDs: "node0/rocep1s0f0,node1/rocep1s0f0,::ffff:192.168.100.1,..."
   };
   Flow& flow_of(const MessageRecord& record);
   void write_line(const MessageRecord& record, const std::string& ends);
@@ -78,7 +85,8 @@ class Recorder : public MessageSink {
   std::ofstream trace_;
   Digest digest_;
   MessageTotals totals_;
-  std::map<PairKey, PairUsage> pairs_;
+  std::map<PairKey, PairUsage> pairs_, carried_;  // carried_: since the last take
+  std::uint64_t takes_ = 1;
   std::map<std::pair<QueuePairId, QueuePairId>, std::pair<int, int>> connections_;  // ranks of its ends; -1: not told
   std::unordered_map<std::uint32_t, Flow> flows_;  // by the source's queue pair number, unique in a World
 };

@@ -91,12 +91,27 @@ TEST_CASE("faults on one port add up, and leave what is left when one ends") {
   CHECK(take(1, true) == "shape 0.1 loss 0.7500 delay 0 rate 0 reorder 0");
   CHECK(take(2, true) ==
         "shape 0.1 loss 0.7500 delay 1000000 rate 0 reorder 0; shape 1.0 loss 0.5000 delay 1000000 rate 0 reorder 0");
-  CHECK(take(3, true) == "shape 0.1 loss 0.7500 delay 1000000 rate 1000000000 reorder 0");
+  // A rate holds in both directions: the other end of the cable sends as slowly.
+  CHECK(take(3, true) ==
+        "shape 0.1 loss 0.7500 delay 1000000 rate 1000000000 reorder 0; shape 1.0 loss 0.5000 delay 1000000 rate "
+        "1000000000 reorder 0");
   CHECK(take(0, false) ==
-        "shape 0.1 loss 0.5000 delay 1000000 rate 1000000000 reorder 0; shape 1.0 loss 0.0000 delay 1000000 rate 0 "
-        "reorder 0");
+        "shape 0.1 loss 0.5000 delay 1000000 rate 1000000000 reorder 0; shape 1.0 loss 0.0000 delay 1000000 rate "
+        "1000000000 reorder 0");
   CHECK(take(0, false).empty());
   CHECK(take(4, true) == fmt::format("shape 2.0 loss 0.0000 delay {} rate 0 reorder 0.25", kReorderDelay_ps));
+}
+
+TEST_CASE("a port that begins with link = down has none until a port_up") {
+  const Scenario scenario = parse_scenario("[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\nbytes = \"4K\"\n" +
+                                               fault("cable_down", "node0-node1", "duration = \"1ms\"") +
+                                               fault("port_up", "node0/rocep1s0f1"),
+                                           "test.toml", {"node.node0.nic.rocep1s0f1.link=down"});
+  Told take(scenario);
+  CHECK(take(0, true).empty());
+  CHECK(take(0, false).empty());
+  CHECK(take(1, true) == "0.1 up; 1.0 up");
+  CHECK(take(0, true) == "0.1 down; 1.0 down");
 }
 
 TEST_CASE("a cable has a link while both ends are in, whatever was pulled first") {

@@ -23,6 +23,7 @@
 #include "cli/command/commands.h"
 #include "cli/common/child_process.h"
 #include "cli/common/exit_status.h"
+#include "cli/common/interruption.h"
 #include "cli/common/json_text.h"
 #include "cli/workload/collective.h"
 #include "cli/workload/outcome.h"
@@ -152,6 +153,7 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   if (!arguments.empty() && arguments.front() == "perftest") {
     return bench_perftest_command({arguments.begin() + 1, arguments.end()}, out, err);
   }
+  const Interruption interruption("", "the rows above stay, no file is written");
   if (!arguments.empty() && arguments.front() == "cost") {
     return bench_cost_command({arguments.begin() + 1, arguments.end()}, out);
   }

@@ -9,6 +9,7 @@
 #include "cli/command/tools/explore_rings.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
+#include "cli/common/interruption.h"
 #include "cli/common/units.h"
 #include "cli/verify/explore_run.h"
 #include "cli/workload/plugin_file.h"
@@ -206,6 +207,7 @@ int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&
     return kExitOk;
   }
   // Ends that are one-sided provoke warnings; what matters of them is in the findings.
+  const Interruption interruption("", "the rows above stay");
   set_log_level_of_plugins(wanted->replay ? LogLevel::kWarn : LogLevel::kError);
   if (wanted->replay) return replay_one(*wanted, out);
   const int of_plugin = wanted->programs.empty() ? kExitOk : explore_all(*wanted, out);

@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "cli/command/commands.h"
 #include "cli/common/child_process.h"
 #include "cli/common/exit_status.h"
+#include "cli/common/interruption.h"
 #include "cli/common/json_text.h"
 #include "cli/report/expect.h"
 #include "cli/report/report.h"
@@ -104,9 +106,10 @@ Ending ending_of(const Child& child, int status) {
 class Fuzz {
  public:
   Fuzz(Schedules which, std::uint64_t first, std::uint64_t count, std::size_t jobs, std::ostream& out)
-      : which_(which), next_(first), end_(first + count), jobs_(jobs), out_(out) {}
+      : which_(which), next_(first), end_(first + count), count_(count), jobs_(jobs), out_(out) {}
 
   int run() {
+    const Interruption interruption("schedules", "0 right, 0 broken");
     while (next_ < end_ || !children_.empty()) {
       while (next_ < end_ && children_.size() < jobs_) children_.push_back(start(next_++, which_));
       look();
@@ -139,6 +142,10 @@ class Fuzz {
     waitpid(child.process, &status, 0);
     count_in(child, ending_of(child, status));
     children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
+    constexpr std::uint64_t kCounted = std::numeric_limits<int>::max();
+    Interruption::set_kept(fmt::format("{} right, {} broken", right_, broken_));
+    Interruption::set_progress(static_cast<int>(std::min(right_ + broken_, kCounted)),
+                               static_cast<int>(std::min(count_, kCounted)));
   }
 
   void count_in(const Child& child, const Ending& ending) {
@@ -157,7 +164,7 @@ class Fuzz {
   }
 
   Schedules which_;
-  std::uint64_t next_, end_;
+  std::uint64_t next_, end_, count_;
   std::size_t jobs_;
   std::ostream& out_;
   std::vector<Child> children_;

@@ -18,6 +18,7 @@
 #include "cli/common/diagnostics.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
+#include "cli/common/interruption.h"
 #include "cli/common/json_text.h"
 #include "cli/report/report.h"
 #include "cli/scenario/placement.h"
@@ -345,12 +346,28 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   const WorldFacts facts = world.facts();
   if (speaks) (options->run.json ? err : out) << sweep_preamble(*options, scenario, facts) << std::flush;
   if (speaks && facts.faults_by == FaultsBy::kHands) err << left_to_hands_line(scenario);
-  const RunResult result = run_sweep(world, *options, scenario, runs, say_on(err));
+  SweepListener listener{.row = {}, .say = say_on(err)};
+  const bool prints_rows = speaks && !options->run.json;
+  std::optional<Interruption> interruption;
+  if (facts.virtual_time) {
+    interruption.emplace("sizes", prints_rows ? "the rows above stay" : "nothing is kept");
+    if (prints_rows) out << sweep_heading(*options) << std::flush;
+    if (prints_rows)
+      listener.row = [&](const SizeRun& run) { out << sweep_row(*options, scenario, run) << std::flush; };
+  }
+  const RunResult result = run_sweep(world, *options, scenario, runs, listener);
+  interruption.reset();
   if (facts.faults_by == FaultsBy::kSimulator) err << not_taken_lines(scenario, result.simulation.faults);
   if (speaks && options->run.json) {
     out << json_text(sweep_json(scenario, result, runs), kIndent) << "\n";
   } else if (speaks) {
-    if (result.simulation.ended_well()) out << sweep_table(*options, scenario, result, runs);
+    if (result.simulation.ended_well()) {
+      if (!facts.virtual_time) {
+        out << sweep_heading(*options);
+        for (const SizeRun& run : runs) out << sweep_row(*options, scenario, run);
+      }
+      out << sweep_findings(scenario, result, runs);
+    }
     out << sweep_closing(result) << std::flush;
   }
   if (json_file) {

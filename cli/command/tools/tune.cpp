@@ -12,6 +12,7 @@
 #include "cli/command/commands.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
+#include "cli/common/interruption.h"
 #include "cli/scenario/placement.h"
 #include "cli/scenario/scenario.h"
 #include "cli/workload/workload.h"
@@ -153,6 +154,8 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   // A place where nothing can be written is found out now, not after minutes.
   std::optional<ReplacingFile> table;
   if (!options.out_path.empty()) table.emplace(options.out_path);
+  const Interruption interruption(
+      "", table ? "the lines above stay, " + options.out_path + " is as it was" : "the lines above stay");
   const Scenario scenario = scenario_with(options, "all_reduce", {coll::Algorithm::kMesh, {}}, kMiB);
   const int ranks = ranks_of(scenario);
   const bool knows_cables = !engine_options(scenario, built_files()).cable_mbps.empty();

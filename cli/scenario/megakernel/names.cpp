@@ -50,7 +50,7 @@ RingMix draw_mix(Prng& prng, const std::vector<std::string>& mix) {
 
 std::vector<std::string> ring_cause_names() {
   std::vector<std::string> names;
-  for (int cause = 0; cause <= static_cast<int>(ring::Cause::kNotResident); ++cause) {
+  for (int cause = 0; cause <= static_cast<int>(ring::Cause::kMessageFailed); ++cause) {
     names.emplace_back(ring::name_of(static_cast<ring::Cause>(cause)));
   }
   return names;

@@ -120,11 +120,27 @@ void RingHost::note_stale(std::size_t index, const std::string& text) {
   stuck_ = true;
 }
 
+void RingHost::note_failed(const std::string& why) {
+  for (std::size_t index = 0; index < rings_.size(); ++index) {
+    Ring& ring = rings_[index];
+    if (ring.stuck) continue;
+    ring.stuck = judge(ring, 0);
+    ring.stuck->cause = ring::Cause::kMessageFailed;
+    ring.stuck->text = "its messages failed: " + why;
+    ring.stuck->waits_for = -1;
+    ring.stuck->broken_off = true;
+  }
+}
+
 RingVerdict RingHost::verdict(std::size_t index) const {
   const Ring& ring = rings_[index];
   if (ring.stuck) return *ring.stuck;
-  // Another ring of the rank is: what this one was at.
-  if (stuck_ && ring::tally_of(ring.buffers.kernel).queue_depth() > 0) return judge(ring, 0);
+  // Another ring of the rank is, or a rank has failed: what this one was at.
+  if ((stuck_ || given_up_) && ring::tally_of(ring.buffers.kernel).queue_depth() > 0) {
+    RingVerdict verdict = judge(ring, 0);
+    verdict.broken_off = given_up_;
+    return verdict;
+  }
   return {.rank = host_.rank(),
           .reached = true,
           .at_ps = host_.now_ps(),

@@ -27,6 +27,7 @@ struct RingVerdict {
   bool ancestor_suspects = false;  // a stall, by its own watchdog's rule
   int ring = 0;                    // of its rank's
   int waits_for = -1;              // kWaitsForPeer: the rank whose message does not come
+  bool broken_off = false;         // the run ended with an error while the ring had work: what it was at then
 };
 
 /// What a host's watchdog saw of one ring.
@@ -67,6 +68,10 @@ class RingHost {
   void note_cycle(int ring);
   /// The result of that ring is none: a slot, or the host, read what had not landed yet.
   void note_stale(std::size_t ring, const std::string& text);
+  /// What moves the messages of all of its rings has ended: none of them has drained, whatever its slots are.
+  void note_failed(const std::string& why);
+  /// The run has ended with an error: a ring with work left has not drained.
+  void give_up() { given_up_ = true; }
   RingVerdict verdict(std::size_t ring) const;
   const QueueCount& counted(std::size_t ring) const { return rings_[ring].counted; }
   const RingWatch& watched(std::size_t ring) const { return rings_[ring].watch; }
@@ -137,6 +142,7 @@ class RingHost {
   std::vector<Ring> rings_;
   std::optional<Picoseconds> next_look_ps_;
   bool stuck_ = false;
+  bool given_up_ = false;
   bool masked_ = false;
 };
 

@@ -314,6 +314,8 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
                      }});
   host.run_together(std::move(threads));
   ring_host.look_once_more();
+  if (!ran) ring_host.give_up();
+  if (proxies.failure()) ring_host.note_failed(proxies.failure()->text);
   for (std::size_t ring = 0; ring < rings_; ++ring) {
     take_outcome(host, ring_host, ring, rings[ring].buffers, rings[ring].kernel);
   }

@@ -107,6 +107,15 @@ inline bool reduces(const Operation& operation, int world) {
   return is_reduction(operation.collective) && world > 1 && operation.count > 0;
 }
 
+/// How an operation went, or would go.
+struct PlanRecord {
+  Collective collective = Collective::kAllReduce;
+  AlgorithmProtocol way{};
+  int channels = 0;  // that carry a part of it
+};
+/// "ring", ...; "pairs" for collectives that go between pairs of ranks where another has its ring.
+const char* algorithm_name(const PlanRecord& record);
+
 /// One operation's own name, or that of a group.
 const char* name_of(const std::vector<Operation>& operations);
 
@@ -163,6 +172,10 @@ class Communicator {
   int rank() const { return options_.rank; }
   int world() const { return options_.world; }
   ChannelCounters counters() const;
+  /// Of the last operation that was prepared; of a group the last one of it.
+  std::optional<PlanRecord> last_plan() const;
+  /// How the operation would go, on all channels.
+  PlanRecord plan_of(const Operation& operation);
   /// A graph has come to a call that its stream recorded; a thread of CUDA's. Does not wait.
   void launch(RecordedCall& recorded);
   /// Whether calls can be in streams and on GPU memory: CUDA has been loaded by this process.
@@ -226,8 +239,9 @@ class Communicator {
   Result<void> drive(ChannelRuns& channel_runs, const Deadline& deadline);
   Result<void> prepare(std::span<const Operation> operations, std::int64_t connect_timeout_ms,
                        ChannelRuns* channel_runs);
-  Result<void> add_channel_runs(const Operation& operation, const SubPlan& sub_plan, Protocol protocol,
-                                ChannelRuns* channel_runs);
+  /// How many channels have something to send or receive.
+  Result<int> add_channel_runs(const Operation& operation, const SubPlan& sub_plan, Protocol protocol,
+                               ChannelRuns* channel_runs);
   Result<void> connect_peers(const std::vector<SubPlan>& sub_plans, std::int64_t timeout_ms);
   /// `memory` has the buffers and the kernels; what connects it with the network is added.
   Result<void> register_for_sends(const Plan& plan, Protocol protocol, ChannelMemory* memory);
@@ -248,6 +262,7 @@ class Communicator {
   bool leaves_peers_unharmed(const Operation& operation, const Error& error) const;
   Result<void> usable() const;
   void count(const ChannelRuns& channel_runs);
+  void note_plan(const PlanRecord& record);
   void note_begun(const std::string& name);
   /// The service thread turns to the call.
   void begin(const Call& call);
@@ -281,6 +296,7 @@ class Communicator {
   mutable std::mutex mutex_;
   std::deque<LaunchedCall> launched_;
   ChannelCounters counters_;
+  std::optional<PlanRecord> last_plan_;
   std::string last_begun_ = "no call";
   std::optional<Break> known_break_;  // broken_ and culprit_
   bool looks_ = false;                // the service thread is to look

@@ -24,49 +24,6 @@ const char* name_of(const std::vector<Operation>& operations) {
   return operations.size() == 1 ? name_of(operations.front().collective) : "group_call";
 }
 
-PlanRequest Communicator::request_of(const Operation& operation) {
-  const bool rooted = operation.collective == Collective::kBroadcast || operation.collective == Collective::kReduce;
-  const RootTrees* from_root = nullptr;
-  if (rooted && !mesh_.trees.empty()) {
-    const std::lock_guard<std::mutex> lock(choice_mutex_);
-    auto found = root_trees_.find(operation.root);
-    if (found == root_trees_.end()) {
-      found = root_trees_.emplace(operation.root, root_trees(mesh_, operation.root)).first;
-    }
-    from_root = &found->second;
-  }
-  return {.collective = operation.collective,
-          .rank = options_.rank,
-          .ranks = options_.world,
-          .root = operation.root,
-          .to = operation.to,
-          .from = operation.from,
-          .count = operation.count,
-          .receive_count = operation.receive_count,
-          .element_bytes = size_of(operation.type),
-          .partial_bytes = size_of(accumulator_of(operation.type)),
-          .channels = options_.channels,
-          .slice_bytes_max = options_.slice_bytes,
-          .slots = options_.steps,
-          .mesh = mesh_.trees.empty() ? nullptr : &mesh_,
-          .root_trees = from_root};
-}
-
-AlgorithmProtocol Communicator::way_of(const PlanRequest& request) {
-  const std::lock_guard<std::mutex> lock(choice_mutex_);
-  const ChoiceKey key{request.collective, request.root, request.count, request.element_bytes};
-  if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
-  // A program mostly repeats a few operations; one that does not must not fill the memory.
-  constexpr std::size_t kChoicesMost = 256;
-  if (choices_.size() >= kChoicesMost) choices_.clear();
-  return choices_.emplace(key, choose_way(options_.way, request)).first->second;
-}
-
-Protocol Communicator::protocol_of(const Operation& operation) {
-  const ProtocolChoice& wanted = options_.way.protocol;
-  return wanted.automatic ? way_of(request_of(operation)).protocol : wanted.protocol;
-}
-
 Result<void> Communicator::usable() const {
   if (!broken_) return ok();
   Error error = *broken_;
@@ -244,9 +201,11 @@ Result<void> Communicator::prepare(std::span<const Operation> operations, std::i
   std::vector<const Operation*> of_sub_plan;
   // Where there are several operations they are send_recvs, whose protocol their sizes do not change.
   Protocol protocol = Protocol::kSimple;
+  PlanRecord record;
   for (const Operation& operation : operations) {
     PlanRequest wanted = request_of(operation);
     const AlgorithmProtocol way = way_of(wanted);
+    record = {operation.collective, way};
     protocol = way.protocol;
     wanted.slice_bytes_max = slice_bytes_of(protocol, wanted.slice_bytes_max);
     if (way.algorithm != Algorithm::kRing) {
@@ -262,13 +221,15 @@ Result<void> Communicator::prepare(std::span<const Operation> operations, std::i
   channel_runs->reserve(sub_plans.size() * static_cast<std::size_t>(options_.channels));
   for (std::size_t i = 0; i < sub_plans.size(); ++i) {
     auto added = add_channel_runs(*of_sub_plan[i], sub_plans[i], protocol, channel_runs);
-    if (!added) return added;
+    if (!added) return added.error();
+    record.channels = std::max(record.channels, *added);
   }
+  if (!operations.empty()) note_plan(record);
   return ok();
 }
 
-Result<void> Communicator::add_channel_runs(const Operation& operation, const SubPlan& sub_plan, Protocol protocol,
-                                            ChannelRuns* channel_runs) {
+Result<int> Communicator::add_channel_runs(const Operation& operation, const SubPlan& sub_plan, Protocol protocol,
+                                           ChannelRuns* channel_runs) {
   const std::size_t element_bytes = size_of(operation.type);
   ChannelMemory buffers;
   buffers.input = static_cast<const char*>(operation.input) + sub_plan.input_offset * element_bytes;
@@ -281,19 +242,21 @@ Result<void> Communicator::add_channel_runs(const Operation& operation, const Su
   const bool direct = operation.direct != nullptr;
   PlanRequest request = sub_plan.request;
   request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;
+  int channels = 0;
   for (request.channel = 0; request.channel < options_.channels; ++request.channel) {
     Plan plan = make_plan(request);
     if (direct) plan.copy = {};  // the streams' own
     if (plan.send_steps == 0 && plan.recv_steps == 0 && plan.copy.count == 0) continue;
+    if (plan.send_steps > 0 || plan.recv_steps > 0) ++channels;
     ChannelMemory memory = buffers;
     if (operation.sums != nullptr) memory.sums = operation.sums->of_a_run();
     auto receives = register_for_receives(plan, protocol, &memory);
-    if (!receives) return receives;
+    if (!receives) return receives.error();
     auto sends = register_for_sends(plan, protocol, &memory);
-    if (!sends) return sends;
+    if (!sends) return sends.error();
     channel_runs->push_back(std::make_unique<PlanRun>(messages_by(protocol, direct), plan, memory));
   }
-  return ok();
+  return channels;
 }
 
 Messages* Communicator::messages_by(Protocol protocol, bool direct) const {

@@ -64,8 +64,10 @@ Result<void> Communicator::prepare_schedules(AlgorithmProtocol way, PlanRequest 
     auto connected = connections_->establish({edges.begin(), edges.end()}, connect_timeout_ms);
     if (!connected) return connected;
   }
+  PlanRecord record{operation.collective, way};
   for (Schedule& schedule : schedules) {
     if (schedule.part.count == 0) continue;
+    ++record.channels;
     if (operation.direct != nullptr) schedule.copy = {};  // the streams' own
     ScheduleMemory memory{
         .input = static_cast<const char*>(operation.input),
@@ -81,6 +83,7 @@ Result<void> Communicator::prepare_schedules(AlgorithmProtocol way, PlanRequest 
     channel_runs->push_back(std::make_unique<ChannelSchedule>(messages_by(way.protocol, operation.direct != nullptr),
                                                               std::move(schedule), std::move(memory)));
   }
+  note_plan(record);
   return ok();
 }
 

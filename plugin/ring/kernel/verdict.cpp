@@ -108,6 +108,8 @@ const char* name_of(Cause cause) {
       return "unclaimed";
     case Cause::kNotResident:
       return "not-resident";
+    case Cause::kMessageFailed:
+      return "message-failed";
   }
   return "";
 }

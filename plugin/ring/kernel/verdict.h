@@ -26,9 +26,11 @@ enum class Cause {
   kWaitCycle,       // slots wait for each other in a cycle; of who sees all ranks' rings (wait_chain.h)
   kUnclaimed,       // there is work that a lane might claim, and none does: no lane runs, or none owns its slot
   kNotResident,     // the lane that owns it is a block that the GPU has no place for; whoever knows places finds it
+  kMessageFailed,   // what moves its messages has ended with an error
 };
 /// "drained", "livelock", "stalled-peer", "waiting", "abandoned-claim", "tenant-masked", "out-of-quota",
-/// "faulted-slot", "flag-before-data", "wait-cycle", "unclaimed", "not-resident": as [expect] writes them.
+/// "faulted-slot", "flag-before-data", "wait-cycle", "unclaimed", "not-resident", "message-failed": as [expect] writes
+/// them.
 const char* name_of(Cause cause);
 
 struct Tally {
