@@ -64,7 +64,9 @@ std::optional<std::uint64_t> CallLedger::differing_number() const {
 
 bool CallLedger::waits_for_departed(std::size_t rank) const {
   const Entry& entry = ranks_[rank];
-  return !entry.left && !entry.calls.empty() && entry.peer >= 0 && ranks_[static_cast<std::size_t>(entry.peer)].left;
+  // A pair's end sees for itself that its peer has left, and that breaks nothing for the others.
+  if (entry.left || entry.calls.empty() || is_pairs(entry.calls.front()) || entry.peer < 0) return false;
+  return ranks_[static_cast<std::size_t>(entry.peer)].left;
 }
 
 /// The peer waits as well, and has not called what the rank waits in: nothing of it can be under way.
