@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "plugin/coll/plan/signature.h"
+
 namespace meshbed::coll {
 namespace {
 
@@ -101,11 +103,6 @@ Blocks blocks_of(Collective collective, int world, bool is_root) {
       break;
   }
   return {1, 1};
-}
-
-bool has_root(Collective collective) {
-  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
-         collective == Collective::kGather || collective == Collective::kScatter;
 }
 
 Result<void> check_collective(const meshcoll_args& given, Collective collective, int rank, int world) {

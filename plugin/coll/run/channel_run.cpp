@@ -59,7 +59,9 @@ PlanRun::PlanRun(Messages* net, const Plan& plan, const ChannelMemory& memory)
       plan_(plan),
       memory_(memory),
       window_(static_cast<std::uint64_t>(plan.request.slots)),
-      warns_before_(warn_count()) {
+      warns_before_(warn_count()),
+      send_tag_(memory.tag != kTagOfSender ? memory.tag : plan.request.rank),
+      recv_tag_(memory.tag != kTagOfSender ? memory.tag : plan.recv_peer) {
   MESHBED_CHECK(window_ >= 1 && window_ <= kWindowMax);
   if (plan_.send_steps > 0) send_ = send_step(plan_, 0);
   if (plan_.recv_steps > 0) recv_ = recv_step(plan_, 0);
@@ -234,7 +236,7 @@ bool PlanRun::post_receives() {
     if (staged && (slots_busy_ >> static_cast<unsigned>(next.slot) & 1U) != 0) break;
     next.data = landing_of(next);
     next.request = nullptr;
-    const int code = net_->receive(memory_.recv_comm, next.data, next.size_bytes, plan_.recv_peer,
+    const int code = net_->receive(memory_.recv_comm, next.data, next.size_bytes, recv_tag_,
                                    staged ? memory_.staging_handle : memory_.output_handle, &next.request);
     if (code != nccl::kNcclSuccess) {
       return fail("receive from", plan_.recv_peer, plan_.request.channel, receives_posted_,
@@ -288,7 +290,7 @@ bool PlanRun::post_sends() {
                  : send_.source == Source::kOutput ? memory_.output + offset_bytes
                                                    : slot_data(next.slot);
     next.request = nullptr;
-    const int code = net_->send(memory_.send_comm, data, next.size_bytes, plan_.request.rank,
+    const int code = net_->send(memory_.send_comm, data, next.size_bytes, send_tag_,
                                 memory_.send_handles[static_cast<std::size_t>(send_.source)], &next.request);
     if (code != nccl::kNcclSuccess) {
       return fail("send to", plan_.send_peer, plan_.request.channel, sends_posted_,

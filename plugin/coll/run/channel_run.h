@@ -35,6 +35,9 @@ struct ChannelCounters {
   std::int64_t connect_ns = 0;         // of a communicator: in which operations waited for connections
 };
 
+/// Messages of pairs have their sender's rank as tag; those of a collective operation tag_of() its signature.
+inline constexpr int kTagOfSender = -1;
+
 /// Everything that a channel run needs and does not own. Handles are registrations on the connection they are used
 /// with; those that the plan does not need are null.
 struct ChannelMemory {
@@ -48,6 +51,7 @@ struct ChannelMemory {
   std::uint64_t slot_bytes = 0;  // distance of two slots
   void* send_comm = nullptr;
   void* recv_comm = nullptr;
+  int tag = kTagOfSender;  // of every message
   // The plugin's own: channel runs that share one wait for each other.
   const void *send_connection = nullptr, *recv_connection = nullptr;
   std::array<void*, 3> send_handles{};  // by Source
@@ -163,6 +167,7 @@ class PlanRun : public ChannelRun {
   const ChannelMemory memory_;
   const std::uint64_t window_;
   const std::uint64_t warns_before_;
+  const int send_tag_, recv_tag_;
 
   // Sends: the step under way, how far into it, and counts of slices.
   SendStep send_{};

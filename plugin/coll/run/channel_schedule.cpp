@@ -131,15 +131,15 @@ bool ChannelSchedule::post(Stream& stream) {
     if (memory.receives) {
       char* const data =
           transfer.reduces ? slot_of(stream, stream.posted) : address_of(BufferRole::kOutput, next.slice);
-      code = net_->receive(memory.comm, data, next.size_bytes, memory.peer,
+      code = net_->receive(memory.comm, data, next.size_bytes, memory_.tag,
                            transfer.reduces ? memory.staging_handle : memory.output_handle, &next.request);
     } else {
       if (!may_touch(stream.transfer, next.slice)) break;
       void* const handle = transfer.place == BufferRole::kInput  ? memory.input_handle
                            : transfer.place == BufferRole::kWork ? memory.work_handle
                                                                  : memory.output_handle;
-      code = net_->send(memory.comm, address_of(transfer.place, next.slice), next.size_bytes, schedule_.request.rank,
-                        handle, &next.request);
+      code = net_->send(memory.comm, address_of(transfer.place, next.slice), next.size_bytes, memory_.tag, handle,
+                        &next.request);
     }
     if (code != nccl::kNcclSuccess) return fail(stream, stream.posted, explain_net_error(code, warns_before_));
     if (next.request == nullptr) break;

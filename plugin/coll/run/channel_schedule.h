@@ -45,6 +45,7 @@ struct ScheduleMemory {
   std::shared_ptr<GpuSums> sums;  // null: the processor's
   ReduceKernels kernels{};
   PartialKernels partial_kernels{};
+  int tag = 0;  // of every message
   std::vector<StreamMemory> streams;
 };
 

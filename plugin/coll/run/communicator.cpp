@@ -101,6 +101,7 @@ Result<void> Communicator::start() {
                                     Deadline::after_ms_or_never(connect_ms));
   if (!store) return store.error();
   store_ = std::move(*store);
+  store_->report_calls_by([this] { return encode_calls(recent_calls()); });
   auto opened = open_transport();
   if (!opened) {
     store_->announce_failure(opened.error().text);

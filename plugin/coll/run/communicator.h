@@ -29,6 +29,7 @@
 #include "plugin/coll/plan/mesh.h"
 #include "plugin/coll/plan/plan.h"
 #include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/plan/signature.h"
 #include "plugin/coll/run/call.h"
 #include "plugin/coll/run/executor.h"
 #include "plugin/coll/run/worker.h"
@@ -264,6 +265,12 @@ class Communicator {
   void count(const ChannelRuns& channel_runs);
   void note_plan(const PlanRecord& record);
   void note_begun(const std::string& name);
+  /// On the service thread: this rank turns to it. Gives it its number, and its messages their tag.
+  void turn_to(const Operation& operation);
+  void turn_to_barrier();
+  void note_call(const CallSignature& call);
+  /// The last calls, the one under way first; any thread.
+  std::vector<CallSignature> recent_calls() const;
   /// The service thread turns to the call.
   void begin(const Call& call);
 
@@ -289,6 +296,8 @@ class Communicator {
   std::optional<Error> broken_;
   int culprit_ = -1;                                               // the rank that the last error was about
   bool harmless_ = false;                                          // it breaks nothing
+  std::uint64_t collectives_ = 0;                                  // that this rank has turned to
+  int tag_ = kTagOfSender;                                         // of the messages of the operation under way
   std::map<const char*, const cuda::PinnedMemory*> kept_staging_;  // stays registered
   // Of all threads.
   std::atomic<bool> aborted_ = false, has_launched_ = false;
@@ -298,6 +307,7 @@ class Communicator {
   ChannelCounters counters_;
   std::optional<PlanRecord> last_plan_;
   std::string last_begun_ = "no call";
+  std::deque<CallSignature> recent_calls_;
   std::optional<Break> known_break_;  // broken_ and culprit_
   bool looks_ = false;                // the service thread is to look
   std::shared_ptr<Gpu> gpu_;          // nullptr: the process has no CUDA, as far as we know

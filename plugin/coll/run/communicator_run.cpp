@@ -67,6 +67,7 @@ std::shared_ptr<Call> Communicator::issue_barrier(std::int64_t timeout_ms) {
   service_->submit([this, call, deadline] {
     serve(*call, [&] {
       Result<void> met;
+      turn_to_barrier();
       if (options_.world > 1) {
         met = store_->barrier(left_of(deadline, options_.operation_timeout_ms), options_.long_wait_ms());
       }
@@ -118,8 +119,10 @@ Result<void> Communicator::perform(Call& call, const std::vector<Operation>& ope
       continue;
     }
     const bool last = operations.size() == 1;
+    turn_to(operation);
     if (auto moved = transfer({&operation, 1}, deadline, last ? &call : nullptr); !moved || last) return moved;
   }
+  if (!pairs.empty()) turn_to(pairs.front());
   auto moved = transfer(pairs, deadline, &call);
   // What stands behind a call in a stream has to learn from the communicator that it failed: nobody waits for the call.
   const bool alone = operations.size() == 1 && !operations.front().in_stream;
@@ -239,6 +242,7 @@ Result<int> Communicator::add_channel_runs(const Operation& operation, const Sub
       operation.sums == nullptr ? buffers.input : operation.sums->input + sub_plan.input_offset * element_bytes;
   buffers.output_gpu = operation.direct;
   buffers.input_gpu = operation.lends_input ? nullptr : operation.direct;
+  buffers.tag = tag_;
   const bool direct = operation.direct != nullptr;
   PlanRequest request = sub_plan.request;
   request.in_place = buffers.input == buffers.output && request.to >= 0 && request.from >= 0;

@@ -77,6 +77,7 @@ Result<void> Communicator::prepare_schedules(AlgorithmProtocol way, PlanRequest 
         .sums = operation.sums == nullptr ? nullptr : operation.sums->of_a_run(),
         .kernels = reduce_kernels(operation.type, operation.op),
         .partial_kernels = partial_kernels(operation.type, operation.op),
+        .tag = tag_,
         .streams = streams_of(schedule)};
     auto given = give_memory(schedule, way.protocol, &memory);
     if (!given) return given;

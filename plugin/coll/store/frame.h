@@ -31,13 +31,16 @@ enum class FrameType : std::uint8_t {
             // kAbortedBit: somebody wanted it so
   kFailed,  // its answer to all: request is the rank that failed plus one, to that rank the one that told; kAbortedBit
   kBye,
-  kWaits,    // rank to rank 0: it has waited for others for long, first for rank u32; with an empty body: no longer
+  kWaits,    // rank to rank 0: it has waited for others for long, first for rank u32 (kNoPeer: for none in particular),
+             // and its last calls (signature.h); with an empty body: no longer
   kRebuild,  // rank to rank 0: it goes on with whoever else asks within u32 ms; answered by kValue: u32 for each
   // Answered by kValue: a bit for each rank that waits, and as many bytes of bits for those that have left; with a rank
   // u32: u32 for each that is waited for in turn.
   kWhoWaits,
 };
 
+/// Of kWaits.
+inline constexpr std::uint32_t kNoPeer = ~0U;
 /// Of kFailed's request: no failure, an abort.
 inline constexpr std::uint32_t kAbortedBit = 1U << 31U;
 

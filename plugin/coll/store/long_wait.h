@@ -1,7 +1,7 @@
 #pragma once
-// LongWait: a rank that waits for others for long tells rank 0 so, for those who wonder who is missing: they wait for
-// him, but it is not he. And it asks whether rank 0 is there at all: without its store nobody would be told of
-// anything, and a machine that lost its power ends no connection.
+// LongWait: a rank that waits for others for long reports to rank 0 for whom, and what it has called last, so that the
+// others learn who is missing, and all of them where they can never meet. It also asks whether rank 0 is there at all:
+// without its store no rank would learn anything, and a machine that lost its power ends no connection.
 
 #include <cstdint>
 
@@ -22,14 +22,15 @@ class LongWait {
   LongWait(StoreClient& store, std::int64_t long_ms)
       : store_(store), long_ms_(long_ms), next_(Deadline::after_ms(long_ms)) {}
   ~LongWait() {
-    if (told_peer_ >= 0) (void)store_.tell_waiting(-1);  // a store that is gone shows everywhere else
+    if (told_) (void)store_.tell_waiting_no_longer();  // a store that is gone shows everywhere else
   }
   LongWait(const LongWait&) = delete;
   LongWait& operator=(const LongWait&) = delete;
 
-  /// `peer`: whom we wait for now, or for first; -1: nobody knows. kTimeout: rank 0 does not answer.
+  /// `peer`: which rank we wait for now, or for first; -1: not known. kTimeout: rank 0 does not answer.
   Result<void> look(int peer) {
-    if (peer != told_peer_ && (told_peer_ >= 0 || next_.passed())) {
+    if (told_ ? peer != told_peer_ : next_.passed()) {
+      told_ = true;
       told_peer_ = peer;
       if (auto told = store_.tell_waiting(peer); !told) return told;
     }
@@ -44,6 +45,7 @@ class LongWait {
   StoreClient& store_;
   std::int64_t long_ms_;
   Deadline next_;
+  bool told_ = false;
   int told_peer_ = -1;
 };
 

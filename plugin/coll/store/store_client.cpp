@@ -214,7 +214,8 @@ Result<void> StoreClient::barrier(std::int64_t timeout_ms, std::int64_t long_wai
 }
 
 Result<void> StoreClient::tell_waiting(int peer) {
-  return send({FrameType::kWaits, 0, peer >= 0 ? encode_u32(static_cast<std::uint32_t>(peer)) : ""});
+  const std::string body = encode_u32(peer >= 0 ? static_cast<std::uint32_t>(peer) : kNoPeer);
+  return send({FrameType::kWaits, 0, calls_ ? body + calls_() : body});
 }
 
 void StoreClient::note_who_left(std::string* waiting_and_left) {

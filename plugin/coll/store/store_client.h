@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,8 +55,12 @@ class StoreClient {
   /// Returns when every rank has called it; on timeout the error names who has not.
   /// `long_wait_ms`: as LongWait's; 0: none.
   Result<void> barrier(std::int64_t timeout_ms, std::int64_t long_wait_ms = 0);
-  /// Tells rank 0 that we have waited for others for long, first for rank `peer`; -1: no longer.
+  /// Tells rank 0 that we have waited for others for long, first for rank `peer` (-1: for none in particular), and what
+  /// we have called. Where the ranks can never meet, a failure says so to all of them soon after.
   Result<void> tell_waiting(int peer);
+  Result<void> tell_waiting_no_longer() { return send({FrameType::kWaits, 0, {}}); }
+  /// `calls`: an encode_calls() of what we called last; called by the thread that uses this client.
+  void report_calls_by(std::function<std::string()> calls) { calls_ = std::move(calls); }
   /// After a wait in vain: by rank, who has told so. An error that names rank 0 where its store does not answer, with
   /// everything that the others may have told us through it.
   Result<std::vector<bool>> waiting_ranks();
@@ -117,6 +122,7 @@ class StoreClient {
   std::uint32_t next_request_ = 1;
   std::uint32_t life_request_ = 0;  // 0: none is unanswered
   bool welcome_ = false;
+  std::function<std::string()> calls_;
   std::string left_;  // a bit for each rank, as of the last answer
   std::vector<Answer> answers_;
   std::optional<std::string> failure_;

@@ -39,8 +39,7 @@ void StoreServer::handle(Client& client, Frame frame) {
     case FrameType::kBarrier:
       return arrive(client, frame);
     case FrameType::kWaits:
-      waits_for_[static_cast<std::size_t>(client.rank)] = decode_u32(frame.body);
-      return;
+      return note_wait(client, frame);
     case FrameType::kWhoWaits:
       return answer(client.rank, FrameType::kValue, frame.request,
                     frame.body.empty() ? waiting_bits() : waits_behind(frame));
@@ -55,6 +54,7 @@ void StoreServer::handle(Client& client, Frame frame) {
     }
     case FrameType::kBye:
       left_[static_cast<std::size_t>(client.rank)] = true;
+      calls_.leave(static_cast<std::size_t>(client.rank));
       client.gone = true;
       if (arrived_count_ > 0) expire_barrier();
       return;
@@ -171,6 +171,32 @@ void StoreServer::arrive(Client& client, const Frame& frame) {
     barrier_[rank].here = false;
     answer(static_cast<int>(rank), FrameType::kValue, barrier_[rank].request, {});
   }
+}
+
+void StoreServer::note_wait(Client& client, const Frame& frame) {
+  const auto rank = static_cast<std::size_t>(client.rank);
+  const std::string_view body = frame.body;
+  const auto peer = decode_u32(body.substr(0, sizeof(std::uint32_t)));
+  waits_for_[rank] = peer && *peer < waits_for_.size() ? peer : std::nullopt;
+  if (!peer) return calls_.forget(rank);
+  auto calls = decode_calls(body.substr(sizeof(std::uint32_t)));
+  if (!calls) return refuse(client, "a report of its calls is not one");
+  calls_.report(rank, waits_for_[rank] ? static_cast<int>(*peer) : -1, std::move(*calls));
+}
+
+/// Ranks that can never meet are a failure of all. What the others called belongs to the message, so they may report
+/// it first.
+void StoreServer::settle_calls() {
+  constexpr std::int64_t kOthersReportMs = 1000;
+  if (failure_) return;
+  auto finding = calls_.find();
+  if (!finding) {
+    calls_settle_by_ = Deadline::never();
+    return;
+  }
+  if (calls_settle_by_.is_never()) calls_settle_by_ = Deadline::after_ms(kOthersReportMs);
+  if (!calls_.is_complete() && !calls_settle_by_.passed()) return;
+  fail({.text = std::move(finding->text), .told_by = finding->culprit, .culprit = finding->culprit});
 }
 
 void StoreServer::rebuild(Client& client, const Frame& frame) {

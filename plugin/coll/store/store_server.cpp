@@ -43,6 +43,7 @@ StoreServer::StoreServer(const Options& options, const SocketAddress& address, S
       by_rank_(options.identity.world, nullptr),
       left_(options.identity.world, false),
       waits_for_(options.identity.world),
+      calls_(options.identity.world),
       barrier_(options.identity.world),
       rebuild_(options.identity.world),
       thread_([this] { run(); }) {}
@@ -78,6 +79,7 @@ void StoreServer::leave() {
 
 int StoreServer::wait_ms() const {
   Deadline first = rebuild_by_ < next_expiry_ ? rebuild_by_ : next_expiry_;
+  if (calls_settle_by_ < first) first = calls_settle_by_;
   for (const auto& client : clients_) {
     if (client->introduce_by < first) first = client->introduce_by;
   }
@@ -157,6 +159,7 @@ void StoreServer::remove_gone() {
     }
   }
   settle_rebuild();
+  settle_calls();
 }
 
 }  // namespace meshbed::coll

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/coll/store/call_ledger.h"
 #include "plugin/coll/store/deadline.h"
 #include "plugin/coll/store/frame.h"
 #include "plugin/coll/store/socket.h"
@@ -75,6 +76,8 @@ class StoreServer {
   void set(Client& client, const Frame& frame);
   void get(Client& client, const Frame& frame);
   void arrive(Client& client, const Frame& frame);
+  void note_wait(Client& client, const Frame& frame);
+  void settle_calls();
   void rebuild(Client& client, const Frame& frame);
   void settle_rebuild();
   void expire();
@@ -105,6 +108,8 @@ class StoreServer {
   std::vector<Client*> by_rank_;                         // nullptr: not here
   std::vector<bool> left_;                               // said goodbye
   std::vector<std::optional<std::uint32_t>> waits_for_;  // by rank: whom it has waited for for long
+  CallLedger calls_;                                     // what those ranks have called
+  Deadline calls_settle_by_ = Deadline::never();         // they cannot meet: how long the others may take to report
   std::unordered_map<std::string, std::string> values_;
   std::unordered_map<std::string, Waiter> waiters_;
   std::vector<Arrival> barrier_;
