@@ -7,9 +7,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <system_error>
+
+#include "models/toml_keys.h"
 
 namespace meshbed::models {
 namespace {
@@ -171,6 +176,9 @@ std::optional<Basis> parse_basis(std::string_view name) {
 Result<Profile> Profile::parse(std::string_view text, const std::string& place) {
   Profile profile;
   toml::table root;
+  if (overlong_key(text)) {
+    return wrong(place + ": a key has more than " + std::to_string(kKeyPartsMax) + " parts; no key of a profile has");
+  }
   try {
     root = toml::parse(text, place);
   } catch (const toml::parse_error& error) {
@@ -229,6 +237,15 @@ Result<Profile> Profile::parse(std::string_view text, const std::string& place) 
 }
 
 Result<Profile> Profile::read(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr std::uintmax_t kProfileMostBytes = std::uintmax_t{16} << 20U;
+  std::error_code problem;
+  if (fs::exists(path, problem) && !fs::is_regular_file(path, problem)) {
+    return wrong(path + ": this is no regular file; a profile is a TOML file");
+  }
+  if (fs::is_regular_file(path, problem) && fs::file_size(path, problem) > kProfileMostBytes) {
+    return wrong(path + ": larger than 16 MiB; this is no profile");
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) return wrong(path + ": cannot be read");
   return parse(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()), path);

@@ -26,17 +26,14 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
 /// meshbed topo: looks at a scenario's cluster without running anything.
 ///
 /// meshbed topo check FILE [--all] [--set KEY=VALUE]..., meshbed topo draw FILE [-o FILE.svg].
-/// 0: done, and every cable joins one subnet; 1: a crossed cable was found; 2: usage. Throws ScenarioError for a file
-/// that cannot be read.
+/// check and rules print the findings (cli/scenario/findings) as well. 0: done; 1: a finding is an error; 2: usage.
+/// Throws ScenarioError for a file that cannot be read.
 int topo_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
-/// meshbed lint: what a scenario may well say, but an owner of such a cluster would want to know.
+/// meshbed lint: the findings (cli/scenario/findings) of scenario files, and what is refused when they are read.
 ///
-/// Errors (cli/scenario/scenario.h) stop a reading; findings do not, because a wrong subnet is a thing worth
-/// simulating.
-///
-/// meshbed lint [--set KEY=VALUE]... FILE..., or --dictionary. Reads every file, prints all errors and findings.
-/// 0: nothing found; 1: findings or errors; 2: no file named. Throws on options that do not exist.
+/// meshbed lint [--set KEY=VALUE]... [--json] FILE..., --checks or --dictionary. 0: no errors; 1: errors; 2: a file
+/// does not exist or cannot be read. Throws on options that do not exist.
 int lint_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 /// meshbed env: every variable that the net plugin reads, with the value in force and where it comes from.

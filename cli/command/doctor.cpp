@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
-struct Finding {
+struct Prerequisite {
   std::string what;
   bool present = false;
   std::string detail;
@@ -34,30 +34,30 @@ struct WorldReport {
   std::string world;
   bool can_run = false;
   std::string verdict;
-  std::vector<Finding> findings;
+  std::vector<Prerequisite> findings;
 };
 
-Finding find_file(const std::string& what, const std::string& path) {
+Prerequisite find_file(const std::string& what, const std::string& path) {
   std::error_code problem;
   return {what, fs::exists(path, problem), path};
 }
 
 /// Can it be loaded, as the program that needs it would load it?
-Finding find_library(const std::string& what, const std::string& name) {
+Prerequisite find_library(const std::string& what, const std::string& name) {
   void* handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) return {what, false, dlerror()};
   dlclose(handle);
   return {what, true, name};
 }
 
-Finding find_devices() {
+Prerequisite find_devices() {
   const std::vector<std::string> names = machine_devices();
   return {"RDMA devices", !names.empty(),
           names.empty() ? fmt::format("none in {}", kDevicesFolder) : fmt::format("{}", fmt::join(names, ", "))};
 }
 
-bool all_present(const std::vector<Finding>& findings) {
-  return std::all_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.present; });
+bool all_present(const std::vector<Prerequisite>& findings) {
+  return std::all_of(findings.begin(), findings.end(), [](const Prerequisite& finding) { return finding.present; });
 }
 
 WorldReport look_at_sim() {
@@ -116,7 +116,7 @@ int doctor_command(const Arguments& arguments, std::ostream& out, std::ostream&)
   for (const WorldReport& report : reports) {
     if (!json) fmt::print(out, "{:<6} {}\n", report.world, report.verdict);
     auto findings = nlohmann::ordered_json::array();
-    for (const Finding& finding : report.findings) {
+    for (const Prerequisite& finding : report.findings) {
       if (!json)
         fmt::print(out, "  {:<8} {}: {}\n", finding.present ? "found" : "missing", finding.what, finding.detail);
       findings.push_back({{"what", finding.what}, {"present", finding.present}, {"detail", finding.detail}});

@@ -19,18 +19,14 @@
 #include "cli/report/results_folder.h"
 #include "cli/report/telemetry.h"
 #include "cli/report/trace_file.h"
-#include "cli/scenario/idle_variables.h"
 #include "cli/scenario/placement.h"
-#include "cli/workload/medium_findings.h"
 #include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/outcome.h"
-#include "cli/workload/reach.h"
 #include "cli/workload/workload.h"
 #include "cli/world/fault_folder.h"
 #include "cli/world/run_options.h"
 #include "cli/world/run_workload.h"
 #include "cli/world/world.h"
-#include "models/topology.h"
 
 namespace meshbed::cli {
 namespace {
@@ -109,31 +105,18 @@ std::string kept_of(const std::string& folder) {
                      : "nothing of this run is kept";
 }
 
-/// Ports that cannot be used, or lose what is sent through them. The first few; the others are counted.
-void tell_of_ports(const Scenario& scenario, std::ostream& err) {
-  constexpr std::size_t kNamed = 4;
-  std::vector<std::string> notes = medium_findings(scenario.cluster, models::analyse(scenario.cluster));
-  for (std::string& note : ports_without_address(scenario.cluster)) notes.push_back(std::move(note));
-  for (std::size_t index = 0; index < std::min(notes.size(), kNamed); ++index) {
-    err << "meshbed: warning: " << notes[index] << "\n";
-  }
-  if (notes.size() > kNamed) err << "meshbed: warning: ... and " << counted(notes.size() - kNamed, "port") << " more\n";
-}
-
 int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options,
              const Arguments& arguments, std::ostream& out, std::ostream& err) {
   if (!world.speaks()) return run_silently(world, scenario, options, err);
   const double time_limit_s = time_limit_of(options.run);
   check_telemetry_places(options.telemetry);
   const WorldFacts facts = world.facts();
+  report_findings(scenario, world, err);
   if (facts.faults_by == FaultsBy::kHands) err << left_to_hands_line(scenario);
   ResultsFolder folder = results_folder(options, scenario, facts.name);
   std::optional<Interruption> interruption;
   if (facts.virtual_time) interruption.emplace(counted_by(scenario.workload.kind), kept_of(folder.path()));
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
-  for (const std::string& note : idle_variable_notes(scenario))
-    err << "meshbed: warning: environment: " << note << "\n";
-  tell_of_ports(scenario, err);
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
   RunResult result = run_workload(
@@ -203,6 +186,7 @@ int run_in_nodes(const RunWorld& world, const Scenario& scenario, const RunComma
                  const Arguments& arguments, std::ostream& out, std::ostream& err) {
   check_telemetry_places(options.telemetry);
   const std::string name = world.facts().name;
+  report_findings(scenario, world, err);
   ResultsFolder folder = results_folder(options, scenario, name);
   (options.run.json ? err : out) << seed_line(scenario, name) << std::flush;
   NodeResults results;

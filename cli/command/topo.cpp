@@ -7,10 +7,10 @@
 
 #include "cli/command/commands.h"
 #include "cli/common/command_line.h"
+#include "cli/common/exit_status.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/topo/report.h"
 #include "cli/topo/rules.h"
-#include "cli/workload/medium_findings.h"
-#include "models/topology.h"
 
 namespace meshbed::cli {
 namespace {
@@ -48,6 +48,12 @@ std::pair<int, int> nodes_of(const std::string& cablings) {
   return {least, count(cablings.substr(dots + 2), least)};
 }
 
+std::string findings_section(const std::vector<Finding>& findings) {
+  std::string text = findings.empty() ? "" : "\nFindings:\n";
+  for (const std::string& line : finding_lines(findings)) text += "  " + line + "\n";
+  return text;
+}
+
 }  // namespace
 
 int topo_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
@@ -81,14 +87,15 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
     return 0;
   }
   const Scenario scenario = read_scenario(wish.file, wish.overrides);
+  const std::vector<Finding> findings = findings_of(scenario);
+  const int status = count_of(findings, Severity::kError) > 0 ? kExitBroken : kExitOk;
   if (wish.action == "rules") {
-    out << (wish.json ? rules_json(scenario) : rules_report(scenario));
-    return 0;
+    out << (wish.json ? rules_json(scenario) : rules_report(scenario) + findings_section(findings));
+    return status;
   }
   if (wish.action == "check") {
-    out << topology_report(scenario, wish.all);
-    const models::Topology topology = models::analyse(scenario.cluster);
-    return topology.crossed.empty() && medium_findings(scenario.cluster, topology).empty() ? 0 : 1;
+    out << topology_report(scenario, wish.all) << findings_section(findings);
+    return status;
   }
   const std::string svg = topology_svg(scenario);
   if (wish.output.empty() || wish.output == "-") {

@@ -19,11 +19,28 @@ using Place = toml::source_region;
 inline constexpr const char* kOverridePrefix = "--set ";
 inline constexpr const char* kFaultPrefix = "--fault ";
 
-/// Names file, line and column, what is wrong, what is accepted: "FILE:LINE:COLUMN: message". what() may hold several
-/// lines, one error each.
+/// One error of a scenario file.
+struct ScenarioProblem {
+  std::string place;  // "FILE:LINE:COLUMN", "--set ARGUMENT" or "FILE"
+  std::string text;   // what is wrong, and what is accepted
+};
+
+/// what() has a line "PLACE: TEXT" for each problem.
 class ScenarioError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit ScenarioError(std::vector<ScenarioProblem> problems);
+  ScenarioError(std::string place, std::string text)
+      : ScenarioError(std::vector<ScenarioProblem>{{std::move(place), std::move(text)}}) {}
+  const std::vector<ScenarioProblem>& problems() const { return problems_; }
+
+ private:
+  std::vector<ScenarioProblem> problems_;
+};
+
+/// The file does not exist, or cannot be read: no scenario was looked at.
+class UnreadableScenario : public ScenarioError {
+ public:
+  using ScenarioError::ScenarioError;
 };
 
 class Diagnostics {
@@ -45,11 +62,11 @@ class Diagnostics {
  private:
   struct Line {
     std::size_t line, column;
-    std::string text;
+    ScenarioProblem problem;
   };
   std::string file_;
   std::vector<Line> lines_;
-  std::set<std::string> said_;  // the texts of lines_
+  std::set<std::pair<std::string, std::string>> known_;  // place and text of lines_
   std::size_t count_ = 0;
 };
 

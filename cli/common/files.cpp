@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <system_error>
 
@@ -17,9 +18,50 @@ namespace meshbed::cli {
 namespace {
 
 /// Four times the largest ring that the encoders make; a recording has several.
-constexpr std::uintmax_t kFileMostBytes = std::uintmax_t{256} << 20U;
+constexpr std::uintmax_t kBytesMost = std::uintmax_t{256} << 20U;
+/// messages.csv of ten million messages.
+constexpr std::uintmax_t kTextMostBytes = std::uintmax_t{2} << 30U;
+
+std::runtime_error unreadable(const std::string& path, const std::string& why) {
+  return std::runtime_error(fmt::format("cannot read {}: {}", path, why));
+}
+
+/// A pipe that another process writes into: /dev/stdin, /dev/fd/63.
+bool is_open_pipe(const std::string& path, const std::filesystem::file_status& status) {
+  return std::filesystem::is_fifo(status) && (path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0);
+}
+
+std::string read_at_most(const std::string& path, std::uintmax_t most_bytes) {
+  require_readable_file(path, most_bytes);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw unreadable(path, std::strerror(errno));
+  std::string text;
+  std::array<char, 65536> part{};
+  while (file.read(part.data(), part.size()), file.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > most_bytes) throw unreadable(path, fmt::format("more than {} bytes", most_bytes));
+  }
+  if (file.bad()) throw unreadable(path, std::strerror(errno));
+  return text;
+}
 
 }  // namespace
+
+void require_readable_file(const std::string& path, std::uintmax_t most_bytes) {
+  namespace fs = std::filesystem;
+  if (path.find('\0') != std::string::npos) throw unreadable(path.substr(0, path.find('\0')), "a NUL in its name");
+  std::error_code problem;
+  const fs::file_status status = fs::status(path, problem);
+  if (!fs::exists(status)) throw unreadable(path, problem ? problem.message() : "No such file or directory");
+  if (fs::is_directory(status)) throw unreadable(path, "it is a folder");
+  if (!fs::is_regular_file(status) && !is_open_pipe(path, status)) {
+    throw unreadable(path, "not a file: a device or pipe may have no end");
+  }
+  const std::uintmax_t size_bytes = fs::is_regular_file(status) ? fs::file_size(path, problem) : 0;
+  if (!problem && size_bytes > most_bytes) {
+    throw unreadable(path, fmt::format("{} bytes; at most {} are read", size_bytes, most_bytes));
+  }
+}
 
 BuiltFiles built_files() {
   const std::filesystem::path build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
@@ -34,28 +76,10 @@ BuiltFiles built_files() {
           .engine_cost_program = build / "bin/meshbed-engine-cost"};
 }
 
-std::string read_text_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  if (std::filesystem::is_directory(path))
-    throw std::runtime_error(fmt::format("cannot read {}: it is a folder", path));
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+std::string read_text_file(const std::string& path) { return read_at_most(path, kTextMostBytes); }
 
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code problem;
-  const fs::file_status status = fs::status(path, problem);
-  // read_text_file() says what is wrong with folders, and with what is not there.
-  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    throw std::runtime_error(path + ": not a file: a device or pipe may have no end");
-  }
-  const std::uintmax_t size_bytes = fs::is_regular_file(status) ? fs::file_size(path, problem) : 0;
-  if (size_bytes > kFileMostBytes) {
-    throw std::runtime_error(path + ": " + std::to_string(size_bytes) + " bytes; at most " +
-                             std::to_string(kFileMostBytes) + " are read");
-  }
-  const std::string text = read_text_file(path);
+  const std::string text = read_at_most(path, kBytesMost);
   return {text.begin(), text.end()};
 }
 

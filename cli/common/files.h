@@ -32,11 +32,14 @@ BuiltFiles built_files();
 /// SHA-256 as 64 hex digits; throws std::runtime_error where the file cannot be read.
 std::string sha256_of_file(const std::string& path);
 
-/// The whole file; throws std::runtime_error where it cannot be read.
+/// Throws std::runtime_error for what cannot be read in bounded time and memory: a path that does not exist, a folder,
+/// a device, a named pipe, a file of more than `most_bytes`. A pipe of this process (/dev/stdin, /dev/fd/63) is one.
+void require_readable_file(const std::string& path, std::uintmax_t most_bytes);
+
+/// The whole file, of 2 GiB at most; throws std::runtime_error as require_readable_file() does.
 std::string read_text_file(const std::string& path);
 
-/// The bytes of a file that may be anybody's; throws std::runtime_error where it cannot be read, is of more than 256
-/// MiB, or is no file: a device or pipe may have no end.
+/// The same of 256 MiB at most.
 std::vector<std::uint8_t> read_bytes(const std::string& path);
 
 /// A file that takes the place of what is at its path as a whole, when it is published: a reader sees the old one or

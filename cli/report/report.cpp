@@ -17,6 +17,7 @@
 #include "cli/report/ring_report.h"
 #include "cli/report/software_report.h"
 #include "cli/report/state_report.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
 
@@ -440,6 +441,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"digest", result.digest},
       // beyond what every tool reads
       {"fabric", result.world.virtual_time ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
+      {"findings", findings_json(findings_of(scenario))},
       {"engine_sha256", simulation.engine_sha256},
       {"iterations", result.iterations},
       {"warmup_iterations", result.warmup},

@@ -5,11 +5,16 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
+
+#include "cli/common/files.h"
 
 namespace meshbed::cli {
 namespace {
@@ -73,6 +78,9 @@ class TraceReader {
 }  // namespace
 
 std::vector<TracedMessage> read_trace_file(const std::string& path) {
+  constexpr std::uintmax_t kTraceMostBytes = std::uintmax_t{1} << 36U;
+  std::error_code problem;
+  if (std::filesystem::exists(path, problem)) require_readable_file(path, kTraceMostBytes);
   std::ifstream file(path, std::ios::binary);
   std::string line;
   if (!file || !std::getline(file, line)) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "models/toml_keys.h"
+
 namespace meshbed::cli {
 namespace {
 
@@ -73,6 +75,12 @@ std::optional<Place> misplaced_character(const std::string& text) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<Place> overlong_key_place(const std::string& text) {
+  const auto offset = models::overlong_key(text);
+  if (!offset) return std::nullopt;
+  return place_at(text, *offset);
 }
 
 }  // namespace meshbed::cli

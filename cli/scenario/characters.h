@@ -14,4 +14,7 @@ namespace meshbed::cli {
 /// one).
 std::optional<Place> misplaced_character(const std::string& text);
 
+/// The place of the first key with more than models::kKeyPartsMax parts.
+std::optional<Place> overlong_key_place(const std::string& text);
+
 }  // namespace meshbed::cli

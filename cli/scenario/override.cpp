@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/scenario/characters.h"
+#include "models/toml_keys.h"
 
 namespace meshbed::cli {
 namespace {
@@ -36,6 +37,7 @@ std::optional<std::size_t> index_of(const std::string& key) {
 /// Parses "value = TEXT"; a table with exactly that key, or nothing where TEXT is not a TOML value.
 std::optional<toml::table> parse_value(const std::string& text, const std::string& source) {
   if (text.find_first_of("\r\n") != std::string::npos || misplaced_character(text)) return std::nullopt;
+  if (models::overlong_key(text)) return std::nullopt;
   try {
     return toml::parse("value = " + text, std::string(source));
   } catch (const toml::parse_error&) {
@@ -155,6 +157,10 @@ void apply_override(toml::table& root, const std::string& argument, std::vector<
     return diagnostics.add(place, "expects SECTION.KEY=VALUE, as in workload.bytes=64M");
   }
   const auto keys = split_path(argument.substr(0, equals));
+  if (keys.size() > models::kKeyPartsMax) {
+    return diagnostics.add(place,
+                           fmt::format("the key has {} parts; no key of a scenario has more than 5", keys.size()));
+  }
   for (const auto& key : keys) {
     if (key.empty()) return diagnostics.add(place, "has an empty key; write SECTION.KEY=VALUE");
   }

@@ -17,6 +17,7 @@
 #include "cli/scenario/override.h"
 #include "cli/scenario/scenario.h"
 #include "cli/scenario/section.h"
+#include "models/toml_keys.h"
 
 namespace meshbed::cli {
 namespace {
@@ -26,11 +27,17 @@ constexpr std::size_t kFileBytesMax = 16 * kMiB;
 
 toml::table parse_text(const std::string& text, const std::string& file) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
-    throw ScenarioError(file + ": the file is empty; a scenario has at least [topology] or [[node]]");
+    throw ScenarioError(file, "the file is empty; a scenario has at least [topology] or [[node]]");
   }
   if (const auto place = misplaced_character(text)) {
     Diagnostics diagnostics(file);
     diagnostics.add(*place, "not TOML: a character that is not ASCII, outside of one-line texts and comments");
+    diagnostics.throw_if_any();
+  }
+  if (const auto place = overlong_key_place(text)) {
+    Diagnostics diagnostics(file);
+    diagnostics.add(*place, fmt::format("a key has more than {} parts; no key of a scenario has more than 5",
+                                        models::kKeyPartsMax));
     diagnostics.throw_if_any();
   }
   try {
@@ -61,14 +68,14 @@ void refuse_unless_file(const std::string& path) {
     case std::filesystem::file_type::regular:
       return;
     case std::filesystem::file_type::directory:
-      throw ScenarioError(fmt::format("{}: this is a folder; name one of its scenario files: {}", path,
-                                      list_names(scenario_files_in(path))));
+      throw UnreadableScenario(
+          path, "this is a folder; name one of its scenario files: " + list_names(scenario_files_in(path)));
     case std::filesystem::file_type::not_found:
-      throw ScenarioError(path + ": there is no such file");
+      throw UnreadableScenario(path, "there is no such file");
     case std::filesystem::file_type::none:
-      throw ScenarioError(path + ": cannot be read: " + error.message());
+      throw UnreadableScenario(path, "cannot be read: " + error.message());
     default:
-      throw ScenarioError(path + ": this is no regular file; a scenario is a TOML file");
+      throw UnreadableScenario(path, "this is no regular file; a scenario is a TOML file");
   }
 }
 
@@ -145,12 +152,12 @@ Scenario read_scenario(const std::string& path, const std::vector<std::string>& 
   refuse_unless_file(path);
   std::error_code error;
   if (std::filesystem::file_size(path, error) > kFileBytesMax) {
-    throw ScenarioError(path + ": larger than 16 MiB; this is no scenario");
+    throw UnreadableScenario(path, "larger than 16 MiB; this is no scenario");
   }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file) throw ScenarioError(path + ": cannot be read: " + std::strerror(errno));
+  if (!file) throw UnreadableScenario(path, std::string("cannot be read: ") + std::strerror(errno));
   return parse_scenario(text.str(), path, overrides);
 }
 

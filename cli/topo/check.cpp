@@ -8,10 +8,10 @@
 
 #include "cli/common/units.h"
 #include "cli/report/bonds.h"
+#include "cli/scenario/findings/media.h"
+#include "cli/scenario/findings/reach.h"
 #include "cli/scenario/placement.h"
 #include "cli/topo/report.h"
-#include "cli/workload/medium_findings.h"
-#include "cli/workload/reach.h"
 #include "models/lan/bond.h"
 #include "models/pcie.h"
 #include "models/routing_rules.h"
@@ -63,7 +63,7 @@ class Report {
     text += "\n" + missing_pairs(pairs);
     text += beyond_relays(pairs);
     text += "\n" + crossed_cables();
-    return text + switch_findings() + bonds() + pcie_links() + rank_devices();
+    return text + bonds() + pcie_links() + rank_devices();
   }
 
  private:
@@ -196,9 +196,17 @@ class Report {
   std::string crossed_cables() const {
     if (topology_.crossed.empty()) return "Every cable joins two NICs of one subnet.\n";
     // A mistyped length is not mended at the rack, nor is a VLAN: those stand apart.
-    Table swapped, mistyped, apart;
-    std::size_t swapped_count = 0, mistyped_count = 0, apart_count = 0;
+    Table swapped, mistyped, apart, bare;
+    std::size_t swapped_count = 0, mistyped_count = 0, apart_count = 0, bare_count = 0;
     for (const auto& crossed : topology_.crossed) {
+      // Link-local GIDs are on every cable: that there is no address does not make it a wrong one.
+      if (const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
+          is_link_local_only(cluster_, cable)) {
+        ++bare_count;
+        bare.row({"  " + cable.name, node(cable.a.node).name + "/" + device(cable.a),
+                  node(cable.b.node).name + "/" + device(cable.b)});
+        continue;
+      }
       if (crossed.is_other_vlan()) {
         ++apart_count;
         const auto& cable = cluster_.cables[static_cast<std::size_t>(crossed.cable)];
@@ -228,15 +236,11 @@ class Report {
           "Different VLANs: {}. Neither end takes the other's frames; give both ends of a cable the same vlan.\n{}",
           apart_count, apart.text());
     }
+    if (bare_count > 0) {
+      text += fmt::format("Cables without addresses, of which only link-local GIDs are left: {}.\n{}", bare_count,
+                          bare.text());
+    }
     return text;
-  }
-
-  /// Empty where nothing is lost at a switch, nor kept apart by its VLANs.
-  std::string switch_findings() const {
-    std::string text;
-    for (const std::string& finding : switch_vlan_findings(cluster_)) text += "  " + finding + "\n";
-    for (const std::string& finding : switch_mtu_findings(cluster_, topology_)) text += "  " + finding + "\n";
-    return text.empty() ? "" : "\nWhat switches do not let pass:\n" + text;
   }
 
   /// Nothing where there are none.

@@ -126,8 +126,8 @@ std::string about(const Scenario& scenario) {
 std::string topology_svg(const Scenario& scenario) {
   const auto& cluster = scenario.cluster;
   if (cluster.nodes.size() > kDrawnNodesMax) {
-    throw ScenarioError(fmt::format("{}: {} nodes are too many for a picture (at most {}); use topo check",
-                                    scenario.path, cluster.nodes.size(), kDrawnNodesMax));
+    throw ScenarioError(scenario.path, fmt::format("{} nodes are too many for a picture (at most {}); use topo check",
+                                                   cluster.nodes.size(), kDrawnNodesMax));
   }
   const models::Topology topology = models::analyse(cluster);
   const Layout layout = lay_out(cluster, topology);

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "cli/common/json_text.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/scenario/placement.h"
 #include "cli/topo/tuner.h"
 #include "models/gid_table.h"
@@ -400,6 +401,7 @@ std::string rules_json(const Scenario& scenario) {
   for (const auto& [nic, why] : all.left_out()) json["left_out"].push_back({{"nic", nic}, {"why", why}});
   const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes, all.crosses_rails);
   json["settings"] = working ? nlohmann::ordered_json(working->text) : nlohmann::ordered_json(nullptr);
+  json["findings"] = findings_json(findings_of(scenario));
   return json_text(json, kIndent) + "\n";
 }
 

@@ -15,16 +15,6 @@
 namespace meshbed::cli {
 namespace {
 
-void check_fits(const Scenario& scenario, const Recording& recording) {
-  const int ranks = ranks_of(scenario);
-  bool fits = static_cast<int>(recording.ranks.size()) == ranks;
-  for (int rank = 0; fits && rank < ranks; ++rank) fits = node_of(scenario, rank) == rank / recording.gpus_per_node;
-  if (fits) return;
-  throw std::runtime_error(fmt::format("{} was recorded on {} ranks, {} a node; {} has {} ranks, {} a node",
-                                       recording.name, recording.ranks.size(), recording.gpus_per_node, scenario.name,
-                                       ranks, ranks_per_node_text(scenario)));
-}
-
 sim::Proof all_happened(const Recording& recording, const ReplayBoard& board) {
   const bool all = board.connections == recording.connections() && board.requests == recording.requests();
   return {"every recorded call was made", all,
@@ -48,7 +38,8 @@ class NcclCallsRun final : public WorkloadRun {
         recording_(read_recording(path_beside(scenario, scenario.workload.recording))),
         plugin_(net_plugin_of(scenario, files)),
         other_devices_(scenario.workload.other_devices) {
-    check_fits(scenario, recording_);
+    const std::string misfit = recording_misfit(scenario, recording_);
+    if (!misfit.empty()) throw std::runtime_error(misfit);
     board_.seed = scenario.seed;
     if (scenario.software.machine != nullptr) {
       const models::Machine& machine = *scenario.software.machine;

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <ostream>
 #include <stdexcept>
 
 #include "cli/common/command_line.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/scenario/override.h"
 
 namespace meshbed::cli {
@@ -85,6 +87,15 @@ Scenario scenario_for(const RunOptions& options) {
   if (options.seed) scenario.seed = *options.seed;
   if (!options.fabric.empty()) scenario.fabric = options.fabric;
   return scenario;
+}
+
+void report_findings(const Scenario& scenario, const RunWorld& world, std::ostream& err) {
+  const WorldFacts facts = world.facts();
+  // A rank in an emulated node: its host has printed them.
+  if (!facts.virtual_time && !world.boots_nodes() && facts.faults_by == FaultsBy::kEmulator) return;
+  const std::vector<Finding> findings = findings_of(scenario);
+  if (facts.virtual_time || world.boots_nodes()) refuse_errors(scenario, findings);
+  for (const std::string& line : finding_lines(findings)) err << "meshbed: " << line << "\n";
 }
 
 }  // namespace meshbed::cli

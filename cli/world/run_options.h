@@ -3,6 +3,7 @@
 
 #include <boost/program_options.hpp>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,5 +43,8 @@ std::vector<std::string> metal_words(const RunOptions& options);
 /// Reads the scenario and applies the options to it; throws ScenarioError, or std::runtime_error for a world or fabric
 /// that there is not.
 Scenario scenario_for(const RunOptions& options);
+/// Prints the scenario's findings. Throws ScenarioError with the errors among them: the run would fail. On real
+/// machines errors are printed as well, and refuse nothing: the machines may be other ones than the scenario describes.
+void report_findings(const Scenario& scenario, const RunWorld& world, std::ostream& err);
 
 }  // namespace meshbed::cli

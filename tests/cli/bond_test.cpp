@@ -3,10 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/command/lint.h"
 #include "cli/report/bonds.h"
 #include "cli/report/expect.h"
 #include "cli/scenario/fault_board.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/scenario/scenario.h"
 #include "cli/topo/report.h"
 #include "cli/topo/rules.h"
@@ -114,7 +114,7 @@ TEST_CASE("functions of two cards keep their devices; the active one has the add
   CHECK(node.nics[1].device == "rocep2s0f0");
   CHECK(node.nics[1].gids.empty());
   CHECK(models::rdma_devices(node) == 2);
-  CHECK(lint_findings(scenario).empty());
+  CHECK(finding_lines(scenario).empty());
 }
 
 TEST_CASE("PCI functions that the file gives say that two devices are one card's") {
@@ -287,7 +287,7 @@ TEST_CASE("a RoCE LAG is plugged in where any of its functions is, and is one de
            "[[switch]]\nports = [\"node0/rocep1s0f1\", \"node1/rocep1s0f0\"]\nsubnet = \"10.0.0.0/24\"\n" +
            rest;
   };
-  CHECK(lint_findings(read(text(""))) == std::vector<std::string>{});
+  CHECK(finding_lines(read(text(""))) == std::vector<std::string>{});
   CHECK(errors_of(text("[workload]\nchannels = 1\nchannel_devices = [0]\n")).empty());
   CHECK(has(errors_of(text("[workload]\nchannels = 2\nchannel_devices = [0, 1]\n")),
             "channel_devices: there is no device 1 on node0, which has 1"));
@@ -324,7 +324,7 @@ TEST_CASE("a fault finds a function by its own name, and all of a RoCE LAG's by 
 }
 
 TEST_CASE("lint, topo check and run say which function RDMA uses, and how fast") {
-  CHECK(lint_findings(read(lag("802.3ad"))).empty());
+  CHECK(finding_lines(read(lag("802.3ad"))).empty());
   CHECK(bond_lines(read(lag("802.3ad")).cluster).front() ==
         "node0/bond0, 802.3ad: RoCE LAG of rocep1s0f0, rocep1s0f1 is RDMA device mlx5_bond_0, 200 Gb/s; a queue pair "
         "uses "

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/command/lint.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/topo/report.h"
 
 namespace medium_findings_test {
@@ -44,9 +44,10 @@ int checked(const std::string& name, const Lines& overrides, std::string& output
 }
 
 constexpr const char* kSmallMtu =
-    "switch 'switch0': mtu = 1500 drops full RDMA packets of node0/rocep1s0f0, node1/rocep1s0f0 (active_mtu 4096): "
+    "warning: switch 'switch0': mtu = 1500 drops full RDMA packets of node0/rocep1s0f0, node1/rocep1s0f0 (active_mtu "
+    "4096): "
     "small messages pass, longer ones end in \"transport retry counter exceeded\"; set the switch's mtu to 9000 or "
-    "more (4192 for RDMA alone), or mtu of these NICs to 1500";
+    "more (4192 for RDMA alone), or mtu of these NICs to 1500 [switch-mtu]";
 
 }  // namespace
 
@@ -97,34 +98,38 @@ TEST_CASE("a switch_mtu without a switch, a VLAN's long name and numbers out of 
 }
 
 TEST_CASE("lint names a switch that is too small for RDMA, or for TCP alone, with the NICs and the fix") {
-  CHECK(lint_findings(make("switch", 2, {"switch.switch0.mtu=9000"})).empty());
-  CHECK(lint_findings(make("switch", 2, {"switch.switch0.mtu=1500"})) == Lines{kSmallMtu});
-  CHECK(lint_findings(make("switch", 2, {"switch.switch0.mtu=1500", "topology.mtu=1500"})).empty());
-  CHECK(lint_findings(make("switch", 5, {"switch.switch0.mtu=4200"})) ==
-        Lines{"switch 'switch0': mtu = 4200 lets RDMA packets of 4096 bytes pass, and drops full TCP segments of "
-              "node0/rocep1s0f0, node1/rocep1s0f0, node2/rocep1s0f0 and 2 other NICs; set the switch's mtu to 9000 or "
-              "more, or mtu of these NICs to 4200"});
-  CHECK(lint_findings(make("switch", 3, {"node.node2.nic.rocep1s0f0.switch_mtu=1500"})) ==
-        Lines{"switch 'switch0': switch_mtu = 1500 drops full RDMA packets of node2/rocep1s0f0 (active_mtu 4096): "
-              "small messages pass, longer ones end in \"transport retry counter exceeded\"; set switch_mtu to 9000 or "
-              "more (4192 for RDMA alone), or mtu of these NICs to 1500"});
+  CHECK(finding_lines(make("switch", 2, {"switch.switch0.mtu=9000"})).empty());
+  CHECK(finding_lines(make("switch", 2, {"switch.switch0.mtu=1500"})) == Lines{kSmallMtu});
+  CHECK(finding_lines(make("switch", 2, {"switch.switch0.mtu=1500", "topology.mtu=1500"})).empty());
+  CHECK(
+      finding_lines(make("switch", 5, {"switch.switch0.mtu=4200"})) ==
+      Lines{
+          "warning: switch 'switch0': mtu = 4200 lets RDMA packets of 4096 bytes pass, and drops full TCP segments of "
+          "node0/rocep1s0f0, node1/rocep1s0f0, node2/rocep1s0f0 and 2 other NICs; set the switch's mtu to 9000 or "
+          "more, or mtu of these NICs to 4200 [switch-mtu]"});
+  CHECK(
+      finding_lines(make("switch", 3, {"node.node2.nic.rocep1s0f0.switch_mtu=1500"})) ==
+      Lines{
+          "warning: switch 'switch0': switch_mtu = 1500 drops full RDMA packets of node2/rocep1s0f0 (active_mtu 4096): "
+          "small messages pass, longer ones end in \"transport retry counter exceeded\"; set switch_mtu to 9000 or "
+          "more (4192 for RDMA alone), or mtu of these NICs to 1500 [switch-mtu]"});
 }
 
 TEST_CASE("lint names VLANs that keep the ends of a cable, or the ports of a subnet, apart") {
-  const Lines cable = lint_findings(make("ring", 2, {"node.node1.nic.rocep1s0f0.vlan=100"}));
-  REQUIRE_FALSE(cable.empty());
-  CHECK(cable[0] ==
-        "cable 'node0-node1': node0/rocep1s0f0 is in no VLAN, node1/rocep1s0f0 in VLAN 100; nothing can pass over it: "
-        "give both ends the same vlan");
-  for (const std::string& finding : cable) CHECK(finding.find("joins different subnets") == std::string::npos);
-  CHECK(lint_findings(make("ring", 2, {"node.node0.nic.rocep1s0f0.vlan=100", "node.node1.nic.rocep1s0f0.vlan=100"}))
+  const Lines cable = finding_lines(make("ring", 2, {"node.node1.nic.rocep1s0f0.vlan=100"}));
+  CHECK(
+      std::count(cable.begin(), cable.end(),
+                 "warning: cable 'node0-node1': node0/rocep1s0f0 is in no VLAN, node1/rocep1s0f0 in VLAN 100, so that "
+                 "no packet passes over it; give both ends the same vlan [cable-vlan]") == 1);
+  for (const std::string& finding : cable) CHECK(finding.find("crossed-cable") == std::string::npos);
+  CHECK(finding_lines(make("ring", 2, {"node.node0.nic.rocep1s0f0.vlan=100", "node.node1.nic.rocep1s0f0.vlan=100"}))
             .empty());
   const Lines box =
-      lint_findings(make("switch", 4, {"node.node2.nic.rocep1s0f0.vlan=200", "node.node3.nic.rocep1s0f0.vlan=200"}));
-  REQUIRE_FALSE(box.empty());
-  CHECK(box[0] ==
-        "switch 'switch0': subnet 192.168.100.0/24 is in no VLAN (node0/rocep1s0f0), VLAN 200 (node2/rocep1s0f0); "
-        "ports of different VLANs do not reach each other: give them the same vlan, or each VLAN a subnet of its own");
+      finding_lines(make("switch", 4, {"node.node2.nic.rocep1s0f0.vlan=200", "node.node3.nic.rocep1s0f0.vlan=200"}));
+  CHECK(std::count(box.begin(), box.end(),
+                   "warning: switch 'switch0': subnet 192.168.100.0/24 is in no VLAN (node0/rocep1s0f0), VLAN 200 "
+                   "(node2/rocep1s0f0); ports of different VLANs do not reach each other; give them the same vlan, or "
+                   "each VLAN a subnet of its own [switch-vlan]") == 1);
 }
 
 TEST_CASE("topo check shows VLANs, and fails with what a switch or a VLAN does not let pass") {
@@ -134,10 +139,9 @@ TEST_CASE("topo check shows VLANs, and fails with what a switch or a VLAN does n
                             "              rocep1s0f1  rocep1s0f1  192.168.200.0/24  100 Gb/s  leaf VLAN 200\n") !=
                     std::string::npos,
                 output);
-  CHECK(output.find("do not let pass") == std::string::npos);
-  CHECK(checked("switch-small-mtu", {}, output) == 1);
-  CHECK_MESSAGE(
-      output.find("\nWhat switches do not let pass:\n  " + std::string(kSmallMtu) + "\n") != std::string::npos, output);
+  CHECK(output.find("Findings:") == std::string::npos);
+  CHECK(checked("switch-small-mtu", {}, output) == 0);
+  CHECK_MESSAGE(output.find("\nFindings:\n  " + std::string(kSmallMtu) + "\n") != std::string::npos, output);
   CHECK(checked("switch-small-mtu", {"switch.switch0.mtu=9000"}, output) == 0);
   CHECK(checked("pair", {"node.node1.nic.rocep1s0f0.vlan=100"}, output) == 1);
   CHECK_MESSAGE(output.find("Different VLANs: 1. Neither end takes the other's frames; give both ends of a cable the "

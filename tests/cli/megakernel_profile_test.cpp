@@ -5,9 +5,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "cli/command/lint.h"
+#include "cli/scenario/findings/findings.h"
+#include "cli/scenario/megakernel/blocks.h"
 #include "cli/scenario/scenario.h"
-#include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/rank.h"
 #include "cli/workload/megakernel/times.h"
 #include "models/shipped_profiles.h"
@@ -142,15 +142,16 @@ TEST_CASE("blocks beyond the places never run, but where each operation has a ke
 
 TEST_CASE("lint says beforehand that blocks have no place, and nothing where they have, or have nothing to do") {
   const auto finding = [](const std::vector<std::string>& overrides, const std::string& text = kFour) {
-    for (const std::string& one : lint_findings(parse_scenario(text, "test.toml", overrides))) {
+    for (const std::string& one : finding_lines(parse_scenario(text, "test.toml", overrides))) {
       if (one.find("blocks") != std::string::npos) return one;
     }
     return std::string();
   };
   const std::vector<std::string> four{kKernel + "sms=4", kKernel + "lanes=16"};
   CHECK(finding(four) ==
-        "the megakernel's 16 lanes are blocks, and the GPU has 4 places (4 SMs x 1): slot 4 and what else blocks from "
-        "4 on own is never claimed, since no persistent block ends");
+        "error: workload.megakernel: the megakernel's 16 lanes are blocks, and the GPU has 4 places (4 SMs x 1): slot "
+        "4 and what else blocks from "
+        "4 on own is never claimed, since no persistent block ends; use fewer lanes, or more SMs [not-resident]");
   CHECK(finding({kKernel + "sms=16", kKernel + "lanes=16"}).empty());
   // A queue has no bytes.
   const std::string queue = std::string(kFour).substr(0, std::string(kFour).find("bytes"));

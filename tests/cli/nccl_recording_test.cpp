@@ -1,4 +1,4 @@
-#include "cli/workload/nccl/nccl_recording.h"
+#include "cli/scenario/nccl_recording.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "cli/command/lint.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/scenario/scenario.h"
 #include "cli/topo/report.h"
 #include "cli/topo/rules.h"
@@ -109,9 +109,10 @@ TEST_CASE("ranks that do not fit the GPUs are named with them") {
         "test.toml:9:18: ranks_per_node: node1 gets 3 ranks, and has gpus = 2; NCCL runs one rank a GPU");
   CHECK(errors_of(rails(two + "placement = [\"node1\", \"node1\", \"node1\"]\n")) ==
         "test.toml:9:13: placement: node1 gets 3 ranks, and has gpus = 2; NCCL runs one rank a GPU");
-  const auto findings = lint_findings(read(rails(two + "ranks_per_node = 1\n")));
+  const auto findings = finding_lines(read(rails(two + "ranks_per_node = 1\n")));
   REQUIRE(findings.size() == 1);
-  CHECK(findings[0] == "node1 has gpus = 2 and runs 1 rank (ranks_per_node): the others do nothing");
+  CHECK(findings[0] ==
+        "note: node1: gpus = 2, and it runs 1 rank (ranks_per_node): the other GPUs do nothing [idle-gpus]");
   CHECK(errors_of(rails("[workload]\nranks_per_node = [1, 2, 3]\n")) ==
         "test.toml:6:18: ranks_per_node: 3 numbers for 2 nodes; one for each that runs ranks");
   CHECK(errors_of(rails("[workload]\nranks_per_node = [2]\n")) ==
@@ -161,11 +162,11 @@ TEST_CASE("devices are the NICs that the net plugin opens: not a management port
 }
 
 TEST_CASE("lint finds a function that its PCIe link cannot feed") {
-  const auto findings = lint_findings(read("[topology]\nkind = \"ring\"\nnodes = 2\nrate = \"200Gb/s\"\n"));
-  REQUIRE(findings.size() == 2);
+  const auto findings = finding_lines(read("[topology]\nkind = \"ring\"\nnodes = 2\nrate = \"200Gb/s\"\n"));
+  REQUIRE(findings.size() == 1);
   CHECK(findings[0] ==
-        "node0/rocep1s0f0 has 200 Gb/s behind PCIe link 'pcie0' of 100 Gb/s, and never gets more; [[node.pcie]] says "
-        "what the link is");
+        "note: 2 × node0/rocep1s0f0, node1/rocep1s0f0: its port has 200 Gb/s, its PCIe link 100 Gb/s: it gets no more "
+        "than the link carries; [[node.pcie]] describes the link [narrow-pcie]");
 }
 
 }  // namespace placement_test

@@ -1,9 +1,9 @@
 // Several rings, descriptor queues, places for blocks, decode and the order of slots: what goes together, and how.
 #include <doctest/doctest.h>
 
-#include "cli/command/lint.h"
+#include "cli/scenario/findings/findings.h"
+#include "cli/scenario/megakernel/blocks.h"
 #include "cli/scenario/scenario.h"
-#include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/programs.h"
 #include "tests/support/refusal.h"
 
@@ -60,12 +60,14 @@ TEST_CASE("a rank's rings share the GPU's places, the first ones before the othe
         "8 (2 rings x 4) blocks wait, the GPU has 6 places (6 SMs x 1): slot 3 of ring 1 belongs to block 3, which is "
         "not resident");
   std::string finding;
-  for (const std::string& one : lint_findings(parse({kKernel + "rings=2", kKernel + "sms=6", kKernel + "lanes=4"}))) {
+  for (const std::string& one : finding_lines(parse({kKernel + "rings=2", kKernel + "sms=6", kKernel + "lanes=4"}))) {
     if (one.find("blocks") != std::string::npos) finding += one;
   }
   CHECK(finding ==
-        "the megakernel's 8 (2 rings x 4) lanes are blocks, and the GPU has 6 places (6 SMs x 1): slot 2 of ring 1 and "
-        "what else blocks from 2 on own is never claimed, since no persistent block ends");
+        "error: workload.megakernel: the megakernel's 8 (2 rings x 4) lanes are blocks, and the GPU has 6 places (6 "
+        "SMs x 1): slot 2 of ring 1 and "
+        "what else blocks from 2 on own is never claimed, since no persistent block ends; use fewer lanes, or more SMs "
+        "[not-resident]");
 }
 
 TEST_CASE("in strict mode slot i is block i's alone: one that no block owns is no matter of places") {

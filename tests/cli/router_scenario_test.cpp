@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/command/lint.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/scenario/scenario.h"
 #include "cli/topo/layout.h"
 #include "cli/topo/report.h"
@@ -193,9 +193,10 @@ TEST_CASE("lint: a switch between a NIC alone and the router that is too small f
       "\"mlx5_0\"}]\n[[switch]]\nname = \"leaf0\"\nports = [\"a/mlx5_0\"]\nsubnet = \"10.1.0.0/24\"\nmtu = 1500\n"
       "[[switch]]\nname = \"leaf1\"\nports = [\"b/mlx5_0\"]\nsubnet = \"10.1.1.0/24\"\n" +
       std::string(kRouter);
-  const std::vector<std::string> found = lint_findings(parse_scenario(text, "test.toml", {}));
+  const std::vector<std::string> found = finding_lines(parse_scenario(text, "test.toml", {}));
   REQUIRE(found.size() == 1);
-  CHECK(found[0].find("switch 'leaf0': mtu = 1500 drops full RDMA packets of a/mlx5_0 (active_mtu 4096)") == 0);
+  CHECK(found[0].find("warning: switch 'leaf0': mtu = 1500 drops full RDMA packets of a/mlx5_0 (active_mtu 4096)") ==
+        0);
 }
 
 TEST_CASE("no chain of relays goes over a router, and lint and topo check do not say so") {
@@ -215,32 +216,33 @@ TEST_CASE("no chain of relays goes over a router, and lint and topo check do not
   CHECK(models::hop_counts(topology, 1) == std::vector<int>{1, 0, 1});
   CHECK(models::shortest_path(topology, 1, 2) == std::vector<int>{1, 2});
   CHECK(topology_report(scenario, false).find("not even by relay") != std::string::npos);
-  const std::vector<std::string> found = lint_findings(scenario);
+  const std::vector<std::string> found = finding_lines(scenario);
   CHECK(std::count_if(found.begin(), found.end(), [](const std::string& finding) {
-          return finding.find("alltoall sends from a to c, which have no direct path, not even by relay") == 0 ||
-                 finding.find("alltoall sends from c to a, which have no direct path, not even by relay") == 0;
+          const std::string why = "no path for alltoall: no cable joins the two nodes, not even by relay";
+          return finding.find("error: a to c: " + why) == 0 || finding.find("error: c to a: " + why) == 0;
         }) == 1);
 }
 
 TEST_CASE("lint: routes that the plugin does not see are a finding, and what follows from them") {
-  CHECK(lint_findings(read_scenario(kFile, {})).empty());
+  CHECK(finding_lines(read_scenario(kFile, {})).empty());
   const std::vector<std::string> hidden =
-      lint_findings(read_scenario(kFile, {"node.node0.nic.rocep1s0f0.gateway_table=policy"}));
+      finding_lines(read_scenario(kFile, {"node.node0.nic.rocep1s0f0.gateway_table=policy"}));
   REQUIRE(hidden.size() >= 2);
-  CHECK(
-      std::count(hidden.begin(), hidden.end(),
-                 "node0/rocep1s0f0 has its routes by way of spine in a table of its own (gateway_table = \"policy\"), "
-                 "which /proc/net/route does not show: set NCCL_MESH_ALLOW_ROUTED=1, or nothing goes over it") == 1);
-  CHECK(lint_findings(read_scenario(kFile, {"node.node0.nic.rocep1s0f0.gateway_table=policy",
+  CHECK(std::count(hidden.begin(), hidden.end(),
+                   "warning: node0/rocep1s0f0: its routes by way of spine are in a table of its own (gateway_table = "
+                   "\"policy\"), which /proc/net/route does not show: nothing goes over it; set "
+                   "NCCL_MESH_ALLOW_ROUTED=1 [hidden-route]") == 1);
+  CHECK(finding_lines(read_scenario(kFile, {"node.node0.nic.rocep1s0f0.gateway_table=policy",
                                             "node.node0.environment.NCCL_MESH_ALLOW_ROUTED=1"}))
             .empty());
-  const std::vector<std::string> off = lint_findings(read_scenario(kFile, {"environment.NCCL_MESH_ALLOW_ROUTED=0"}));
+  const std::vector<std::string> off = finding_lines(read_scenario(kFile, {"environment.NCCL_MESH_ALLOW_ROUTED=0"}));
   CHECK(std::count(off.begin(), off.end(),
-                   "the cluster falls apart: not every node reaches every other, not even by relay") == 1);
-  const std::vector<std::string> in_vain = lint_findings(
+                   "warning: the cluster: not every node reaches every other, not even by relay [falls-apart]") == 1);
+  const std::vector<std::string> in_vain = finding_lines(
       read_scenario(MESHBED_SOURCE_DIR "/scenarios/ring4.toml", {"environment.NCCL_MESH_ALLOW_ROUTED=1"}));
-  CHECK(in_vain == std::vector<std::string>{"environment: NCCL_MESH_ALLOW_ROUTED=1, and there is no [[router]]: each "
-                                            "connection that needs relays first dials in vain"});
+  CHECK(in_vain == std::vector<std::string>{"warning: environment: NCCL_MESH_ALLOW_ROUTED=1, and there is no "
+                                            "[[router]]: each connection that needs relays first dials in vain "
+                                            "[idle-variable]"});
 }
 
 TEST_CASE("topo check shows routed pairs, topo rules who takes them, and a picture the router") {

@@ -12,9 +12,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/command/lint.h"
 #include "cli/report/bonds.h"
 #include "cli/scenario/fault_board.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/scenario/scenario.h"
 #include "cli/topo/report.h"
 #include "cli/topo/rules.h"
@@ -90,7 +90,7 @@ std::vector<File> scenario_files() {
 
 /// What looks at a scenario that was read, as far as it costs little.
 void look_at(const Scenario& scenario) {
-  (void)lint_findings(scenario);
+  (void)finding_lines(scenario);
   (void)bond_lines(scenario.cluster);
   (void)bonds_json(scenario.cluster);
   const std::size_t nodes = scenario.cluster.nodes.size();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command/lint.h"
+#include "cli/scenario/findings/findings.h"
 #include "cli/scenario/scenario.h"
 #include "cli/topo/report.h"
 
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto scenario = meshbed::cli::parse_scenario(text, "fuzz.toml", overrides);
     // Small clusters go the whole way; what costs seconds would only slow the search down.
     if (scenario.cluster.nodes.size() > 16) return 0;
-    (void)meshbed::cli::lint_findings(scenario);
+    (void)meshbed::cli::findings_of(scenario);
     (void)meshbed::cli::topology_report(scenario, false);
     if (scenario.cluster.cables.size() <= 32) (void)meshbed::cli::topology_svg(scenario);
   } catch (const meshbed::cli::ScenarioError&) {

@@ -309,6 +309,14 @@ int perf_in_nodes(const RunWorld& world, const PerfOptions& options, const Scena
   return emulation.exit_code;
 }
 
+/// The scenario with the collective of the sweep as its workload.
+Scenario as_swept(const PerfOptions& options, const Scenario& scenario) {
+  Scenario swept = scenario;
+  swept.workload.kind = WorkloadKind::kCollective;
+  swept.workload.collective = models::name_of(options.op);
+  return swept;
+}
+
 }  // namespace
 
 int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
@@ -332,6 +340,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   }
   std::vector<SizeRun> runs = plan_sweep(*options, scenario);
   const RunWorld& world = run_world(options->run.world);
+  if (world.speaks()) report_findings(as_swept(*options, scenario), world, err);
   std::optional<PerfJsonFile> json_file;
   if (!options->json_path.empty() && world.speaks()) {
     json_file.emplace(options->json_path);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/workload/megakernel/blocks.h"
+#include "cli/scenario/megakernel/blocks.h"
 #include "cli/workload/megakernel/programs.h"
 #include "cli/workload/megakernel/times.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "cli/workload/megakernel/blocks.h"
+#include "cli/scenario/megakernel/blocks.h"
 #include "cli/workload/megakernel/landings.h"
 #include "cli/workload/megakernel/rank.h"
 #include "cli/workload/megakernel/times.h"

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/scenario/megakernel/blocks.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/collective.h"
-#include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/gpu.h"
 #include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/megakernel/programs.h"
@@ -47,7 +47,8 @@ class MegakernelGpuRun final : public WorkloadRun {
     if (ranks.first != 0 || ranks.count != world_) {
       throw std::runtime_error("kind = \"megakernel\" is the simulated world's: leave --world out");
     }
-    if (const auto problem = ring_slots_problem(workload_, world_)) throw std::runtime_error(*problem);
+    if (const auto problem = ring_slots_problem(workload_, world_))
+      throw std::runtime_error("workload.megakernel.slots: " + *problem);
     outcome_->program = settings_.program;
     outcome_->times = times();
     outcome_->verdicts.resize(static_cast<std::size_t>(world_));

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/scenario/megakernel/blocks.h"
 #include "cli/workload/collective.h"
-#include "cli/workload/megakernel/blocks.h"
 #include "cli/workload/megakernel/host.h"
 #include "cli/workload/megakernel/outcome.h"
 #include "cli/workload/megakernel/programs.h"
@@ -78,7 +78,8 @@ class MegakernelRun final : public WorkloadRun {
     if (ranks.first != 0 || ranks.count != world_) {
       throw std::runtime_error("kind = \"megakernel\" is the simulated world's: leave --world out");
     }
-    if (const auto problem = ring_slots_problem(workload_, world_)) throw std::runtime_error(*problem);
+    if (const auto problem = ring_slots_problem(workload_, world_))
+      throw std::runtime_error("workload.megakernel.slots: " + *problem);
     const std::size_t rings = static_cast<std::size_t>(world_) * rings_;
     outcome_->rings = settings_.rings;
     outcome_->program = settings_.program;

@@ -1,10 +1,10 @@
-#include "cli/workload/megakernel/blocks.h"
+#include "cli/scenario/megakernel/blocks.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/workload/megakernel/programs.h"
+#include "cli/scenario/megakernel/slot_programs.h"
 #include "models/gpu.h"
 #include "plugin/ring/kernel/scan.h"
 

@@ -1,4 +1,4 @@
-#include "cli/workload/nccl/nccl_recording.h"
+#include "cli/scenario/nccl_recording.h"
 
 #include <fmt/format.h>
 
@@ -16,6 +16,7 @@
 
 #include "cli/common/files.h"
 #include "cli/common/json_text.h"
+#include "cli/scenario/placement.h"
 #include "plugin/base/counted.h"
 
 namespace meshbed::cli {
@@ -367,5 +368,17 @@ std::uint64_t Recording::connections() const {
 Recording read_recording(const std::string& path) { return parse_recording(read_text_file(path), path); }
 
 Recording parse_recording(const std::string& text, const std::string& path) { return RecordingReader(path).read(text); }
+
+std::string recording_misfit(const Scenario& scenario, const Recording& recording) {
+  const int ranks = ranks_of(scenario);
+  bool is_same = static_cast<int>(recording.ranks.size()) == ranks;
+  for (int rank = 0; is_same && rank < ranks; ++rank) {
+    is_same = node_of(scenario, rank) == rank / recording.gpus_per_node;
+  }
+  if (is_same) return "";
+  return fmt::format("{} was recorded on {} ranks, {} a node; {} has {} ranks, {} a node", recording.name,
+                     recording.ranks.size(), recording.gpus_per_node, scenario.name, ranks,
+                     ranks_per_node_text(scenario));
+}
 
 }  // namespace meshbed::cli

@@ -3,16 +3,12 @@
 
 #include <cstddef>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "cli/scenario/scenario.h"
 #include "models/topology.h"
 
 namespace meshbed::cli {
-
-/// "node1/rocep1s0f0 is cabled but has no address; only link-local is left", one for each such port.
-std::vector<std::string> ports_without_address(const models::Cluster& cluster);
 
 /// Two nodes that hang together, but by a chain of more cables than one of them lets its messages take
 /// (NCCL_MESH_MAX_RELAY_HOPS, net::Config::max_relay_hops()).

@@ -1,4 +1,4 @@
-#include "cli/workload/megakernel/exchange.h"
+#include "cli/scenario/megakernel/exchange.h"
 
 #include "plugin/coll/run/reduce.h"
 

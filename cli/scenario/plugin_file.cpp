@@ -1,4 +1,4 @@
-#include "cli/workload/plugin_file.h"
+#include "cli/scenario/plugin_file.h"
 
 #include <elf.h>
 #include <fmt/format.h>

@@ -1,11 +1,7 @@
-#include "cli/workload/reach.h"
-
-#include <fmt/format.h>
+#include "cli/scenario/findings/reach.h"
 
 #include <algorithm>
-#include <set>
 
-#include "models/lan/bond.h"
 #include "plugin/net/process/config.h"
 
 namespace meshbed::cli {
@@ -36,22 +32,6 @@ models::Cluster as_plugin_takes_it(const models::Cluster& cluster) {
     }
   }
   return taken;
-}
-
-std::vector<std::string> ports_without_address(const models::Cluster& cluster) {
-  std::set<models::PortRef> cabled;
-  for (const models::Cable& cable : cluster.cables) cabled.insert({cable.a, cable.b});
-  for (const models::Switch& box : cluster.switches) cabled.insert(box.ports.begin(), box.ports.end());
-  std::vector<std::string> found;
-  for (const models::PortRef& port : cabled) {
-    const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-    const models::Nic& nic = node.nics[static_cast<std::size_t>(port.nic)];
-    // A bond's functions have none but the one that carries the bond's.
-    const models::Bond* const bond = models::bond_of(cluster, port);
-    if (!nic.addresses.empty() || (bond != nullptr && bond->functions.front() != port.nic)) continue;
-    found.push_back(fmt::format("{}/{} is cabled but has no address; only link-local is left", node.name, nic.device));
-  }
-  return found;
 }
 
 std::optional<BeyondRelays> beyond_relays(const models::Cluster& cluster, const models::Topology& topology, int from,

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/scenario/scenario.h"
 #include "plugin/nccl/net_abi.h"
 
 namespace meshbed::cli {
@@ -70,5 +71,8 @@ struct Recording {
 /// one end only, a grouped receive (the recordings hold none).
 Recording read_recording(const std::string& path);
 Recording parse_recording(const std::string& text, const std::string& path);
+
+/// Why the scenario's ranks cannot replay it; empty: they can.
+std::string recording_misfit(const Scenario& scenario, const Recording& recording);
 
 }  // namespace meshbed::cli
