@@ -21,13 +21,13 @@ namespace {
 /// Of short ones several, on average: ranks that leave the warm-up up to 1 us apart begin the first one so far apart.
 constexpr std::uint64_t kSeveralBelowBytes = 1 << 20;
 
-struct Case {
+struct SweepPoint {
   const PlannerCabling& cabling;
   models::Collective collective;
   std::uint64_t bytes;
 };
 
-double time_us(const Case& what, const char* algorithm) {
+double point_time_us(const SweepPoint& what, const char* algorithm) {
   const std::string text = fmt::format(
       "{}[workload]\ncollective = \"{}\"\nbytes = {}\nwarmup = 1\niterations = {}\nchannels = {}\nalgorithm = \"{}\"\n",
       what.cabling.toml, name_of(what.collective), what.bytes, what.bytes < kSeveralBelowBytes ? 5 : 1,
@@ -68,7 +68,7 @@ nlohmann::json run_planner_sweep(const PlannerSweep& sweep, std::ostream& table)
         << std::flush;  // a child must not print it again
   nlohmann::json rows = nlohmann::json::array();
   double worst = 0;
-  const auto measure = [&](const Case& what) {
+  const auto measure = [&](const SweepPoint& what) {
     const std::string collective(name_of(what.collective));
     nlohmann::json row{{"cabling", what.cabling.name}, {"collective", collective}, {"bytes", what.bytes}};
     std::string line = fmt::format("{:<18} {:<14} {:>9}", what.cabling.name, collective, what.bytes);
@@ -78,12 +78,12 @@ nlohmann::json run_planner_sweep(const PlannerSweep& sweep, std::ostream& table)
         line += fmt::format(" {:>9}", "-");
         continue;
       }
-      const double us = time_us(what, algorithm);
+      const double us = point_time_us(what, algorithm);
       row[fmt::format("{}_us", algorithm)] = us;
       best = best == 0 ? us : std::min(best, us);
       line += fmt::format(" {:9.1f}", us);
     }
-    const double chosen = time_us(what, "auto");
+    const double chosen = point_time_us(what, "auto");
     row["auto_us"] = chosen;
     row["over_best"] = chosen / best;
     worst = std::max(worst, chosen / best);

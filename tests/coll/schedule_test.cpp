@@ -23,8 +23,6 @@ using namespace meshbed::test;
 
 namespace {
 
-std::uint64_t end_of(const Range& range) { return range.begin + range.count; }
-
 struct Message {
   std::vector<Element> data;
   std::uint64_t bytes = 0;

@@ -7,7 +7,7 @@
 namespace meshbed::coll {
 namespace {
 
-constexpr std::size_t kNamedRanksMax = 16;
+constexpr std::size_t kMissingNamedMax = 16;
 
 std::string differs(const char* what, std::uint64_t theirs, std::uint64_t ours) {
   return theirs == ours
@@ -17,10 +17,10 @@ std::string differs(const char* what, std::uint64_t theirs, std::uint64_t ours) 
 
 std::string list_of(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size() && i < kNamedRanksMax; ++i) {
+  for (std::size_t i = 0; i < ranks.size() && i < kMissingNamedMax; ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
   }
-  if (ranks.size() > kNamedRanksMax) text += " and " + std::to_string(ranks.size() - kNamedRanksMax) + " more";
+  if (ranks.size() > kMissingNamedMax) text += " and " + std::to_string(ranks.size() - kMissingNamedMax) + " more";
   return text;
 }
 
