@@ -246,4 +246,22 @@ TEST_CASE("devices, folders and what does not exist are refused as input in boun
   }
 }
 
+TEST_CASE("a link that comes up later is a path: no error, but the note that it is down") {
+  const std::string late = kPair + "[[fault]]\nkind = \"port_up\"\ntarget = \"node1/rocep1s0f0\"\nat = \"1s\"\n";
+  const auto codes = [&](const std::string& text) {
+    std::vector<FindingCode> found;
+    for (const Finding& finding :
+         findings_of(parse_scenario(text, "late.toml", {"node.node1.nic.rocep1s0f0.link=down"}))) {
+      found.push_back(finding.code);
+    }
+    return found;
+  };
+  const auto has = [](const std::vector<FindingCode>& found, FindingCode code) {
+    return std::find(found.begin(), found.end(), code) != found.end();
+  };
+  CHECK(has(codes(kPair), FindingCode::kNoPath));
+  CHECK_FALSE(has(codes(late), FindingCode::kNoPath));
+  CHECK(has(codes(late), FindingCode::kLinkDown));
+}
+
 }  // namespace findings_test

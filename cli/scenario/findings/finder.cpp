@@ -2,14 +2,35 @@
 
 #include <algorithm>
 
+#include "cli/scenario/fault_board.h"
 #include "cli/scenario/findings/reach.h"
 
 namespace meshbed::cli {
+namespace {
+
+/// With the links and addresses that faults give later in the run.
+models::Cluster with_later_links(models::Cluster cluster, const Scenario& scenario) {
+  for (const Fault& fault : scenario.faults) {
+    if (fault.kind != "port_up" && fault.kind != "cable_up" && fault.kind != "address_change") continue;
+    for (const models::PortRef port : ports_of(scenario.cluster, fault)) {
+      models::Nic& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+      if (fault.kind == "address_change") {
+        nic.addresses.push_back(fault.address);
+      } else {
+        nic.link_up = true;
+      }
+    }
+  }
+  return cluster;
+}
+
+}  // namespace
 
 Finder::Finder(const Scenario& scenario)
     : scenario_(scenario),
       cluster_(scenario.cluster),
-      topology_(models::analyse(is_ours() ? as_plugin_takes_it(cluster_) : cluster_)) {
+      topology_(models::analyse(is_ours() ? as_plugin_takes_it(cluster_) : cluster_)),
+      later_(models::analyse(with_later_links(is_ours() ? as_plugin_takes_it(cluster_) : cluster_, scenario))) {
   for (const models::Segment& segment : topology_.segments) {
     joined_.insert(segment.ports.begin(), segment.ports.end());
   }

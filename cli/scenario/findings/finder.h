@@ -65,6 +65,7 @@ class Finder {
   const Scenario& scenario_;
   const models::Cluster& cluster_;
   const models::Topology topology_;   // of the cluster as the plugin uses it
+  const models::Topology later_;      // with the links and addresses that faults give later
   std::set<models::PortRef> joined_;  // ports that reach another one
   std::vector<Finding> findings_;
 };

@@ -23,19 +23,21 @@ bool goes_along_cables(const Workload& workload) {
 
 /// It runs no rank and hangs on no cable: only the management network knows it.
 bool Finder::stands_apart(std::size_t node) const {
-  const auto first = joined_.lower_bound({static_cast<int>(node), 0});
+  const auto is_of_node = [&](models::PortRef port) { return port.node == static_cast<int>(node); };
   return ranks_on(scenario_, static_cast<int>(node)) == 0 &&
-         (first == joined_.end() || first->node != static_cast<int>(node));
+         std::none_of(later_.segments.begin(), later_.segments.end(), [&](const models::Segment& segment) {
+           return std::any_of(segment.ports.begin(), segment.ports.end(), is_of_node);
+         });
 }
 
 bool Finder::in_one_piece() const {
-  if (models::classify(topology_).connected) return true;
+  if (models::classify(later_).connected) return true;
   std::optional<int> first;
   for (std::size_t node = 0; node < cluster_.nodes.size(); ++node) {
     if (stands_apart(node)) continue;
     if (!first) {
       first = static_cast<int>(node);
-    } else if (models::shortest_path(topology_, *first, static_cast<int>(node)).empty()) {
+    } else if (models::shortest_path(later_, *first, static_cast<int>(node)).empty()) {
       return false;
     }
   }
@@ -56,15 +58,15 @@ void Finder::falls_apart() {
 
 /// Behind "no path"; empty: there is one.
 std::string Finder::reason_for_no_path(int from, int to) const {
-  if (!models::direct_paths(topology_, from, to).empty()) return "";
+  if (!models::direct_paths(later_, from, to).empty()) return "";
   if (asks_for_tcp(from) && asks_for_tcp(to)) return "";
-  if (models::shortest_path(topology_, from, to).empty()) return "not even by relay";
+  if (models::shortest_path(later_, from, to).empty()) return "not even by relay";
   if (has_variable(node(from), "NCCL_MESH_ENABLE_RELAY", "0")) {
     return "and relays are off (NCCL_MESH_ENABLE_RELAY=0)";
   }
-  const auto beyond = beyond_relays(cluster_, topology_, from, to);
+  const auto beyond = beyond_relays(cluster_, later_, from, to);
   if (!beyond) return "";
-  const std::uint64_t others = all_beyond_relays(cluster_, topology_, nodes_of(scenario_), 0).count - 1;
+  const std::uint64_t others = all_beyond_relays(cluster_, later_, nodes_of(scenario_), 0).count - 1;
   return fmt::format("and the {} cables between them are more than a chain may have (NCCL_MESH_MAX_RELAY_HOPS={}){}",
                      beyond->cables, beyond->limit,
                      others > 0 ? fmt::format("; so it is with {}", counted(others, "other pair")) : "");
@@ -84,7 +86,7 @@ void Finder::no_path() {
       if (!sends || from == to) continue;
       const std::string reason = reason_for_no_path(from, to);
       if (reason.empty()) continue;
-      if (goes_along_cables(workload) && !models::shortest_path(topology_, from, to).empty()) continue;
+      if (goes_along_cables(workload) && !models::shortest_path(later_, from, to).empty()) continue;
       return add_failure(FindingCode::kNoPath, fmt::format("{} to {}", node(from).name, node(to).name),
                          fmt::format("no path for {}: no cable joins the two nodes, {}", workload.collective, reason),
                          "cable them, or promise the failure by expect.error", scenario_.expect.error.has_value());
