@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "cli/common/json_text.h"
@@ -23,6 +24,8 @@ namespace {
 
 using models::Aim;
 
+/// As many are gone through within a minute, at 18 us each.
+constexpr std::uint64_t kChannelsMost = 2'000'000;
 /// More nodes than that are counted, and their channels not listed one by one.
 constexpr int kListedNodesMost = 64;
 constexpr std::size_t kRules = models::kRoutingRules.size() + 1;  // and Mesh's, the last one
@@ -76,6 +79,7 @@ class RuleComparison {
         nodes(nodes_of(scenario)),
         mesh(cluster, topology, nodes),
         stock_(cluster, models::settings_of(models::RoutingRule::kNccl)) {
+    refuse_too_many();
     for (int rank = 0; rank < ranks_of(scenario); ++rank) {
       const int node = node_of(scenario, rank);
       if (std::find(nodes_by_rank.begin(), nodes_by_rank.end(), node) == nodes_by_rank.end()) {
@@ -144,6 +148,20 @@ class RuleComparison {
   }
 
  private:
+  void refuse_too_many() const {
+    std::uint64_t nics = 1;
+    for (int node = 0; node < nodes; ++node) nics = std::max<std::uint64_t>(nics, stock_.nics(node).size());
+    const auto channels = [&](std::uint64_t of) { return of * (of - 1) * nics; };
+    const auto count = static_cast<std::uint64_t>(nodes);
+    if (nodes < 2 || channels(count) <= kChannelsMost) return;
+    std::uint64_t most = 1;
+    while (channels(most + 1) <= kChannelsMost) ++most;
+    throw std::runtime_error(
+        fmt::format("topo rules: not above {} nodes with {} each, and there are {} nodes; cut the "
+                    "scenario down (topo check has no such limit)",
+                    most, counted(nics, "NIC"), nodes));
+  }
+
   std::string cell(int node, Aim aim, int nic, int cables) const {
     if (aim == Aim::kRefused) return "refused";
     const std::string& device =

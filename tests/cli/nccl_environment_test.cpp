@@ -209,6 +209,18 @@ TEST_CASE("a ring of NCCL's needs more than NCCL_ALGO=Ring: trees are connected 
         std::string::npos);
 }
 
+TEST_CASE("topo rules counts the channels of many nodes, and refuses more than it goes through in a minute") {
+  const auto torus = [](const char* shape) {
+    return parse_scenario(std::string("[topology]\nkind = \"torus\"\nshape = ") + shape + "\n", "torus.toml");
+  };
+  const std::string text = rules_report(torus("[4, 4, 8]"));
+  CHECK(text.find("Channels of more than 64 nodes are counted, not listed.\n") != std::string::npos);
+  CHECK(text.find("4608 of 4608      0        0  92928 of 92928\n") != std::string::npos);
+  CHECK_THROWS_WITH_AS(rules_report(torus("[10, 10, 10]")),
+                       doctest::Contains("not above 577 nodes with 6 NICs each, and there are 1000 nodes"),
+                       std::runtime_error);
+}
+
 TEST_CASE("topo check knows the NICs that the environment leaves out") {
   const std::string text =
       topology_report(read_scenario(kScenarios + "ring4.toml", {"environment.NCCL_IB_HCA==rocep1s0f0"}), false);
