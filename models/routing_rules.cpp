@@ -1,12 +1,13 @@
 #include "models/routing_rules.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <set>
+#include <string_view>
 
 #include "models/lan/bond.h"
+#include "models/nccl_environment.h"
 
 namespace meshbed::models {
 namespace {
@@ -27,12 +28,14 @@ bool has_cable_to(const Cluster& cluster, const Topology& topology, PortRef from
   });
 }
 
-Aimed aim_of_ancestor(const Cluster& cluster, const Topology& topology, int from, int to) {
-  std::vector<int> own = live_nics(cluster, topology, from);
+/// `live`: [node] live_nics().
+Aimed aim_of_ancestor(const Cluster& cluster, const Topology& topology, const std::vector<std::vector<int>>& live,
+                      int from, int to) {
+  std::vector<int> own = live[static_cast<std::size_t>(from)];
   std::stable_partition(own.begin(), own.end(),
                         [&](int nic) { return nic_at(cluster, from, nic).rate_bps >= kFastLaneBps; });
   for (const int nic : own) {
-    for (const int theirs : live_nics(cluster, topology, to)) {
+    for (const int theirs : live[static_cast<std::size_t>(to)]) {
       for (const IpPrefix& left : nic_at(cluster, from, nic).addresses) {
         for (const IpPrefix& right : nic_at(cluster, to, theirs).addresses) {
           if (!same_subnet(left, right)) continue;
@@ -90,24 +93,20 @@ bool is_one_card(const Nic& one, const Nic& other) {
          left.compare(0, left.size() - 1, right, 0, right.size() - 1) == 0;
 }
 
-std::optional<int> number_in(const Node& node, const char* name) {
-  for (const auto& [key, value] : node.environment) {
-    int number = 0;
-    if (key != name) continue;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error == std::errc() && end == value.data() + value.size()) return number;
-  }
-  return std::nullopt;
+/// NCCL reads its numbers with strtoll(3) and checks no range (src/misc/param.cc), but for the prefix length.
+int number_on(const Node& node, std::string_view name, int otherwise) {
+  return static_cast<int>(number_of(node, name, INT32_MIN, INT32_MAX).value_or(otherwise));
 }
 
 NcclSettings as_set_on(const Node& node, NcclSettings settings) {
-  settings.gid_index = number_in(node, "NCCL_IB_GID_INDEX").value_or(settings.gid_index);
-  settings.prefix_bits = number_in(node, "NCCL_IB_SUBNET_PREFIX_LEN").value_or(settings.prefix_bits);
-  const int version =
-      number_in(node, "NCCL_IB_ROCE_VERSION_NUM").value_or(settings.gid_type == GidType::kRoceV1 ? 1 : 2);
+  settings.subnet_aware = number_on(node, "NCCL_IB_SUBNET_AWARE_ROUTING", settings.subnet_aware ? 1 : 0) != 0;
+  settings.merge_nics = number_on(node, "NCCL_IB_MERGE_NICS", settings.merge_nics ? 1 : 0) != 0;
+  settings.gid_index = number_on(node, "NCCL_IB_GID_INDEX", settings.gid_index);
+  settings.prefix_bits = number_on(node, "NCCL_IB_SUBNET_PREFIX_LEN", settings.prefix_bits);
+  const int version = number_on(node, "NCCL_IB_ROCE_VERSION_NUM", settings.gid_type == GidType::kRoceV1 ? 1 : 2);
   settings.gid_type = version == 1 ? GidType::kRoceV1 : GidType::kRoceV2;
-  for (const auto& [key, value] : node.environment) {
-    if (key == "NCCL_IB_ADDR_FAMILY") settings.family = value == "AF_INET6" ? IpFamily::kIpv6 : IpFamily::kIpv4;
+  if (const auto family = variable_of(node, "NCCL_IB_ADDR_FAMILY")) {
+    settings.family = *family == "AF_INET6" ? IpFamily::kIpv6 : IpFamily::kIpv4;
   }
   return settings;
 }
@@ -194,7 +193,9 @@ NcclDevices nccl_devices(const Cluster& cluster, int node, const NcclSettings& s
   const std::vector<Nic>& nics = cluster.nodes[static_cast<std::size_t>(node)].nics;
   NcclDevices found;
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-    if (media[static_cast<std::size_t>(node)][nic] >= 0) found.devices.push_back({static_cast<int>(nic)});
+    const bool is_open =
+        media[static_cast<std::size_t>(node)][nic] >= 0 && hca_lets_in(cluster, {node, static_cast<int>(nic)});
+    if (is_open) found.devices.push_back({static_cast<int>(nic)});
   }
   const std::size_t alone = found.devices.size();
   std::vector<bool> placed(alone, false);
@@ -248,14 +249,18 @@ NcclRouting::NcclRouting(const Cluster& cluster, const NcclSettings& settings) {
     const models::Node& modelled = cluster.nodes[index];
     Node node;
     node.settings = as_set_on(modelled, settings);
-    node.devices = nccl_devices(cluster, static_cast<int>(index), node.settings);
+    if (has_socket_interface(modelled)) {
+      node.devices = nccl_devices(cluster, static_cast<int>(index), node.settings);
+    }
     for (std::size_t nic = 0; nic < modelled.nics.size(); ++nic) {
       node.ports.push_back({.medium = media[index][nic],
                             .gid = nccl_gid(modelled.nics[nic].gids, node.settings),
                             .addresses = modelled.nics[nic].addresses,
                             .beyond = media_beyond(cluster, modelled.nics[nic]),
                             .routes = modelled.nics[nic].routes});
-      if (media[index][nic] >= 0) node.nics.push_back(static_cast<int>(nic));
+    }
+    for (const std::vector<int>& device : node.devices.devices) {
+      if (device.size() == 1) node.nics.push_back(device.front());
     }
     for (const std::vector<int>& device : node.devices.devices) {
       NcclGids gids;
@@ -289,6 +294,11 @@ Aim NcclRouting::queue_pair(const Port& from, const Port& to) {
 Aimed NcclRouting::aim(int from, int to, int channel, int peer_channel) const {
   const Node &own = nodes_[static_cast<std::size_t>(from)], &theirs = nodes_[static_cast<std::size_t>(to)];
   if (own.devices.channels.empty() || theirs.devices.channels.empty()) return {Aim::kRefused, -1};
+  const auto is_invalid = [](const NcclSettings& set) {
+    return set.subnet_aware &&
+           (set.prefix_bits < 1 || set.prefix_bits > 32);  // ncclInvalidArgument, connect.cc 527-531
+  };
+  if (is_invalid(own.settings) || is_invalid(theirs.settings)) return {Aim::kRefused, -1};
   const auto default_of = [](const Node& node, int of) {
     return node.devices.channels[static_cast<std::size_t>(of) % node.devices.channels.size()];
   };
@@ -343,12 +353,21 @@ NcclSettings settings_of(RoutingRule rule) {
 
 RuleAims::RuleAims(RoutingRule rule, const Cluster& cluster, const Topology& topology)
     : rule_(rule), cluster_(cluster), topology_(topology) {
-  if (rule != RoutingRule::kAncestor) nccl_.emplace(cluster, settings_of(rule));
+  if (rule != RoutingRule::kAncestor) {
+    nccl_.emplace(cluster, settings_of(rule));
+    return;
+  }
+  for (int node = 0; node < static_cast<int>(cluster.nodes.size()); ++node) {
+    live_.push_back(live_nics(cluster, topology, node));
+  }
 }
 
 Aimed RuleAims::aim(int from, int to, int device, int peer_device) const {
-  return rule_ == RoutingRule::kAncestor ? aim_of_ancestor(cluster_, topology_, from, to)
-                                         : nccl_->aim(from, to, device, peer_device);
+  if (rule_ != RoutingRule::kAncestor) return nccl_->aim(from, to, device, peer_device);
+  // It reads none of NCCL's variables, but NCCL loads it after its bootstrap.
+  const auto starts = [this](int node) { return has_socket_interface(cluster_.nodes[static_cast<std::size_t>(node)]); };
+  if (!starts(from) || !starts(to)) return {Aim::kRefused, -1};
+  return aim_of_ancestor(cluster_, topology_, live_, from, to);
 }
 
 std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int node) {
@@ -368,73 +387,6 @@ std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int
   std::sort(live.begin(), live.end());
   live.erase(std::unique(live.begin(), live.end()), live.end());
   return live;
-}
-
-namespace {
-
-std::string text_of(const NcclSettings& settings) {
-  const NcclSettings stock;
-  std::string text;
-  const auto say = [&](bool differs, const std::string& word) {
-    if (differs) text += (text.empty() ? "" : " ") + word;
-  };
-  say(settings.subnet_aware != stock.subnet_aware, "NCCL_IB_SUBNET_AWARE_ROUTING=1");
-  say(settings.merge_nics != stock.merge_nics, "NCCL_IB_MERGE_NICS=0");
-  say(settings.family != stock.family, "NCCL_IB_ADDR_FAMILY=AF_INET6");
-  say(settings.prefix_bits != stock.prefix_bits, "NCCL_IB_SUBNET_PREFIX_LEN=" + std::to_string(settings.prefix_bits));
-  return text;
-}
-
-/// With those settings, on all channels between nodes that a cable, switch or router joins. None are: false.
-bool works(const Cluster& cluster, const Topology& topology, int nodes, const NcclSettings& settings,
-           bool crosses_rails) {
-  const NcclRouting routing(cluster, settings);
-  bool any = false;
-  for (int from = 0; from < nodes; ++from) {
-    const int channels = static_cast<int>(routing.nics(from).size());
-    for (const int to : neighbours(topology, from)) {
-      for (int channel = 0; to < nodes && channel < channels; ++channel) {
-        const int first = crosses_rails ? 0 : channel, last = crosses_rails ? channels - 1 : channel;
-        for (int peer = first; peer <= last; ++peer) {
-          if (routing.aim(from, to, channel, peer).aim != Aim::kReached) return false;
-        }
-        any = true;
-      }
-    }
-  }
-  return any;
-}
-
-}  // namespace
-
-std::optional<WorkingSettings> settings_that_work(const Cluster& cluster, const Topology& topology, int nodes,
-                                                  bool crosses_rails) {
-  std::set<int> lengths;  // of the cables' own subnets, where 24 bits would take several for one, or one for several
-  for (const Node& node : cluster.nodes) {
-    for (const Nic& nic : node.nics) {
-      for (const IpPrefix& prefix : nic.addresses) {
-        if (prefix.address.family == IpFamily::kIpv4 && prefix.length_bits > 0) lengths.insert(prefix.length_bits);
-      }
-    }
-  }
-  std::vector<int> prefixes{NcclSettings{}.prefix_bits};
-  for (const int length : lengths) {
-    if (length != prefixes.front()) prefixes.push_back(length);
-  }
-  for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
-    for (const bool subnet_aware : {false, true}) {
-      for (const int prefix_bits : prefixes) {
-        for (const bool merge_nics : {true, false}) {
-          if (!subnet_aware && prefix_bits != prefixes.front()) continue;  // nobody reads it then
-          const NcclSettings settings{
-              .subnet_aware = subnet_aware, .merge_nics = merge_nics, .prefix_bits = prefix_bits, .family = family};
-          if (works(cluster, topology, nodes, settings, crosses_rails))
-            return WorkingSettings{settings, text_of(settings)};
-        }
-      }
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace meshbed::models

@@ -32,6 +32,14 @@ struct Aimed {
   int nic = -1;  // of the sender; -1: none
 };
 
+/// The variables that decide which of its NICs stock NCCL takes, and whether it starts. nccl-mesh-plugin reads none of
+/// them (mesh_plugin.c 2322-2352 and mesh_routing.c 1124-2075 at 679a394 read NCCL_MESH_ names only), and stands under
+/// NCCL_SOCKET_IFNAME alone, which NCCL's bootstrap reads before any plugin is loaded.
+inline constexpr std::array kRoutingVariables{
+    "NCCL_IB_HCA",         "NCCL_SOCKET_IFNAME",        "NCCL_IB_SUBNET_AWARE_ROUTING",
+    "NCCL_IB_MERGE_NICS",  "NCCL_IB_SUBNET_PREFIX_LEN", "NCCL_IB_GID_INDEX",
+    "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM"};
+
 /// NCCL's variables that its routing depends on, with its defaults.
 struct NcclSettings {
   bool subnet_aware = false;            // NCCL_IB_SUBNET_AWARE_ROUTING, connect.cc 61
@@ -59,9 +67,9 @@ struct NcclDevices {
   std::vector<int> channels;              // [channel] a device: the fused one instead of those that it is made of
 };
 
-/// Its ports are those with a link (init.cc 363), with or without an address. Fused are functions of one card, whose
-/// PCI addresses differ in the last digit alone: those are at most PORT apart (topo.cc 1392-1410 places them, 1738-1744
-/// says PORT, 1118 on measures it), eight of them at most (plugin/net/net_v12.h 11).
+/// Its ports are those with a link that NCCL_IB_HCA lets in (init.cc 355-372), with or without an address. Fused are
+/// functions of one card, whose PCI addresses differ in the last digit alone: those are at most PORT apart (topo.cc
+/// 1392-1410 places them, 1738-1744 says PORT, 1118 on measures it), eight of them at most (plugin/net/net_v12.h 11).
 NcclDevices nccl_devices(const Cluster& cluster, int node, const NcclSettings& settings);
 
 /// A device's GIDs, one a function; empty GIDs where a function lacks the pinned index.
@@ -82,15 +90,15 @@ int nccl_acceptor_device(const std::vector<NcclGids>& devices, const NcclGids& s
 /// Stock NCCL on one cluster.
 class NcclRouting {
  public:
-  /// A node's own environment comes first for what it sets (NCCL_IB_GID_INDEX, NCCL_IB_SUBNET_PREFIX_LEN,
-  /// NCCL_IB_ADDR_FAMILY, NCCL_IB_ROCE_VERSION_NUM).
+  /// A node's own environment comes first for what it sets of kRoutingVariables. A node on which NCCL_SOCKET_IFNAME
+  /// leaves no interface opens no device: NCCL ends with an error at init (bootstrap.cc 124-128).
   NcclRouting(const Cluster& cluster, const NcclSettings& settings);
 
   /// Queue pair i joins function i of both devices, modulo their numbers, as many as the larger one has (connect.cc
   /// 653-658 and 885, 1171): reached where all of them are.
   /// `peer_channel`: whose device the listener has, where ranks of one node have devices of their own; -1: `channel`.
   Aimed aim(int from, int to, int channel, int peer_channel = -1) const;
-  /// NICs that NCCL opens on the node: those with a link.
+  /// NICs that NCCL opens on the node: those with a link that NCCL_IB_HCA lets in.
   const std::vector<int>& nics(int node) const { return nodes_[static_cast<std::size_t>(node)].nics; }
 
  private:
@@ -136,16 +144,21 @@ class RuleAims {
   const Cluster& cluster_;
   const Topology& topology_;
   std::optional<NcclRouting> nccl_;
+  std::vector<std::vector<int>> live_;  // [node], of the ancestor; empty for the others
 };
 
 /// The node's NICs with a live link and an address that others on it share: positions in Node::nics.
 std::vector<int> live_nics(const Cluster& cluster, const Topology& topology, int node);
 
 /// Settings under which stock NCCL reaches every node that a cable, switch or router joins to a node, on every channel;
-/// as little beyond its defaults as does it. nullopt: none of those that were tried do.
+/// as little beyond its defaults as does it, and beside what the environment sets. Only where nothing works beside
+/// that: without one of kRoutingVariables that it sets, or without all of them. nullopt: none of those that were tried
+/// do.
 struct WorkingSettings {
   NcclSettings settings;
-  std::string text;  // "NCCL_IB_SUBNET_AWARE_ROUTING=1 NCCL_IB_MERGE_NICS=0"; empty: the defaults
+  /// "NCCL_IB_SUBNET_AWARE_ROUTING=1 NCCL_IB_MERGE_NICS=0": beyond what every node sets; empty: nothing.
+  std::string text;
+  std::vector<std::string> without = {};  // names of variables that the environment sets and that have to go
 };
 /// `nodes`: those of the job, the first ones. `crosses_rails`: ranks of one node have devices of their own, so that
 /// each device of a node is paired with each of the other.

@@ -95,8 +95,11 @@ std::vector<Row> rows_of_shell() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string line = *entry;
     const std::string name = line.substr(0, line.find('='));
-    if (!net::is_unknown_mesh_variable(name)) continue;
-    rows.push_back(row_of_unknown(name, line.substr(std::min(name.size() + 1, line.size())), "environment"));
+    const std::string value = line.substr(std::min(name.size() + 1, line.size()));
+    if (const std::string note = bypass_note(name, value); !note.empty()) {
+      rows.push_back({name, value, "environment", note, true, ""});
+    }
+    if (net::is_unknown_mesh_variable(name)) rows.push_back(row_of_unknown(name, value, "environment"));
   }
   return rows;
 }
@@ -128,6 +131,9 @@ std::vector<Row> rows_of_node(const models::Node& node) {
     if (net::is_unknown_mesh_variable(name)) rows.push_back(row_of_unknown(name, value, "scenario"));
     if (const std::string note = idle_variable_note(name); !note.empty()) {
       rows.push_back({name, value, "scenario", note, false, ""});
+    }
+    if (const std::string note = bypass_note(name, value); !note.empty()) {
+      rows.push_back({name, value, "scenario", note, true, ""});
     }
   }
   return rows;

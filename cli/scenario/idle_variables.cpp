@@ -2,66 +2,84 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <set>
-#include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "cli/common/closest_name.h"
 #include "models/lan/vlan.h"
+#include "models/nccl_environment.h"
+#include "models/topology.h"
+#include "plugin/base/interface_list.h"
+#include "plugin/base/name_list.h"
 #include "plugin/net/process/config.h"
 
 namespace meshbed::cli {
 namespace {
 
-/// NCCL's own, as its documentation of environment variables has them, with what stands in for them here.
-constexpr std::array<std::pair<const char*, const char*>, 19> kNotReadHere{{
-    {"NCCL_ALGO", "chooses NCCL's algorithms; here [workload] algorithm does"},
-    {"NCCL_PROTO", "chooses NCCL's protocols; here [workload] protocol does"},
-    {"NCCL_TOPO_FILE", "loads NCCL's picture of the node; here the scenario is that"},
-    {"NCCL_TOPO_DUMP_FILE", "writes NCCL's picture of the node"},
-    {"NCCL_GRAPH_FILE", "loads NCCL's rings and trees"},
-    {"NCCL_MIN_NCHANNELS", "sets NCCL's least number of channels; here [workload] channels is the number"},
-    {"NCCL_MAX_NCHANNELS", "sets NCCL's largest number of channels; here [workload] channels is the number"},
-    {"NCCL_MIN_CTAS", "sets NCCL's least number of thread blocks"},
-    {"NCCL_MAX_CTAS", "sets NCCL's largest number of thread blocks"},
-    {"NCCL_NCHANNELS_PER_NET_PEER", "sets NCCL's channels to a peer; here [workload] channels is the number"},
-    {"NCCL_CROSS_NIC",
-     "lets NCCL's rings leave by one rail and come in by another; here [workload] channel_devices "
-     "says which NIC a channel opens"},
-    {"NCCL_BUFFSIZE", "sizes NCCL's buffers; here [workload] slice_bytes is the largest message"},
-    {"NCCL_P2P_LEVEL", "says how far apart GPUs reach each other directly"},
-    {"NCCL_P2P_DISABLE", "keeps GPUs from reaching each other directly"},
-    {"NCCL_SHM_DISABLE", "keeps ranks of a node from using shared memory"},
-    {"NCCL_NET_GDR_LEVEL", "says how far a NIC may be from a GPU whose memory it reads; here gpu_direct does"},
-    {"NCCL_NET_MERGE_LEVEL", "says which NICs NCCL fuses"},
-    {"NCCL_NET_FORCE_MERGE", "says which NICs NCCL fuses"},
-    {"NCCL_NTHREADS", "sets the threads of NCCL's kernels"},
-}};
+constexpr std::pair<const char*, const char*> kNcclVariables[] = {
+#define MESHBED_NCCL_VARIABLE(name, meaning) {name, meaning},
+#include "cli/scenario/nccl_variables.def"
+#undef MESHBED_NCCL_VARIABLE
+};
 
-/// Read by what is started, though not listed as the plugin's.
+/// They have a reader in what is started, though not in the plugin.
 constexpr std::array kReadElsewhere{"NCCL_COMM_ID",      "NCCL_DEBUG", "NCCL_DEBUG_FILE",
                                     "NCCL_DEBUG_SUBSYS", "NCCL_NET",   "NCCL_NET_PLUGIN"};
 
-/// NCCL's rule: "^": all but those; "=": names, else beginnings of names.
-bool fits(const std::string& list, const std::string& interface) {
-  const bool excludes = !list.empty() && list.front() == '^';
-  const std::size_t marks = excludes || (!list.empty() && list.front() == '=') ? 1 : 0;
-  const bool exact = list.compare(0, 2, "^=") == 0 || (marks == 1 && list.front() == '=');
-  std::istringstream names(list.substr(list.compare(0, 2, "^=") == 0 ? 2 : marks));
-  bool listed = false;
-  for (std::string name; std::getline(names, name, ',');) {
-    listed = listed || (exact ? interface == name : interface.compare(0, name.size(), name) == 0);
-  }
-  return listed != excludes;
+/// The plugin's, as NCCL_NET names it: in any case of letters (src/plugin/net.cc 331 of NCCL v2.30.7-1).
+constexpr std::string_view kPluginName = "mesh";
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return result;
 }
 
-std::string interface_note(const models::Node& node, const std::string& list) {
+/// All begin with NCCL_, which is left out, so that only the rest has to be alike.
+std::string closest_variable(const std::string& name) {
+  constexpr std::string_view kPrefix = "NCCL_";
+  std::vector<std::string> known;
+  const auto add = [&](std::string_view one) {
+    if (one.substr(0, kPrefix.size()) == kPrefix) known.emplace_back(one.substr(kPrefix.size()));
+  };
+  for (const net::VariableInfo& info : net::kVariables) add(info.name);
+  for (const auto& [one, meaning] : kNcclVariables) add(one);
+  const std::string close = closest_name(name.substr(kPrefix.size()), known);
+  return close.empty() ? "" : std::string(kPrefix) + close;
+}
+
+std::vector<std::string> cable_interfaces(const models::Node& node) {
   std::vector<std::string> interfaces;
-  if (node.management) interfaces.push_back(node.management->netdev);
-  for (const models::Nic& nic : node.nics) interfaces.push_back(models::address_netdev(nic));
-  const bool any = std::any_of(interfaces.begin(), interfaces.end(), [&](const auto& one) { return fits(list, one); });
-  if (list.empty() || any) return "";
-  return "NCCL_SOCKET_IFNAME=" + list + " fits no interface of " + node.name + ", which has " + list_names(interfaces);
+  for (const models::Nic& nic : node.nics) {
+    if (!nic.addresses.empty()) interfaces.push_back(models::address_netdev(nic));
+  }
+  return interfaces;
+}
+
+/// `joined`: a cable, switch or router joins each two nodes.
+std::string interface_note(const models::Node& node, bool joined) {
+  const std::string list = models::variable_of(node, "NCCL_SOCKET_IFNAME").value_or("");
+  if (list.empty()) return "";
+  const std::vector<std::string> cables = cable_interfaces(node);
+  if (!models::has_socket_interface(node)) {
+    std::vector<std::string> all = cables;
+    if (node.management) all.insert(all.begin(), node.management->netdev);
+    return "NCCL_SOCKET_IFNAME=" + list + " fits no interface of " + node.name + ", which has " + list_names(all) +
+           ": ranks there find no address to start with";
+  }
+  // Data over TCP takes a cable's interface only where it is named.
+  if (!node.management || interface_place(list, node.management->netdev)) return "";
+  if (joined && names_interfaces(list)) return "";
+  return "NCCL_SOCKET_IFNAME=" + list + " leaves out " + node.management->netdev + " of " + node.name +
+         ", and only cables' interfaces are left (" + list_names(models::socket_interfaces(node)) +
+         "): name a network that joins all nodes";
+}
+
+bool each_two_joined(const models::Cluster& cluster) {
+  return models::pairs_without_direct_path(models::analyse(cluster), 0).count == 0;
 }
 
 }  // namespace
@@ -72,14 +90,31 @@ std::string idle_variable_note(const std::string& name) {
   const bool is_read = std::any_of(net::kVariables.begin(), net::kVariables.end(),
                                    [&](const net::VariableInfo& info) { return name == info.name; });
   if (is_read || std::any_of(kReadElsewhere.begin(), kReadElsewhere.end(), is_it)) return "";
-  std::vector<std::string> known(kReadElsewhere.begin(), kReadElsewhere.end());
-  for (const net::VariableInfo& info : net::kVariables) known.emplace_back(info.name);
-  for (const auto& [other, meaning] : kNotReadHere) {
-    if (name == other) return name + " does nothing here; in NCCL it " + meaning;
-    known.emplace_back(other);
+  for (const auto& [known, meaning] : kNcclVariables) {
+    if (name != known) continue;
+    return name + " does nothing here; " + (*meaning == '\0' ? "it is NCCL's own" : "in NCCL it ") + meaning;
   }
-  const std::string meant = closest_name(name, known);
-  return name + " is read by nobody here" + (meant.empty() ? "" : "; did you mean " + meant + "?");
+  const std::string meant = closest_variable(name);
+  return name + " is not a variable of NCCL 2.30.7 or the plugin" +
+         (meant.empty() ? "" : "; did you mean " + meant + "?");
+}
+
+std::string bypass_note(const std::string& name, const std::string& value) {
+  if (value.empty()) return "";
+  if (name == "NCCL_NET" && lower(value) != kPluginName) {
+    return "NCCL_NET=" + value +
+           " makes NCCL use the transport of that name and not the plugin, which is called Mesh; " +
+           "unset it, or set NCCL_NET=Mesh";
+  }
+  if (name != "NCCL_NET_PLUGIN") return "";
+  const NameList list = read_name_list(value);
+  const bool ours = std::any_of(list.entries.begin(), list.entries.end(), [](std::string_view entry) {
+    const std::string_view file = entry.substr(entry.rfind('/') + 1);  // npos + 1 is 0
+    return file == kPluginName || file.substr(0, 19) == "libnccl-net-mesh.so";
+  });
+  return ours ? ""
+              : "NCCL_NET_PLUGIN=" + value + " makes NCCL load " +
+                    (lower(value) == "none" ? "no plugin" : "another plugin") + "; set NCCL_NET_PLUGIN=mesh";
 }
 
 std::vector<std::string> idle_variable_notes(const Scenario& scenario) {
@@ -92,7 +127,9 @@ std::vector<std::string> idle_variable_notes(const Scenario& scenario) {
   for (const models::Node& node : scenario.cluster.nodes) {
     for (const auto& [name, value] : node.environment) {
       say(idle_variable_note(name));
-      const std::string note = name == "NCCL_SOCKET_IFNAME" ? interface_note(node, value) : "";
+      say(bypass_note(name, value));
+      if (name != "NCCL_SOCKET_IFNAME" || unfit.count(value) != 0) continue;
+      const std::string note = interface_note(node, each_two_joined(scenario.cluster));
       if (!note.empty() && unfit.insert(value).second) say(note);
     }
   }

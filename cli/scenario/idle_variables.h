@@ -1,5 +1,6 @@
 #pragma once
-// Idle variables: what a scenario sets for NCCL that nobody here reads, so that no result is taken for theirs.
+// Idle variables: what a scenario, or a shell, sets for NCCL that has no effect here or that keeps NCCL from the
+// plugin, so that no result is taken for theirs. Pure.
 
 #include <string>
 #include <vector>
@@ -8,12 +9,16 @@
 
 namespace meshbed::cli {
 
-/// What `name` would do in NCCL, and that it does nothing here, or which name was meant; empty: somebody reads it, or
-/// it is none of NCCL's.
+/// What `name` would do in NCCL, and that it does nothing here, or which name was meant; empty: it has a reader here,
+/// or is not one of NCCL's. NCCL's names are those of cli/scenario/nccl_variables.def.
 std::string idle_variable_note(const std::string& name);
 
-/// Of all nodes, each once: idle variables, and an NCCL_SOCKET_IFNAME that fits no interface of
-/// a node, said of the first such node.
+/// What NCCL_NET and NCCL_NET_PLUGIN make NCCL take instead of Meshbed's plugin, and the fix; empty: they take it, or
+/// `name` is another variable.
+std::string bypass_note(const std::string& name, const std::string& value);
+
+/// Of all nodes, each once: idle variables, variables that bypass the plugin, and an NCCL_SOCKET_IFNAME that leaves no
+/// interface of a node, or none on a network that joins all nodes; said of the first such node.
 std::vector<std::string> idle_variable_notes(const Scenario& scenario);
 
 }  // namespace meshbed::cli

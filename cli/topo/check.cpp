@@ -12,7 +12,9 @@
 #include "cli/scenario/findings/reach.h"
 #include "cli/scenario/placement.h"
 #include "cli/topo/report.h"
+#include "cli/topo/stock_nccl.h"
 #include "models/lan/bond.h"
+#include "models/nccl_environment.h"
 #include "models/pcie.h"
 #include "models/routing_rules.h"
 #include "models/topology.h"
@@ -50,7 +52,7 @@ class Report {
   Report(const Scenario& scenario, bool all)
       : scenario_(scenario),
         cluster_(scenario.cluster),
-        topology_(models::analyse(scenario.cluster)),
+        topology_(models::analyse(models::in_use(scenario.cluster))),
         missing_(models::pairs_without_direct_path(
             topology_, all ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(kMissingPairsMax))),
         all_(all) {}
@@ -58,7 +60,7 @@ class Report {
   std::string text() const {
     const std::uint64_t nodes = cluster_.nodes.size();
     const std::uint64_t pairs = nodes * (nodes - 1) / 2;
-    std::string text = head() + "\n";
+    std::string text = head() + "\n" + environment();
     text += pairs <= kMatrixPairsMax || all_ ? pair_matrix() : medium_matrix();
     text += "\n" + missing_pairs(pairs);
     text += beyond_relays(pairs);
@@ -70,6 +72,14 @@ class Report {
   const models::Node& node(int index) const { return cluster_.nodes[static_cast<std::size_t>(index)]; }
   const std::string& device(models::PortRef port) const {
     return node(port.node).nics[static_cast<std::size_t>(port.nic)].device;
+  }
+  /// Nothing where it leaves no NIC out.
+  std::string environment() const {
+    std::string text;
+    for (const std::string& line : left_out_lines(cluster_, static_cast<int>(cluster_.nodes.size()))) {
+      text += "environment: " + line + "\n";
+    }
+    return text.empty() ? "" : text + "\n";
   }
   /// As cables have it.
   const std::string& function(models::PortRef port) const {

@@ -4,191 +4,30 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
-#include <span>
+#include <stdexcept>
+#include <utility>
 
 #include "cli/common/json_text.h"
 #include "cli/scenario/findings/findings.h"
 #include "cli/scenario/placement.h"
+#include "cli/topo/stock_nccl.h"
 #include "cli/topo/tuner.h"
 #include "models/gid_table.h"
-#include "models/lan/bond.h"
-#include "models/lan/vlan.h"
+#include "models/nccl_environment.h"
 #include "plugin/base/counted.h"
-#include "plugin/net/connect/routing.h"
-#include "plugin/net/process/config.h"
-#include "plugin/net/wire/neighbour_map.h"
 
 namespace meshbed::cli {
 namespace {
 
 using models::Aim;
 
-net::IpPrefix to_net(const models::IpPrefix& prefix) {
-  return {
-      .address = {.family = prefix.address.family == models::IpFamily::kIpv4 ? net::Family::kIpv4 : net::Family::kIpv6,
-                  .bytes = prefix.address.bytes},
-      .length_bits = prefix.length_bits};
-}
-
-/// The NIC as the plugin's discovery would tell it.
-net::Nic to_net(const models::Nic& nic) {
-  net::Nic result;
-  result.device_name = nic.device;
-  result.netdev = models::address_netdev(nic);
-  result.link_up = true;
-  result.rate_known = true;
-  result.rate_mbps = static_cast<std::uint32_t>(nic.rate_bps / 1'000'000);
-  for (const models::IpPrefix& address : nic.addresses) result.addresses.push_back(to_net(address));
-  for (const models::GidEntry& gid : nic.gids) {
-    const bool roce_v2 = gid.type == models::GidType::kRoceV2;
-    result.gids.push_back(
-        {.index = gid.index, .type = roce_v2 ? verbs::GidType::kRoceV2 : verbs::GidType::kRoceV1, .gid = gid.gid});
-  }
-  return result;
-}
-
-/// As the plugin on this node reads it.
-net::Setting setting(const models::Node& node, net::Variable variable) {
-  const net::VariableInfo& info = *std::find_if(net::kVariables.begin(), net::kVariables.end(),
-                                                [&](const auto& each) { return each.id == variable; });
-  const auto given = std::find_if(node.environment.begin(), node.environment.end(),
-                                  [&](const auto& entry) { return entry.first == info.name; });
-  return net::evaluate(info, given != node.environment.end() ? given->second.c_str() : nullptr);
-}
-
-/// What stands in the node's main table, where the plugin reads it.
-std::vector<net::GatewayRoute> gateway_routes(const models::Node& node) {
-  std::vector<net::GatewayRoute> routes;
-  for (const models::Nic& nic : node.nics) {
-    for (const models::GatewayRoute& route : nic.routes) {
-      if (nic.policy_routed) continue;
-      const models::IpPrefix gateway{.address = route.gateway, .length_bits = 0};
-      routes.push_back(
-          {.netdev = nic.netdev, .destination = to_net(route.destination), .gateway = to_net(gateway).address});
-    }
-  }
-  return routes;
-}
-
-std::uint64_t identity_of(int node) { return static_cast<std::uint64_t>(node) + 1; }
-
-}  // namespace
-
-/// One node as the plugin knows it: its NICs, and what it tells others of them.
-struct MeshRules::State {
-  struct Node {
-    std::vector<int> live;  // positions in models::Node::nics of those that the plugin uses
-    std::vector<net::Nic> nics;
-    std::vector<net::PeerAddress> addresses;
-    bool relays = true;
-    int hop_limit = 8;
-    std::int64_t allow_routed = net::kUnset;
-    std::vector<net::GatewayRoute> table;  // the main one's routes by way of a router
-
-    net::RouteRequest request(std::span<const net::PeerAddress> peer) const {
-      net::RouteRequest made{.nics = &nics, .peer = peer};
-      if (allow_routed != 0) made.routed = net::RoutedPairs{.all = allow_routed == 1, .table = table};
-      return made;
-    }
-    /// A node that is called over a router from there has a way back.
-    bool answers(const net::IpPrefix& from) const {
-      const std::vector<net::PeerAddress> caller{{.prefix = from, .nic = 0}};
-      return net::choose_route(request(caller)).has_value();
-    }
-  };
-  const models::Cluster& cluster;
-  const models::Topology& topology;
-  std::vector<Node> nodes;
-  net::NeighbourMap map;
-};
-
-MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes)
-    : state_(new State{.cluster = cluster, .topology = topology, .nodes = {}, .map = {}}) {
-  for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
-    State::Node node;
-    const models::Node& modelled = cluster.nodes[index];
-    const std::vector<int> live = models::live_nics(cluster, topology, static_cast<int>(index));
-    std::vector<net::Nic> all;
-    for (const int nic : live) all.push_back(to_net(modelled.nics[static_cast<std::size_t>(nic)]));
-    const bool takes_all = net::takes_management(setting(modelled, net::Variable::kUseManagement).number != 0,
-                                                 setting(modelled, net::Variable::kIbHca).text);
-    const auto pinned = static_cast<int>(setting(modelled, net::Variable::kIbGidIndex).number);
-    for (std::size_t at = 0; at < live.size(); ++at) {
-      if (pinned >= 0 && !net::find_gid(all[at], {}, {.forced_index = pinned})) continue;
-      if (!takes_all && net::role_of(all[at], all) == net::NicRole::kManagement) continue;
-      const auto position = static_cast<std::uint8_t>(node.nics.size());
-      node.live.push_back(live[at]);
-      node.nics.push_back(all[at]);
-      for (const net::IpPrefix& address : all[at].addresses) node.addresses.push_back({address, position});
-    }
-    node.allow_routed = setting(modelled, net::Variable::kAllowRouted).number;
-    node.table = gateway_routes(modelled);
-    node.relays = setting(modelled, net::Variable::kEnableRelay).number != 0;
-    const std::int64_t hops = setting(modelled, net::Variable::kMaxRelayHops).number;
-    node.hop_limit = static_cast<int>(hops > 0 ? hops : setting(modelled, net::Variable::kMaxHops).number);
-    if (node.relays && (job_nodes == 0 || static_cast<int>(index) < job_nodes)) {
-      state_->map.add(identity_of(static_cast<int>(index)), {.process = 1, .port = 1, .addresses = node.addresses});
-    }
-    state_->nodes.push_back(std::move(node));
-  }
-}
-
-MeshRules::~MeshRules() = default;
-
-MeshAim MeshRules::aim(int from, int to, int device, int peer_device) const {
-  const State::Node& own = state_->nodes[static_cast<std::size_t>(from)];
-  const State::Node& theirs = state_->nodes[static_cast<std::size_t>(to)];
-  if (own.nics.empty() || theirs.nics.empty()) return {};
-  const int dev = device % static_cast<int>(own.nics.size());
-  const int theirs_wanted = peer_device < 0 ? device : peer_device;
-  net::RouteRequest request = own.request(theirs.addresses);
-  request.dev = dev;
-  request.peer_dev = theirs_wanted % static_cast<int>(theirs.nics.size());
-  const auto route = net::choose_route(request);
-  if (route) {
-    const int nic = own.live[static_cast<std::size_t>(route->nic)];
-    const auto paths = models::direct_paths(state_->topology, from, to);
-    const bool there = std::any_of(paths.begin(), paths.end(), [&](const models::DirectPath& path) {
-      return models::device_of(state_->cluster, path.from).nic == nic;
-    });
-    // Where an address lies and its cable does not, TCP over that cable is refused before any queue pair is made.
-    if (!route->routed) return {there ? Aim::kReached : Aim::kRefused, nic, 1};
-    // A route that leads nowhere, or not back, leaves relays.
-    if (there && theirs.answers(route->local)) return {Aim::kReached, nic, 1, true};
-  }
-  if (!own.relays) return {};
-  const auto chain = state_->map.chain({.nics = &own.nics,
-                                        .node = identity_of(from),
-                                        .target = identity_of(to),
-                                        .target_addresses = theirs.addresses,
-                                        .hop_limit = own.hop_limit,
-                                        .dev = dev});
-  if (!chain) return {};
-  for (std::size_t nic = 0; nic < own.nics.size(); ++nic) {
-    for (const net::IpPrefix& address : own.nics[nic].addresses) {
-      if (net::shared_bits(address, chain->front().address)) {
-        return {Aim::kReached, own.live[nic], static_cast<int>(chain->size()) + 1};
-      }
-    }
-  }
-  return {};
-}
-
-bool MeshRules::relays() const {
-  return std::all_of(state_->nodes.begin(), state_->nodes.end(), [](const State::Node& node) { return node.relays; });
-}
-
-bool MeshRules::uses(int node, int nic) const {
-  const std::vector<int>& live = state_->nodes[static_cast<std::size_t>(node)].live;
-  return std::find(live.begin(), live.end(), nic) != live.end();
-}
-
-namespace {
-
+/// As many are gone through within a minute, at 18 us each.
+constexpr std::uint64_t kChannelsMost = 2'000'000;
+/// More nodes than that are counted, and their channels not listed one by one.
+constexpr int kListedNodesMost = 64;
 constexpr std::size_t kRules = models::kRoutingRules.size() + 1;  // and Mesh's, the last one
 
 struct Outcomes {
@@ -240,15 +79,23 @@ class RuleComparison {
         nodes(nodes_of(scenario)),
         mesh(cluster, topology, nodes),
         stock_(cluster, models::settings_of(models::RoutingRule::kNccl)) {
+    refuse_too_many();
+    for (int rank = 0; rank < ranks_of(scenario); ++rank) {
+      const int node = node_of(scenario, rank);
+      if (std::find(nodes_by_rank.begin(), nodes_by_rank.end(), node) == nodes_by_rank.end()) {
+        nodes_by_rank.push_back(node);
+      }
+    }
     for (const models::RoutingRule rule : models::kRoutingRules) others_.emplace_back(rule, cluster, topology);
     const std::vector<std::set<std::vector<int>>> lists = device_lists(scenario, topology);
     for (int from = 0; from < nodes; ++from) {
       const std::vector<int> joined = models::neighbours(topology, from);
       for (int to = 0; to < nodes; ++to) {
         if (from == to) continue;
-        const int channels = std::max(static_cast<int>(stock_.nics(from).size()),
-                                      static_cast<int>(models::live_nics(cluster, topology, from).size()));
         const bool is_near = std::binary_search(joined.begin(), joined.end(), to);
+        // Of nodes that the environment leaves without a NIC the only channel is refused.
+        const int channels = std::max(
+            {static_cast<int>(stock_.nics(from).size()), static_cast<int>(mesh.devices(from)), is_near ? 1 : 0});
         const std::set<std::pair<int, int>> crossing =
             device_pairs(lists[static_cast<std::size_t>(from)], lists[static_cast<std::size_t>(to)]);
         crosses_rails = crosses_rails || !crossing.empty();
@@ -264,9 +111,12 @@ class RuleComparison {
   const models::Topology topology;
   const int nodes;
   const MeshRules mesh;
+  std::vector<int> nodes_by_rank;
   bool crosses_rails = false;                  // ranks of one node have devices of their own
   std::array<Outcomes, kRules> near{}, far{};  // between nodes that a cable, switch or router joins, and others
   std::string table;
+
+  bool is_listed() const { return nodes <= kListedNodesMost; }
 
   /// What NCCL would open and Mesh does not, as (NIC, why).
   std::vector<std::pair<std::string, std::string>> left_out() const {
@@ -298,6 +148,20 @@ class RuleComparison {
   }
 
  private:
+  void refuse_too_many() const {
+    std::uint64_t nics = 1;
+    for (int node = 0; node < nodes; ++node) nics = std::max<std::uint64_t>(nics, stock_.nics(node).size());
+    const auto channels = [&](std::uint64_t of) { return of * (of - 1) * nics; };
+    const auto count = static_cast<std::uint64_t>(nodes);
+    if (nodes < 2 || channels(count) <= kChannelsMost) return;
+    std::uint64_t most = 1;
+    while (channels(most + 1) <= kChannelsMost) ++most;
+    throw std::runtime_error(
+        fmt::format("topo rules: not above {} nodes with {} each, and there are {} nodes; cut the "
+                    "scenario down (topo check has no such limit)",
+                    most, counted(nics, "NIC"), nodes));
+  }
+
   std::string cell(int node, Aim aim, int nic, int cables) const {
     if (aim == Aim::kRefused) return "refused";
     const std::string& device =
@@ -308,6 +172,12 @@ class RuleComparison {
 
   void add_line(int from, int to, int channel, int peer, bool is_near) {
     auto& outcomes = is_near ? near : far;
+    if (!is_listed()) {
+      for (std::size_t rule = 0; rule < others_.size(); ++rule) {
+        outcomes[rule].add(others_[rule].aim(from, to, channel, peer).aim);
+      }
+      return outcomes.back().add(mesh.aim(from, to, channel, peer, false).aim);
+    }
     std::array<std::string, models::kRoutingRules.size()> cells;
     for (std::size_t rule = 0; rule < cells.size(); ++rule) {
       const models::Aimed aimed = others_[rule].aim(from, to, channel, peer);
@@ -339,22 +209,14 @@ std::string outcome_table(const RuleComparison& all) {
   return text;
 }
 
-std::string settings_report(const RuleComparison& all) {
-  if (all.near.back().channels == 0) return "stock NCCL: no two nodes share a cable or switch: no setting helps\n";
-  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes, all.crosses_rails);
-  if (!working) {
-    return "stock NCCL: none of NCCL_IB_SUBNET_AWARE_ROUTING, NCCL_IB_MERGE_NICS, NCCL_IB_SUBNET_PREFIX_LEN and "
-           "NCCL_IB_ADDR_FAMILY\nmakes it reach every neighbour on this cabling\n";
-  }
-  std::string text = "stock NCCL reaches every neighbour on this cabling with " +
-                     (working->text.empty() ? "its defaults" : working->text) + "\n";
-  if (const std::uint64_t far = all.far.back().channels; far > 0) {
-    text += fmt::format(
-        "but it does not relay: {} between nodes that share no cable {} lost, so that only a ring of "
-        "neighbours works\n(NCCL_ALGO=Ring, ranks in the order of the cables)\n",
-        counted(far, "channel"), far == 1 ? "is" : "are");
-  }
-  return text;
+StockNcclQuestion stock_question(const RuleComparison& all) {
+  return {.cluster = all.cluster,
+          .topology = all.topology,
+          .nodes_by_rank = all.nodes_by_rank,
+          .nodes = all.nodes,
+          .crosses_rails = all.crosses_rails,
+          .near_channels = all.near.back().channels,
+          .far_channels = all.far.back().channels};
 }
 
 }  // namespace
@@ -366,7 +228,13 @@ std::string rules_report(const Scenario& scenario) {
       "LOST: aims with a NIC at another one to which it has no cable, and times out; refused: an error at once, which\n"
       "says why. Devices are NICs with a link.\n\n",
       scenario.name);
-  if (all.table.empty()) {
+  const std::vector<std::string> environment = environment_lines(all.cluster, all.nodes);
+  for (const std::string& line : environment) text += "environment: " + line + "\n";
+  if (!environment.empty()) text += "\n";
+  if (!all.is_listed()) {
+    text += fmt::format("Channels of more than {} nodes are counted, not listed.\n\n", kListedNodesMost) +
+            outcome_table(all);
+  } else if (all.table.empty()) {
     text += "There is nothing to list: no pair of nodes that run ranks has a NIC with a link.\n";
   } else {
     text += fmt::format("{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n", "node -> node", "dev", "nccl-mesh-plugin",
@@ -377,9 +245,9 @@ std::string rules_report(const Scenario& scenario) {
     text += "\nNCCL would open these NICs, and Mesh leaves them out:\n";
     for (const auto& [nic, why] : left_out) text += "  " + nic + ": " + why + "\n";
   }
-  text += "\n" + (all.mesh.relays() ? tuner_report(all.cluster, all.topology, all.nodes)
+  text += "\n" + (all.mesh.relays() ? tuner_report(all.cluster, models::analyse(models::in_use(all.cluster)), all.nodes)
                                     : "tuner: relays are off: algorithms are NCCL's choice\n");
-  return text + "\n" + settings_report(all);
+  return text + "\n" + stock_nccl_report(stock_question(all));
 }
 
 std::string rules_json(const Scenario& scenario) {
@@ -399,8 +267,10 @@ std::string rules_json(const Scenario& scenario) {
   }
   json["left_out"] = nlohmann::ordered_json::array();
   for (const auto& [nic, why] : all.left_out()) json["left_out"].push_back({{"nic", nic}, {"why", why}});
+  json["environment"] = environment_lines(all.cluster, all.nodes);
   const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes, all.crosses_rails);
   json["settings"] = working ? nlohmann::ordered_json(working->text) : nlohmann::ordered_json(nullptr);
+  json["settings_without"] = working ? working->without : std::vector<std::string>();
   json["findings"] = findings_json(findings_of(scenario));
   return json_text(json, kIndent) + "\n";
 }

@@ -28,7 +28,10 @@ class MeshRules {
   MeshRules(const models::Cluster& cluster, const models::Topology& topology, int job_nodes = 0);
   ~MeshRules();
   /// `peer_device`: the listener's; -1: `device`.
-  MeshAim aim(int from, int to, int device, int peer_device = -1) const;
+  /// `names_nic`: false leaves MeshAim::nic at -1 where relays are needed, which costs a search less.
+  MeshAim aim(int from, int to, int device, int peer_device = -1, bool names_nic = true) const;
+  /// NICs that the plugin opens on the node.
+  std::size_t devices(int node) const;
   /// No node of the job has relays turned off.
   bool relays() const;
   /// The plugin opens the node's NIC.
@@ -45,7 +48,8 @@ class MeshRules {
 /// cabling, and the settings under which stock NCCL works on it.
 std::string rules_report(const Scenario& scenario);
 /// The same as an object: "rules", an object for each rule (rule, channels, reached, lost, refused between nodes that a
-/// cable, switch or router joins, far_channels and so on between the others), "left_out" and "settings".
+/// cable, switch or router joins, far_channels and so on between the others), "left_out", "environment" (what it leaves
+/// out and sets), "settings" and "settings_without" (variables that have to go).
 std::string rules_json(const Scenario& scenario);
 
 /// How often each outcome came, over all cablings of a number of nodes with two NICs each.

@@ -5,6 +5,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
 #include "models/lan/bond.h"
+#include "models/nccl_environment.h"
 #include "models/pcie.h"
 #include "models/relay.h"
 
@@ -30,21 +31,26 @@ std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& por
   return models::rdma_mtu_bytes(node.nics[static_cast<std::size_t>(port.nic)].mtu_bytes);
 }
 
-/// What its cable or switch port lets through; 0: it hangs on neither.
+/// What its cable or switch port lets through; 0: it hangs on neither, or an end of its cable is left out.
 std::uint64_t cabled_rate_bps(const models::Cluster& cluster, const models::PortRef& port) {
   const auto nic_bps = [&cluster](const models::PortRef& at) {
     return cluster.nodes[static_cast<std::size_t>(at.node)].nics[static_cast<std::size_t>(at.nic)].rate_bps;
+  };
+  const auto is_up = [&cluster](const models::PortRef& at) {
+    return cluster.nodes[static_cast<std::size_t>(at.node)].nics[static_cast<std::size_t>(at.nic)].link_up;
   };
   const auto least = [](std::uint64_t limit_bps, std::uint64_t rate_bps) {
     return limit_bps > 0 ? std::min(limit_bps, rate_bps) : rate_bps;
   };
   for (const models::Cable& cable : cluster.cables) {
     if (cable.a == port || cable.b == port) {
+      if (!is_up(cable.a) || !is_up(cable.b)) return 0;
       return least(cable.rate_bps, std::min(nic_bps(cable.a), nic_bps(cable.b)));
     }
   }
   for (const models::Switch& box : cluster.switches) {
     if (std::find(box.ports.begin(), box.ports.end(), port) != box.ports.end()) {
+      if (!is_up(port)) return 0;
       return least(box.rate_bps, nic_bps(port));
     }
   }
@@ -72,10 +78,12 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
       hop.pmtu_bytes = is_new ? pmtu_bytes : std::max(hop.pmtu_bytes, pmtu_bytes);
     }
   }
+  // A port that is down may come up; one that the environment leaves out is never used.
   models::Cluster cabled = scenario.cluster;
   for (models::Node& node : cabled.nodes) {
     for (models::Nic& nic : node.nics) nic.link_up = true;
   }
+  cabled = models::in_use(cabled);
   topology_ = models::analyse(cabled);
   for (auto& [ranks, hop] : hops_) hop.rate_bps = models::joint_rate_bps(topology_, paths[ranks]);
   std::vector<int> ranks_there(scenario.cluster.nodes.size());  // [node]
@@ -88,10 +96,13 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     if (ranks_there[index] == 0) continue;
     const models::Node& node = scenario.cluster.nodes[index];
     models::NodePort port{.ranks = ranks_there[index]};
+    std::vector<int> used;
     for (const int nic : cabled_nics[index]) {
-      port.rate_bps += cabled_rate_bps(scenario.cluster, {static_cast<int>(index), nic});
+      const std::uint64_t rate_bps = cabled_rate_bps(cabled, {static_cast<int>(index), nic});
+      port.rate_bps += rate_bps;
+      if (rate_bps > 0) used.push_back(nic);
     }
-    port.rate_bps = std::min(port.rate_bps, models::node_rate_bps(node, cabled_nics[index]));
+    port.rate_bps = std::min(port.rate_bps, models::node_rate_bps(node, used));
     nodes_.push_back(port);
   }
   if (!scenario.faults.empty()) allow_for_chains(scenario, simulation);

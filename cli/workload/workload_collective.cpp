@@ -15,6 +15,7 @@
 #include "cli/workload/collective.h"
 #include "cli/workload/software.h"
 #include "cli/workload/workload.h"
+#include "models/nccl_environment.h"
 #include "models/pcie.h"
 #include "models/relay.h"
 
@@ -232,7 +233,7 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .warnings = std::make_shared<RepeatedLines>(std::cerr)};
   if (!workload.tuning.empty()) options.tuning = read_text_file(path_beside(scenario, workload.tuning));
   const int nodes = nodes_of(scenario);
-  const models::Topology topology = models::analyse(scenario.cluster);
+  const models::Topology topology = models::analyse(models::in_use(scenario.cluster));
   if (options.channel_devices.empty()) options.rank_devices = devices_by_rank(scenario, topology);
   const bool chooses = workload.algorithm == "auto" || workload.protocol == "auto";
   if (!chooses && workload.algorithm != "mesh") return options;

@@ -45,7 +45,7 @@ std::string MetalDevices::device_list(const std::string& asked) const {
   constexpr int kPort = 1;  // a soft-RoCE device has one
   std::string list;
   for (const auto& [scenario, machine] : names_) {
-    if (net::hca_allowed(asked, scenario, kPort)) list += (list.empty() ? "=" : ",") + machine;
+    if (hca_allowed(asked, scenario, kPort)) list += (list.empty() ? "=" : ",") + machine;
   }
   return list.empty() ? "=none" : list;  // an empty list would let in all
 }

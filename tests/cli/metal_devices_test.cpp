@@ -15,9 +15,9 @@ TEST_CASE("a rank's own devices are named wholly, so that no other node's fits")
   const MetalDevices devices({{"rocep1s0f0", "mb1p0"}, {"rocep1s0f1", "mb1p1"}});
   const std::string list = devices.device_list("");
   CHECK(list == "=mb1p0,mb1p1");
-  CHECK(meshbed::net::hca_allowed(list, "mb1p1", 1));
+  CHECK(meshbed::hca_allowed(list, "mb1p1", 1));
   for (const char* other : {"mb0p0", "mb1p10", "mb11p0", "rocep1s0f0"})
-    CHECK_FALSE(meshbed::net::hca_allowed(list, other, 1));
+    CHECK_FALSE(meshbed::hca_allowed(list, other, 1));
 }
 
 TEST_CASE("what the scenario asks for by its own names is asked for by this machine's") {
@@ -26,7 +26,7 @@ TEST_CASE("what the scenario asks for by its own names is asked for by this mach
   CHECK(devices.device_list("=rocep1s0f0:1") == "=mb1p0");
   CHECK(devices.device_list("^rocep1s0f0") == "=mb1p1");
   // None of them is not all of them.
-  CHECK_FALSE(meshbed::net::hca_allowed(devices.device_list("mlx5"), "mb1p0", 1));
+  CHECK_FALSE(meshbed::hca_allowed(devices.device_list("mlx5"), "mb1p0", 1));
 }
 
 TEST_CASE("names go into the variable and back, and the trace speaks the scenario's") {

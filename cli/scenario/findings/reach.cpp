@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/nccl_environment.h"
 #include "plugin/net/process/config.h"
 
 namespace meshbed::cli {
@@ -24,7 +25,7 @@ int hop_limit(const models::Node& node) {
 }  // namespace
 
 models::Cluster as_plugin_takes_it(const models::Cluster& cluster) {
-  models::Cluster taken = cluster;
+  models::Cluster taken = models::in_use(cluster);
   for (models::Node& node : taken.nodes) {
     const std::int64_t allowed = number_of(node, net::Variable::kAllowRouted);
     for (models::Nic& nic : node.nics) {

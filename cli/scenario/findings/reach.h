@@ -22,7 +22,8 @@ std::optional<BeyondRelays> beyond_relays(const models::Cluster& cluster, const 
                                           int to);
 
 /// The cluster as Meshbed's plugin takes it: a NIC whose routes it does not take (NCCL_MESH_ALLOW_ROUTED=0, or a table
-/// of their own without NCCL_MESH_ALLOW_ROUTED=1) has no router.
+/// of their own without NCCL_MESH_ALLOW_ROUTED=1) has no router, and one that the environment leaves out
+/// (models::left_out_nics()) has no link.
 models::Cluster as_plugin_takes_it(const models::Cluster& cluster);
 
 struct AllBeyondRelays {

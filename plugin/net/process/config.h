@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "plugin/base/hca_list.h"
 #include "plugin/base/name_list.h"
 #include "plugin/net/process/address.h"
 
@@ -100,24 +101,6 @@ struct VariableInfo {
 
 inline bool is_family(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
 inline bool is_prefix(std::string_view text) { return parse_prefix(text).has_value(); }
-
-// --- NCCL_IB_HCA: which ports, and what they belong to; for the commands that show it, too ---
-/// What the list says of a port.
-struct HcaChoice {
-  bool allowed = false;
-  std::int16_t rail = -1, plane = -1;  // -1: not said
-};
-
-/// "^" at the list's start excludes, "=" asks for whole names instead of beginnings, ":port" narrows an entry; ":rail"
-/// and ":plane" behind it say what the port belongs to (an empty port stands for all). The first entry that fits
-/// counts.
-HcaChoice hca_choice(std::string_view list, std::string_view device, int port);
-inline bool hca_allowed(std::string_view list, std::string_view device, int port) {
-  return hca_choice(list, device, port).allowed;
-}
-
-/// What is wrong with the list's text, and what is made of it; empty: nothing is.
-std::string hca_list_problem(std::string_view list);
 
 /// Whether NCCL takes this file's tuner where NCCL_TUNER_PLUGIN is `name`, as far as a name tells. It opens that file,
 /// else libnccl-tuner-NAME.so, and where neither is there the net plugin's; unset or empty: libnccl-tuner.so, else the
