@@ -47,7 +47,7 @@ nlohmann::json rules_of(const std::string& file, const Settings& overrides) {
   std::vector<std::string> all{"rules", kScenarios + file, "--json"};
   for (const std::string& one : overrides) all.insert(all.end(), {"--set", one});
   std::ostringstream out, err;
-  CHECK(topo_command(all, out, err) == 0);
+  CHECK(topo_command(all, out, err) <= 1);  // 1: a finding is an error
   return nlohmann::json::parse(out.str());
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("the models and the plugin read NCCL_IB_HCA and NCCL_IB_GID_INDEX alik
       const net::Setting setting =
           net::evaluate(net::kVariables[static_cast<std::size_t>(net::Variable::kIbHca)], list);
       for (int nic = 0; nic < 5; ++nic) {
-        CAPTURE(list);
+        CAPTURE(std::string(list));
         CAPTURE(nic);
         CHECK(models::hca_lets_in(cluster, {0, nic}) ==
               meshbed::hca_allowed(setting.text, cluster.nodes[0].nics[static_cast<std::size_t>(nic)].device, port));
@@ -107,7 +107,7 @@ TEST_CASE("the models and the plugin read NCCL_IB_HCA and NCCL_IB_GID_INDEX alik
     const models::Cluster cluster = one_node("NCCL_IB_GID_INDEX", index);
     const std::int64_t pinned =
         net::evaluate(net::kVariables[static_cast<std::size_t>(net::Variable::kIbGidIndex)], index).number;
-    CAPTURE(index);
+    CAPTURE(std::string(index));
     CHECK(models::has_pinned_gid(cluster, {0, 0}) == (pinned < 0 || pinned == 0 || pinned == 3));
   }
 }
@@ -136,7 +136,7 @@ TEST_CASE("every rule of topo rules honours NCCL_IB_HCA: prefix, ^, = and port; 
                           {"rocep1", "16/16"},
                           {"=rocep1s0", "0/8"},
                           {"^mlx5", "16/16"}}) {
-    CAPTURE(one.list);
+    CAPTURE(std::string(one.list));
     const auto report = rules_of("ring4.toml", {std::string("environment.NCCL_IB_HCA=") + one.list});
     CHECK(share(report, "mesh") == one.reached);
     CHECK(share(report, "nccl-subnet-aware") == one.reached);
@@ -154,7 +154,7 @@ TEST_CASE("a node's own environment counts for that node alone") {
   const auto report = rules_of("ring4.toml", {"node.node1.environment.NCCL_IB_HCA==rocep1s0f0"});
   // Its cable to one neighbour is gone, in both directions; Mesh goes round by relays.
   CHECK(share(report, "nccl-subnet-aware") != "16/16");
-  CHECK(share(report, "mesh") == "15/15");
+  CHECK(share(report, "mesh") == "14/14");
   CHECK(report.at("environment")[0] == "NCCL_IB_HCA==rocep1s0f0 leaves out rocep1s0f1 of node1");
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("a ring of NCCL's needs more than NCCL_ALGO=Ring: trees are connected 
 
 TEST_CASE("topo rules counts the channels of many nodes, and refuses more than it goes through in a minute") {
   const auto torus = [](const char* shape) {
-    return parse_scenario(std::string("[topology]\nkind = \"torus\"\nshape = ") + shape + "\n", "torus.toml");
+    return parse_scenario(std::string("[topology]\nkind = \"torus\"\nshape = ") + shape + "\n", "torus.toml", {});
   };
   const std::string text = rules_report(torus("[4, 4, 8]"));
   CHECK(text.find("Channels of more than 64 nodes are counted, not listed.\n") != std::string::npos);
