@@ -130,9 +130,9 @@ void write_result(Text& text, const Scenario& scenario, const RunResult& result)
   for (const FaultPhase& phase : fault_phases(scenario, result)) {
     const double time_ps = static_cast<double>(phase.time_ps);
     const double algbw_GBps = time_ps > 0 ? static_cast<double>(result.bytes) / time_ps * 1e3 : 0;
-    text.line("{:<16} {:>12} {:>12.3f} {:>9.3f} {:>9.3f}  {} the fault{}", result.workload, result.bytes, time_ps / 1e6,
-              algbw_GBps, algbw_GBps * result.busbw_factor, phase.name,
-              fmt::format(", {}", counted(static_cast<std::uint64_t>(phase.iterations), "iteration")));
+    text.line("{:<16} {:>12} {:>12.3f} {:>9.3f} {:>9.3f}  {} the fault, {}", result.workload, result.bytes,
+              time_ps / 1e6, algbw_GBps, algbw_GBps * result.busbw_factor, phase.name,
+              counted(static_cast<std::uint64_t>(phase.iterations), "iteration"));
   }
   text.line("{:<16} {:>12} {:>12.3f} {:>9.3f} {:>9.3f} {:>8} {:>10}", result.workload, result.bytes,
             static_cast<double>(result.time_ps) / 1e6, result.algbw_GBps(), result.busbw_GBps(), result.wrong,
@@ -155,9 +155,8 @@ const CollectiveCase* modelled_case(const Scenario& scenario, const RunResult& r
 }
 
 void write_operations(Text& text, const Scenario& scenario, const RunResult& result) {
-  const std::vector<std::string> lines = operation_lines(scenario, result);
-  if (!lines.empty() && !result.simulation.ended_well()) text.line("");
-  for (const std::string& line : lines) text.line("{}", line);
+  if (!result.simulation.ended_well() && !operation_lines(scenario, result).empty()) text.line("");
+  for (const std::string& line : operation_lines(scenario, result)) text.line("{}", line);
 }
 
 void write_software(Text& text, const Scenario& scenario, const RunResult& result) {

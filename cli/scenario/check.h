@@ -15,6 +15,8 @@ void check_addresses(const Built& built, const ScenarioSpec& spec, Diagnostics& 
 void place_ranks(const ScenarioSpec& spec, Scenario& scenario, Diagnostics& diagnostics);
 /// Workload, faults and promises against the cluster. `scenario` is complete but for its own check.
 void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics);
+/// Of check_run: one [[fault]]; check_faults.cpp.
+void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics);
 /// Of check_run: what a [workload.megakernel] must make sense of; megakernel/check.cpp.
 void check_megakernel(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics);
 

@@ -420,12 +420,11 @@ meshcoll_result meshcoll_get_plan(meshcoll_comm* comm, const meshcoll_args* args
     if (plan == nullptr || plan->struct_bytes != sizeof(meshcoll_plan)) {
       return invalid("plan is null, or its struct_bytes is not this library's");
     }
-    Communicator& communicator = *comm->communicator;
-    std::optional<meshbed::coll::PlanRecord> record = communicator.last_plan();
+    std::optional<meshbed::coll::PlanRecord> record = comm->communicator->last_plan();
     if (args != nullptr) {
-      const auto operation = read_operation(*args, communicator.rank(), communicator.world());
+      const auto operation = read_operation(*args, comm->communicator->rank(), comm->communicator->world());
       if (!operation) return operation.error();
-      record = communicator.plan_of(*operation);
+      record = comm->communicator->plan_of(*operation);
     }
     if (!record) return invalid("no collective has been carried out yet");
     plan->call = static_cast<meshcoll_call>(record->collective);
