@@ -134,7 +134,7 @@ addresses = []
 bytes = "48K"
 )");
   CHECK(has(run(scenario, "2>&1"),
-            "meshbed: warning: node1/rocep1s0f1 is cabled but has no address; only link-local is left\n"));
+            "meshbed: warning: node1/rocep1s0f1: it is cabled but has no address: only its link-local GID is left"));
 }
 
 TEST_CASE("lint and topo check say before a run which pairs lie beyond the relays' reach") {
@@ -149,8 +149,8 @@ bytes = "1M"
   CHECK(lint.status == 1);
   CHECK(
       has(lint,
-          "alltoall sends from node0 to node9, which have no direct path, and the 9 cables between them are more than "
-          "a chain may have (NCCL_MESH_MAX_RELAY_HOPS=8); so it is with 29 other pairs; the run fails"));
+          "node0 to node9: no path for alltoall: no cable joins the two nodes, and the 9 cables between them are more "
+          "than a chain may have (NCCL_MESH_MAX_RELAY_HOPS=8); so it is with 29 other pairs"));
   const CommandResult check = meshbed("topo check '" + scenario + "'");
   CHECK(has(check, "Beyond the reach of relays: 30 of 190 pairs."));  // 20 pairs 9 cables apart, 10 pairs 10
   CHECK(has(check, "  node0  node9   9 cables, 8 at most\n"));

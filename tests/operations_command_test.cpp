@@ -55,9 +55,11 @@ TEST_CASE("operations: algorithm, protocol and channels are those that were aske
 }
 
 TEST_CASE("operations: another path after a cable is gone is another record") {
-  const json summary = summary_of("run " + scenario_file("spark-triangle") +
-                                  " --set workload.bytes=1M --set workload.iterations=4 --set workload.algorithm=ring "
-                                  "--fault cable_down,target=node0-node1,point=iteration,iteration=2");
+  const json summary =
+      summary_of("run " + scenario_file("spark-triangle") +
+                     " --set workload.bytes=1M --set workload.iterations=4 --set workload.algorithm=ring "
+                     "--fault cable_down,target=node0-node1,point=iteration,iteration=2",
+                 1);  // later than [expect] promises
   const json& operations = summary.at("operations");
   REQUIRE(operations.size() >= 3);  // warm-up, before, after
   const auto uses = [](const json& operation, const std::string& from, const std::string& to) {
@@ -74,7 +76,7 @@ TEST_CASE("a run with a fault leads with the time before, during and after it") 
   const std::string arguments = "run " + scenario_file("spark-triangle") +
                                 " --set workload.bytes=1M --set workload.iterations=6 "
                                 "--fault rate,target=node0-node1,amount=1Gb/s,point=iteration,iteration=2,duration=2ms";
-  const json summary = summary_of(arguments);
+  const json summary = summary_of(arguments, 1);  // later than [expect] promises
   const json& phases = summary.at("fault_phases");
   REQUIRE(phases.size() == 3);
   CHECK(phases[0].at("phase") == "before");

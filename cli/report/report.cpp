@@ -126,8 +126,7 @@ void write_result(Text& text, const Scenario& scenario, const RunResult& result)
   text.line("");
   text.line("{:<16} {:>12} {:>12} {:>9} {:>9} {:>8} {:>10}", "workload", "size (B)", "time (us)", "algbw", "busbw",
             "#wrong", "messages");
-  // A mean over times with and without a fault is the time of neither.
-  for (const FaultPhase& phase : fault_phases(scenario, result)) {
+  for (const FaultPhase& phase : fault_phases(scenario, result)) {  // a mean over all of them is the time of none
     const double time_ps = static_cast<double>(phase.time_ps);
     const double algbw_GBps = time_ps > 0 ? static_cast<double>(result.bytes) / time_ps * 1e3 : 0;
     text.line("{:<16} {:>12} {:>12.3f} {:>9.3f} {:>9.3f}  {} the fault, {}", result.workload, result.bytes,

@@ -1,5 +1,3 @@
-#include "cli/scenario/check.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 
 #include "cli/common/closest_name.h"
 #include "cli/common/units.h"
+#include "cli/scenario/check.h"
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/placement.h"
 #include "models/lan/bond.h"

@@ -417,9 +417,7 @@ meshcoll_result meshcoll_get_stats(meshcoll_comm* comm, meshcoll_stats* stats) {
 
 meshcoll_result meshcoll_get_plan(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_plan* plan) {
   return at_boundary(comm, [&](CallPointer&) -> Result<void> {
-    if (plan == nullptr || plan->struct_bytes != sizeof(meshcoll_plan)) {
-      return invalid("plan is null, or its struct_bytes is not this library's");
-    }
+    if (plan == nullptr || plan->struct_bytes != sizeof(meshcoll_plan)) return invalid("plan: null or of another size");
     std::optional<meshbed::coll::PlanRecord> record = comm->communicator->last_plan();
     if (args != nullptr) {
       const auto operation = read_operation(*args, comm->communicator->rank(), comm->communicator->world());
