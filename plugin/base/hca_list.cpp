@@ -1,6 +1,7 @@
 #include "plugin/base/hca_list.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "plugin/base/name_list.h"
