@@ -17,7 +17,7 @@
 #include "plugin/base/descriptor.h"
 #include "tests/support/command.h"
 
-namespace interruption_test {
+namespace interruption_command_test {
 
 using namespace meshbed::test;
 namespace fs = std::filesystem;
@@ -110,7 +110,7 @@ TEST_CASE("run: an interrupted run leaves the one before it as it was") {
 
 TEST_CASE("perf: the rows so far are there without a terminal, and stay") {
   const Interrupted result =
-      interrupt("perf all_reduce -b 8 -e 8M -i 8 --scenario " + kScenarios + "pair.toml", "          24 ", SIGINT);
+      interrupt("perf all_reduce -b 8 -e 512K -i 8 --scenario " + kScenarios + "pair.toml", "          24 ", SIGINT);
   CHECK_MESSAGE(exited(result, 130), result.output);
   CHECK(result.output.find("           8 ") != std::string::npos);
   CHECK(result.output.find("meshbed: interrupted after ") != std::string::npos);
@@ -141,4 +141,4 @@ TEST_CASE("--help lists the status") {
   CHECK(run_command_line(meshbed_program() + " --help").output.find("130 interrupted by Ctrl-C") != std::string::npos);
 }
 
-}  // namespace interruption_test
+}  // namespace interruption_command_test
