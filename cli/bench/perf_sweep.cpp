@@ -140,7 +140,7 @@ struct Way {
 Result<Way> way_of(RankHost& host, Engine& engine, CollectiveBuffers& buffers, const CollectiveCase& wanted) {
   auto plan = plan_of(host, engine, buffers, wanted);
   if (!plan) return plan.error();
-  // At least so large are the messages of a size that may be striped, whatever the plan.
+  // At least so large are the messages of a size that may be striped, under any plan.
   return Way{*plan, wanted.bytes >= coll::kStripedFromBytes};
 }
 

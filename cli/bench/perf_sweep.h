@@ -48,7 +48,7 @@ struct SizeRun {
 
 std::vector<SizeRun> plan_sweep(const PerfOptions& options, const Scenario& scenario);
 
-/// What is told of a size when it has been measured.
+/// What is reported of a size once it has been measured.
 struct SweepListener {
   std::function<void(const SizeRun& run)> row;            // in virtual time, where its board is complete; may be empty
   std::function<void(const std::string& line)> say = {};  // at rank 0 where time is real: a line

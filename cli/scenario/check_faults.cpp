@@ -55,7 +55,7 @@ bool is_of_whole_subnet(const models::IpPrefix& prefix) {
   return (address & hosts) == 0 || (address & hosts) == hosts;
 }
 
-/// Who has `address` from the start; empty: nobody.
+/// The owner of `address` from the start; empty: none.
 std::string owner_of(const models::Cluster& cluster, const models::IpAddress& address) {
   for (const models::Node& node : cluster.nodes) {
     for (const models::Nic& nic : node.nics) {

@@ -91,7 +91,7 @@ class FaultBoard {
     models::PortRef peer;  // of its cable; {-1, -1}: none
     int cable = -1, switch_index = -1;
     bool up = true;        // but for port_down; false: it began with link = "down", and no port_up has come
-    bool carrier = false;  // as the site was told
+    bool carrier = false;  // as last set at the site
     std::vector<models::IpPrefix> addresses;  // as the site was told, in the order of the scenario's
     sim::Shape shape;
   };
