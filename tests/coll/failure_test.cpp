@@ -129,6 +129,29 @@ TEST_CASE("a transfer that fails on one rank ends the operation on all, and name
       });
 }
 
+TEST_CASE("ranks that are still connecting when another fails learn who it was, not who refused them because of it") {
+  // Rank 2 never gets its connection to rank 0; rank 1's first send fails. Rank 0 gives up with the job, and so refuses
+  // rank 2, which may read the refusal together with the reason.
+  loopback::configure({.stall_connect_device = 2, .fail_send_device = 3});
+  const auto devices = [](meshcoll_options& options) {
+    static const int kDevices[][1] = {{0}, {3}, {2}};
+    options.channel_devices = kDevices[options.rank];
+    options.algorithm = "ring";
+  };
+  for (int round = 0; round < 50; ++round) {
+    run_ranks(3, devices, [](meshcoll_comm* comm, int rank) {
+      CHECK(reduce(comm) == MESHCOLL_NET);
+      const std::string error = error_of(comm);
+      CHECK_MESSAGE(contains(error, "send to rank 2, channel 0, slice 0"), error);
+      CHECK_MESSAGE(!contains(error, "refused"), error);
+      meshcoll_error parts{};
+      parts.struct_bytes = sizeof parts;
+      CHECK(meshcoll_get_error(comm, &parts) == MESHCOLL_OK);
+      CHECK_MESSAGE(parts.peer == (rank == 2 ? 1 : 2), error);
+    });
+  }
+}
+
 TEST_CASE("without a limit a peer that has died, or left, ends the wait for it all the same") {
   loopback::configure({});
   // Every rank has come, and the third one's end is seen in the store alone.

@@ -146,8 +146,7 @@ Error ConnectAttempt::plugin_refused(const char* call, int code) {
   // A peer that gave up first closes its end; its own reason, if it is here, says more than what we met there.
   auto polled = context_.store.poll(0);
   if (polled) {
-    auto looked = look_at_peer();
-    if (!looked) return looked.error();
+    if (auto looked = look_at_peer(); !looked) return looked.error();
     if (context_.store.failure()) return {ErrorCode::kRemote, Scope::kJob, *context_.store.failure()};
   }
   return refuse(std::string(call) + ": " + explain_net_error(code, warns_before_));
@@ -165,6 +164,9 @@ Result<void> ConnectAttempt::look_at_peer() {
   if (!outcome) return ok();
   if (outcome->empty() || outcome->front() != kGood) {
     published_ = true;  // the peer has given up: there is nobody to tell
+    // A rank that leaves with the whole job refuses as well, and its refusal may be read together with the job's
+    // failure.
+    if (context_.store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *context_.store.failure()};
     return Error{ErrorCode::kUnreachable, Scope::kQueuePair,
                  "no " + name() + ": peer rank " + std::to_string(edge_.peer) +
                      " refused: " + (outcome->empty() ? std::string("no reason") : outcome->substr(1))};
