@@ -81,6 +81,7 @@ struct Nic {
   bool link_up = true;              // administrative state at the start
   bool dma_buf = false;             // its driver registers dma-bufs
   int pcie = -1;                    // index in Node::pcie; -1: on none that limits it
+  std::string qsfp = {};            // the port of its node that it shares with those of the same name (lan/qsfp.h)
   std::uint16_t vlan = 0;           // its addresses are a VLAN interface's on the netdev (lan/vlan.h); 0: its own
   std::uint32_t switch_mtu_bytes = 0;     // of the switch's port that it is plugged into; 0: as the switch says
   int bond = -1;                          // index in Node::bonds; -1: in none
@@ -98,7 +99,8 @@ struct Gpu {
 /// What several PCI functions have between them and the node's memory: a PCIe link, or a switch's way up. Full duplex.
 struct PcieLink {
   std::string name;
-  std::uint64_t rate_bps = 0;  // of each direction, counted as a cable's is; 0: it limits nobody
+  std::uint64_t rate_bps = 0;   // of each direction, counted as a cable's is; 0: no limit
+  std::uint64_t coded_bps = 0;  // all its bits after the code, where its lanes are known; 0: as rate_bps
 };
 
 /// Linux bonding's modes over which RoCE runs (lan/bond.h).

@@ -4,9 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "models/lan/bond.h"
+#include "models/spark.h"
 #include "plugin/base/check.h"
 
 namespace meshbed::models {
@@ -20,10 +22,34 @@ double lane_bps(int generation) {
   return kGigatransfers[static_cast<std::size_t>(generation - 1)] * 1e9 * code;
 }
 
-void add_links(Node& node) {
-  for (int link = 0; link < kSparkLinks; ++link) {
-    node.pcie.push_back({"pcie" + std::to_string(link), pcie_rate_bps(kSparkLanes, kSparkGeneration)});
+/// A node's NICs with the rate of each: together no more than their PCIe links, and no more than their QSFP ports, each
+/// as fast as the fastest of its functions.
+std::uint64_t through_bps(const Node& node, const std::vector<std::pair<int, std::uint64_t>>& nics) {
+  using ByLink = std::map<int, std::uint64_t>;  // [PCIe link, or -1]
+  const auto sum_of = [&](const ByLink& by_link) {
+    std::uint64_t sum_bps = 0;
+    for (const auto& [link, bps] : by_link) {
+      const std::uint64_t rate_bps = link < 0 ? 0 : node.pcie[static_cast<std::size_t>(link)].rate_bps;
+      sum_bps += rate_bps == 0 ? bps : std::min(bps, rate_bps);
+    }
+    return sum_bps;
+  };
+  struct Port {
+    std::uint64_t rate_bps = 0;
+    ByLink by_link;
+  };
+  ByLink all;
+  std::map<std::string, Port> ports;  // those without a name are one each, which limits nothing
+  for (const auto& [index, rate_bps] : nics) {
+    const Nic& nic = node.nics[static_cast<std::size_t>(index)];
+    all[nic.pcie] += rate_bps;
+    Port& port = ports[nic.qsfp];
+    port.rate_bps = nic.qsfp.empty() ? port.rate_bps + rate_bps : std::max(port.rate_bps, rate_bps);
+    port.by_link[nic.pcie] += rate_bps;
   }
+  std::uint64_t over_ports_bps = 0;
+  for (const auto& [name, port] : ports) over_ports_bps += std::min(port.rate_bps, sum_of(port.by_link));
+  return std::min(sum_of(all), over_ports_bps);
 }
 
 }  // namespace
@@ -35,41 +61,30 @@ std::uint64_t pcie_rate_bps(int lanes, int generation) {
   return static_cast<std::uint64_t>(share * kMeasuredBps + 0.5);
 }
 
-void hang_on_spark_links(Node& node, int rails) {
-  const int nics = static_cast<int>(node.nics.size());
-  const int ports = nics / rails;
-  if (nics == 0 || ports > kSparkPorts || nics > kSparkPorts * kSparkLinks) return;
-  add_links(node);
-  for (int nic = 0; nic < nics; ++nic) {
-    node.nics[static_cast<std::size_t>(nic)].pcie = (rails == 1 ? nic : nic / ports) % kSparkLinks;
-  }
-}
-
-void hang_on_spark_links_by_name(Node& node) {
-  const auto link_of = [](const Nic& nic) {
-    return nic.device.rfind("rocep1s0f", 0) == 0 ? 0 : nic.device.rfind("roceP2p1s0f", 0) == 0 ? 1 : -1;
-  };
-  if (std::none_of(node.nics.begin(), node.nics.end(), [&](const Nic& nic) { return link_of(nic) == 1; })) return;
-  add_links(node);
-  const int first = static_cast<int>(node.pcie.size()) - kSparkLinks;
-  for (Nic& nic : node.nics) {
-    if (nic.pcie < 0 && link_of(nic) >= 0) nic.pcie = first + link_of(nic);
-  }
+std::uint64_t pcie_coded_bps(int lanes, int generation) {
+  MESHBED_CHECK(lanes >= 1 && generation >= 1 && generation <= 6);
+  return static_cast<std::uint64_t>(lanes * lane_bps(generation));
 }
 
 std::vector<SharedLink> shared_links(const Cluster& cluster) {
   struct Behind {
-    std::uint64_t ports_bps = 0;
+    std::uint64_t ports_bps = 0, fastest_bps = 0;
     std::vector<PortRef> ports;
+    std::map<int, std::uint64_t> by_link;  // of a QSFP port
   };
-  std::map<std::pair<int, int>, Behind> behind;  // [node, link]
+  std::map<std::pair<int, int>, Behind> links;          // [node, PCIe link]
+  std::map<std::pair<int, std::string>, Behind> qsfps;  // [node, name]
   const auto add = [&](PortRef port, std::uint64_t rate_bps) {
     const Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-    const int link = node.nics[static_cast<std::size_t>(port.nic)].pcie;
-    if (link < 0 || node.pcie[static_cast<std::size_t>(link)].rate_bps == 0) return;
-    Behind& each = behind[{port.node, link}];
-    each.ports_bps += rate_bps;
-    each.ports.push_back(port);
+    const Nic& nic = node.nics[static_cast<std::size_t>(port.nic)];
+    const auto put = [&](Behind& each) {
+      each.ports_bps += rate_bps;
+      each.fastest_bps = std::max(each.fastest_bps, rate_bps);
+      each.by_link[nic.pcie] += rate_bps;
+      each.ports.push_back(port);
+    };
+    if (nic.pcie >= 0 && node.pcie[static_cast<std::size_t>(nic.pcie)].rate_bps > 0) put(links[{port.node, nic.pcie}]);
+    if (!nic.qsfp.empty()) put(qsfps[{port.node, nic.qsfp}]);
   };
   for (const Cable& cable : cluster.cables) {
     add(cable.a, cable.rate_bps);
@@ -83,15 +98,44 @@ std::vector<SharedLink> shared_links(const Cluster& cluster) {
     }
   }
   std::vector<SharedLink> found;
-  for (auto& [key, each] : behind) {
-    const auto [node, link] = key;
-    const std::uint64_t rate_bps =
-        cluster.nodes[static_cast<std::size_t>(node)].pcie[static_cast<std::size_t>(link)].rate_bps;
-    if (each.ports_bps <= rate_bps) continue;
+  for (auto& [key, each] : links) {
+    const auto [node, index] = key;
+    const PcieLink& link = cluster.nodes[static_cast<std::size_t>(node)].pcie[static_cast<std::size_t>(index)];
+    if (each.ports_bps <= link.rate_bps) continue;
     std::sort(each.ports.begin(), each.ports.end());
-    found.push_back({.node = node, .pcie = link, .rate_bps = rate_bps, .ports = std::move(each.ports)});
+    found.push_back(
+        {.node = node, .pcie = index, .name = link.name, .rate_bps = link.rate_bps, .ports = std::move(each.ports)});
+  }
+  for (auto& [key, each] : qsfps) {
+    const Node& node = cluster.nodes[static_cast<std::size_t>(key.first)];
+    std::uint64_t fed_bps = 0;
+    for (const auto& [link, bps] : each.by_link) {
+      const std::uint64_t rate_bps = link < 0 ? 0 : node.pcie[static_cast<std::size_t>(link)].rate_bps;
+      fed_bps += rate_bps == 0 ? bps : std::min(bps, rate_bps);
+    }
+    if (each.ports.size() < 2 || fed_bps <= each.fastest_bps) continue;
+    std::sort(each.ports.begin(), each.ports.end());
+    found.push_back({.node = key.first,
+                     .pcie = -1,
+                     .name = key.second,
+                     .rate_bps = each.fastest_bps,
+                     .ports = std::move(each.ports)});
   }
   return found;
+}
+
+std::uint64_t joint_rate_bps(const std::vector<SharedLink>& shared, const std::vector<PortRate>& ports) {
+  std::uint64_t all_bps = 0;
+  for (const PortRate& port : ports) all_bps += port.rate_bps;
+  std::uint64_t over_links_bps = all_bps, over_qsfps_bps = all_bps;
+  for (const SharedLink& link : shared) {
+    std::uint64_t behind_bps = 0;
+    for (const PortRate& each : ports) {
+      if (std::binary_search(link.ports.begin(), link.ports.end(), each.port)) behind_bps += each.rate_bps;
+    }
+    if (behind_bps > link.rate_bps) (link.is_qsfp() ? over_qsfps_bps : over_links_bps) -= behind_bps - link.rate_bps;
+  }
+  return std::min(over_links_bps, over_qsfps_bps);
 }
 
 std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gpu, int gpus_least) {
@@ -124,17 +168,9 @@ std::vector<std::vector<int>> cabled_nics(const Cluster& cluster) {
 }
 
 std::uint64_t node_rate_bps(const Node& node, const std::vector<int>& nics) {
-  std::uint64_t total_bps = 0;
-  std::vector<std::uint64_t> behind_bps(node.pcie.size());
-  for (const int each : nics) {
-    const Nic& nic = node.nics[static_cast<std::size_t>(each)];
-    (nic.pcie < 0 ? total_bps : behind_bps[static_cast<std::size_t>(nic.pcie)]) += nic.rate_bps;
-  }
-  for (std::size_t link = 0; link < node.pcie.size(); ++link) {
-    const std::uint64_t rate_bps = node.pcie[link].rate_bps;
-    total_bps += rate_bps == 0 ? behind_bps[link] : std::min(behind_bps[link], rate_bps);
-  }
-  return total_bps;
+  std::vector<std::pair<int, std::uint64_t>> rates;
+  for (const int each : nics) rates.emplace_back(each, node.nics[static_cast<std::size_t>(each)].rate_bps);
+  return through_bps(node, rates);
 }
 
 std::uint64_t behind_pcie_bps(const Node& node, const Nic& nic, std::uint64_t rate_bps) {

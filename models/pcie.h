@@ -1,5 +1,5 @@
 #pragma once
-// PCIe: what the functions behind one PCIe link share. Pure.
+// PCIe: what the functions behind one PCIe link, or one QSFP port, share. Pure.
 //
 // Bandwidth only: a link's latency is in the half round trip that models of hosts have (models/time). Rates are counted
 // as a cable's are, headers of the network included, though only payload crosses PCIe: 2 % more than is there.
@@ -19,27 +19,28 @@ namespace meshbed::models {
 /// 0.77 of 128-byte packets, 0.84 of 256-byte ones by Neugebauer et al. (SIGCOMM 2018, section 3).
 /// `generation` 1 to 6, `lanes` 1 to 32.
 std::uint64_t pcie_rate_bps(int lanes, int generation);
+/// All bits of such a link after its code, in place of the measured share: what no transfer exceeds.
+std::uint64_t pcie_coded_bps(int lanes, int generation);
 
-/// A DGX Spark has two x4 links of generation 5, and each of its two QSFP ports one function on each (ServeTheHome,
-/// "The NVIDIA GB10 ConnectX-7 200GbE networking is really different": 0000:01:00.x and 0002:01:00.x).
-inline constexpr int kSparkLinks = 2, kSparkPorts = 2, kSparkLanes = 4, kSparkGeneration = 5;
-
-/// Gives a generated node the links "pcie0" and "pcie1" where it can be a Spark: at most two NICs a rail and four in
-/// all. Rail r hangs on link r % 2; where there is one rail, port p's only function hangs on link p. Others stay as
-/// they are.
-void hang_on_spark_links(Node& node, int rails);
-/// The same for a listed node whose devices are named as on a Spark, rocep1s0f0 to roceP2p1s0f1, one of them with
-/// "P2"; NICs that hang on a link already stay there.
-void hang_on_spark_links_by_name(Node& node);
-
-/// A PCIe link that carries less than the cables and switch ports of all its functions together.
+/// What carries less than the functions behind it together: a PCIe link, less than their cables and switch ports; or a
+/// QSFP port (lan/qsfp.h), less than what their PCIe links leave of them.
 struct SharedLink {
-  int node = -1, pcie = -1;    // index in Node::pcie
+  int node = -1, pcie = -1;    // index in Node::pcie; -1: it is a QSFP port
+  std::string name;            // pcie0, qsfp0
   std::uint64_t rate_bps = 0;  // of each direction
   std::vector<PortRef> ports;  // that hang on a cable or switch; ascending
+  bool is_qsfp() const { return pcie < 0; }
 };
-/// By node and link. O(ports).
+/// PCIe links by node and link, then QSFP ports by node and name. O(ports).
 std::vector<SharedLink> shared_links(const Cluster& cluster);
+
+/// What `ports` carry together where each carries `rate_bps` alone: no more than the shared links of either kind. Each
+/// port has at most one link of a kind. An upper bound, exact unless both kinds bind at once.
+struct PortRate {
+  PortRef port;
+  std::uint64_t rate_bps = 0;
+};
+std::uint64_t joint_rate_bps(const std::vector<SharedLink>& shared, const std::vector<PortRate>& ports);
 
 /// Those of `nics` that stand closest to the node's GPU number `gpu`, as NCCL would choose: those on its PCIe link or
 /// switch; where it says none, or none of them is there, an even part of all: of n NICs and g GPUs n / g each in their
@@ -50,8 +51,8 @@ std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gp
 /// ascending. O(ports).
 std::vector<std::vector<int>> cabled_nics(const Cluster& cluster);
 
-/// What these NICs of the node carry together, each direction: their rates, those behind one link no more than that
-/// link's.
+/// What these NICs of the node carry together, each direction: their rates, those behind one PCIe link or QSFP port no
+/// more than that carries.
 std::uint64_t node_rate_bps(const Node& node, const std::vector<int>& nics);
 
 /// What the port's cable or switch and its PCIe link leave of `rate_bps`.

@@ -27,7 +27,12 @@ Picoseconds relay_bound_ps(const Topology& topology, const std::vector<Flow>& fl
   for (const Segment& segment : topology.segments) {
     for (const std::uint64_t port_rate_bps : segment.port_rates_bps) rate_bps += port_rate_bps;
   }
-  for (const SharedLink& link : topology.shared_links) rate_bps -= beyond_bps(topology, link);
+  // Of one kind alone: a port may be behind a link of each.
+  std::uint64_t over_links_bps = 0, over_qsfps_bps = 0;
+  for (const SharedLink& link : topology.shared_links) {
+    (link.is_qsfp() ? over_qsfps_bps : over_links_bps) += beyond_bps(topology, link);
+  }
+  rate_bps -= std::max(over_links_bps, over_qsfps_bps);
   std::map<int, std::vector<int>> hops_from;
   std::uint64_t bytes = 0;  // over all hops
   for (const Flow& flow : flows) {

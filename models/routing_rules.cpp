@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "models/lan/bond.h"
+#include "models/lan/qsfp.h"
 #include "models/nccl_environment.h"
 
 namespace meshbed::models {
@@ -121,7 +122,7 @@ std::vector<int> media_beyond(const Cluster& cluster, const Nic& nic) {
   return media;
 }
 
-/// [node][nic] the cable, or cables + switch, that a port with a link hangs on; -1: no link.
+/// [node][nic] the wire's first cable, or cables + switch, that a port with a link hangs on; -1: no link.
 std::vector<std::vector<int>> media_of(const Cluster& cluster) {
   std::vector<std::vector<int>> media;
   for (const Node& node : cluster.nodes) media.emplace_back(node.nics.size(), -1);
@@ -134,13 +135,13 @@ std::vector<std::vector<int>> media_of(const Cluster& cluster) {
     int& own = at(device_of(cluster, port));
     if (own < 0 && !is_standby(cluster, port)) own = medium;
   };
-  int next = 0;
-  for (const Cable& cable : cluster.cables) {
-    if (is_up(cable.a) && is_up(cable.b)) {
-      for (const PortRef end : {cable.a, cable.b}) hang(end, next);
-    }
-    ++next;
+  const std::vector<int> wire = wires(cluster);
+  for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
+    const Cable& cable = cluster.cables[index];
+    if (!is_up(cable.a) || !is_up(cable.b)) continue;
+    for (const PortRef end : {cable.a, cable.b}) hang(end, wire[index]);
   }
+  int next = static_cast<int>(cluster.cables.size());
   for (const Switch& box : cluster.switches) {
     for (const PortRef& port : box.ports) {
       if (is_up(port)) hang(port, next);

@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
 #include "models/lan/bond.h"
+#include "models/lan/qsfp.h"
 #include "models/lan/router.h"
 #include "models/pcie.h"
 
@@ -66,24 +68,26 @@ void add_segment(Topology& topology, Segment segment, const RateOf& rate_of) {
   topology.segments.push_back(std::move(segment));
 }
 
+CrossedCable crossed_of(const Nic& a, const Nic& b, int index) {
+  CrossedCable crossed{index, subnets_text(a), subnets_text(b), "", "", a.vlan, b.vlan};
+  const auto [left, right] = overlapping(a, b);
+  if (left != nullptr && a.vlan == b.vlan) {
+    crossed.a_overlapping = to_string(*left);
+    crossed.b_overlapping = to_string(*right);
+  }
+  return crossed;
+}
+
 void add_cable(Topology& topology, const Cluster& cluster, int index) {
   const Cable& cable = cluster.cables[static_cast<std::size_t>(index)];
   // A standby's carries nothing while the active one does.
   if (is_standby(cluster, cable.a) || is_standby(cluster, cable.b)) return;
-  const Nic& a = nic_of(cluster, cable.a);
-  const Nic& b = nic_of(cluster, cable.b);
   const Nic& a_device = device_at(cluster, cable.a);
   const Nic& b_device = device_at(cluster, cable.b);
   const IpPrefix* subnet = common_subnet(a_device, b_device);
   if (subnet == nullptr) {
-    topology.crossed.push_back(
-        {index, subnets_text(a_device), subnets_text(b_device), "", "", a_device.vlan, b_device.vlan});
-    const auto [left, right] = overlapping(a_device, b_device);
-    if (left != nullptr && a_device.vlan == b_device.vlan) {
-      topology.crossed.back().a_overlapping = to_string(*left);
-      topology.crossed.back().b_overlapping = to_string(*right);
-    }
-  } else if (a.link_up && b.link_up) {
+    topology.crossed.push_back(crossed_of(a_device, b_device, index));
+  } else if (nic_of(cluster, cable.a).link_up && nic_of(cluster, cable.b).link_up) {
     add_segment(
         topology,
         {.cable = index,
@@ -93,6 +97,80 @@ void add_cable(Topology& topology, const Cluster& cluster, int index) {
          .port_rates_bps = {},
          .vlan = a_device.vlan},
         [&](PortRef port) { return behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), cable.rate_bps); });
+  }
+}
+
+bool is_bonded(const Cluster& cluster, const SharedWire& wire) {
+  const auto in_bond = [&](PortRef port) { return bond_of(cluster, port) != nullptr; };
+  return std::any_of(wire.a.begin(), wire.a.end(), in_bond) || std::any_of(wire.b.begin(), wire.b.end(), in_bond);
+}
+
+/// What the functions of a wire's ends make of it: segments by VLAN and subnet, at the cable of their first port, and
+/// cables neither of whose ends finds another.
+struct WireParts {
+  std::vector<Segment> segments;
+  std::vector<int> crossed;
+};
+WireParts parts_of(const Cluster& cluster, const SharedWire& wire) {
+  WireParts parts;
+  std::set<PortRef> joined;
+  std::map<std::pair<std::uint16_t, std::string>, std::size_t> place;
+  for (std::size_t from = 0; from < wire.a.size(); ++from) {
+    for (const PortRef b : wire.b) {
+      const PortRef a = wire.a[from];
+      const Nic& left = nic_of(cluster, a);
+      const IpPrefix* subnet = common_subnet(left, nic_of(cluster, b));
+      if (subnet == nullptr) continue;
+      joined.insert({a, b});
+      if (!left.link_up || !nic_of(cluster, b).link_up) continue;
+      const auto [entry, is_new] =
+          place.try_emplace(std::pair(left.vlan, subnet_string(*subnet)), parts.segments.size());
+      if (is_new) {
+        parts.segments.push_back(
+            {.cable = wire.cables[from], .subnet = *subnet, .ports = {}, .port_rates_bps = {}, .vlan = left.vlan});
+      }
+      auto& ports = parts.segments[entry->second].ports;
+      for (const PortRef port : {a, b}) {
+        if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+      }
+    }
+  }
+  for (std::size_t at = 0; at < wire.cables.size(); ++at) {
+    if (joined.count(wire.a[at]) == 0 && joined.count(wire.b[at]) == 0) parts.crossed.push_back(wire.cables[at]);
+  }
+  return parts;
+}
+
+/// Each in the order of its cable.
+void add_cables(Topology& topology, const Cluster& cluster) {
+  std::vector<bool> is_shared(cluster.cables.size(), false);
+  std::map<int, std::vector<Segment>> segments;
+  std::set<int> crossed;
+  std::map<PortRef, std::uint64_t> rates_bps;
+  for (const SharedWire& wire : shared_wires(cluster)) {
+    if (is_bonded(cluster, wire)) continue;
+    WireParts parts = parts_of(cluster, wire);
+    for (Segment& segment : parts.segments) segments[segment.cable].push_back(std::move(segment));
+    crossed.insert(parts.crossed.begin(), parts.crossed.end());
+    for (const int index : wire.cables) {
+      is_shared[static_cast<std::size_t>(index)] = true;
+      const Cable& cable = cluster.cables[static_cast<std::size_t>(index)];
+      for (const PortRef port : {cable.a, cable.b}) {
+        rates_bps[port] = behind_pcie_bps(node_of(cluster, port), nic_of(cluster, port), cable.rate_bps);
+      }
+    }
+  }
+  for (int index = 0; index < static_cast<int>(cluster.cables.size()); ++index) {
+    if (!is_shared[static_cast<std::size_t>(index)]) {
+      add_cable(topology, cluster, index);
+      continue;
+    }
+    for (Segment& segment : segments[index]) {
+      add_segment(topology, std::move(segment), [&](PortRef port) { return rates_bps[port]; });
+    }
+    if (crossed.count(index) == 0) continue;
+    const Cable& cable = cluster.cables[static_cast<std::size_t>(index)];
+    topology.crossed.push_back(crossed_of(nic_of(cluster, cable.a), nic_of(cluster, cable.b), index));
   }
 }
 
@@ -254,7 +332,7 @@ std::vector<int> predecessors(const Topology& topology, int from, bool over_rout
 Topology analyse(const Cluster& cluster) {
   Topology topology;
   topology.segments_of_node.resize(cluster.nodes.size());
-  for (std::size_t i = 0; i < cluster.cables.size(); ++i) add_cable(topology, cluster, static_cast<int>(i));
+  add_cables(topology, cluster);
   for (std::size_t i = 0; i < cluster.switches.size(); ++i) add_switch(topology, cluster, static_cast<int>(i));
   for (std::size_t i = 0; i < cluster.routers.size(); ++i) {
     for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
@@ -266,21 +344,22 @@ Topology analyse(const Cluster& cluster) {
 }
 
 std::uint64_t joint_rate_bps(const Topology& topology, const std::vector<DirectPath>& paths) {
-  std::uint64_t all_bps = 0;
-  for (const DirectPath& path : paths) all_bps += path.rate_bps;
-  std::uint64_t joint_bps = all_bps;
-  if (paths.empty() || topology.shared_links.empty()) return joint_bps;
+  std::uint64_t joint_bps = 0;
   for (const bool at_source : {true, false}) {
-    std::uint64_t end_bps = all_bps;
-    for (const SharedLink& link : topology.shared_links) {
-      std::uint64_t behind_bps = 0;
-      for (const DirectPath& path : paths) {
-        const PortRef port = at_source ? path.from : path.to;
-        if (std::binary_search(link.ports.begin(), link.ports.end(), port)) behind_bps += path.rate_bps;
+    // A port may be the end of several paths, and carries no more for it.
+    std::vector<PortRate> ports;
+    for (const DirectPath& path : paths) {
+      const PortRef port = at_source ? path.from : path.to;
+      const auto known =
+          std::find_if(ports.begin(), ports.end(), [&](const PortRate& each) { return each.port == port; });
+      if (known == ports.end()) {
+        ports.push_back({port, path.rate_bps});
+      } else {
+        known->rate_bps = std::max(known->rate_bps, path.rate_bps);
       }
-      if (behind_bps > link.rate_bps) end_bps -= behind_bps - link.rate_bps;
     }
-    joint_bps = std::min(joint_bps, end_bps);
+    const std::uint64_t end_bps = joint_rate_bps(topology.shared_links, ports);
+    joint_bps = at_source ? end_bps : std::min(joint_bps, end_bps);
   }
   return joint_bps;
 }

@@ -7,8 +7,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "models/pcie.h"
-
 namespace meshbed::models {
 namespace {
 
@@ -234,20 +232,34 @@ Result<void> add_switches(Cluster& cluster, const TopologyOptions& options, cons
   while (host_capacity(subnet) < static_cast<std::uint64_t>(options.nodes)) {
     subnet.length_bits = static_cast<std::uint8_t>(subnet.length_bits > 16 ? 16 : subnet.length_bits - 1);
   }
+  const int rails_each = options.functions == NicLayout::kSpark ? kSparkLinks : 1;
   for (int rail = 0; rail < plan.rails; ++rail) {
-    Switch box{.name = "switch" + std::to_string(rail),
-               .ports = {},
-               .rate_bps = options.rate_bps,
-               .latency_ps = options.switch_latency_ps,
-               .propagation_ps = options.latency_ps};
+    if (rail % rails_each == 0) {
+      cluster.switches.push_back({.name = "switch" + std::to_string(rail / rails_each),
+                                  .ports = {},
+                                  .rate_bps = options.rate_bps,
+                                  .latency_ps = options.switch_latency_ps,
+                                  .propagation_ps = options.latency_ps});
+    }
     for (int node = 0; node < options.nodes; ++node) {
       auto address = host_in_subnet(subnet, static_cast<std::uint64_t>(rail), static_cast<std::uint64_t>(node) + 1);
       if (!address) return address.error();
       nic_at(cluster, options, {node, rail}).addresses = {*address};
-      box.ports.push_back({node, rail});
+      cluster.switches.back().ports.push_back({node, rail});
     }
-    cluster.switches.push_back(std::move(box));
   }
+  return ok();
+}
+
+/// Of the node's cabled NICs, and of those that options.nics adds.
+Result<void> name_sparks(Node& node, const TopologyOptions& options, const Plan& plan, int cabled) {
+  const int nics = static_cast<int>(node.nics.size());
+  const auto functions = spark_functions(options.functions, cabled / plan.rails, plan.rails, nics);
+  if (!functions) return functions.error();
+  for (int nic = 0; nic < nics; ++nic) {
+    name_spark_nic(node.nics[static_cast<std::size_t>(nic)], (*functions)[static_cast<std::size_t>(nic)]);
+  }
+  join_spark_functions(node, options.functions);
   return ok();
 }
 
@@ -282,11 +294,12 @@ Result<Cluster> generate_topology(const TopologyOptions& options) {
   const auto cabled = options.kind == TopologyKind::kSwitch ? add_switches(cluster, options, *plan)
                                                             : add_cables(cluster, options, *plan);
   if (!cabled) return cabled.error();
-  if (options.spark_pcie) {
-    for (Node& node : cluster.nodes) hang_on_spark_links(node, plan->rails);
-  }
-  if (options.nics > 0) {
-    for (int node = 0; node < options.nodes; ++node) nic_at(cluster, options, {node, options.nics - 1});
+  for (int index = 0; index < options.nodes; ++index) {
+    Node& node = cluster.nodes[static_cast<std::size_t>(index)];
+    const int nics_cabled = static_cast<int>(node.nics.size());
+    if (options.nics > 0) nic_at(cluster, options, {index, options.nics - 1});
+    if (options.functions == NicLayout::kSeparate) continue;
+    if (const auto named = name_sparks(node, options, *plan, nics_cabled); !named) return named.error();
   }
   return cluster;
 }

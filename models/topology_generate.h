@@ -2,17 +2,20 @@
 // Topology generators: from "a ring of four" to a Cluster, pure functions of values.
 //
 // Conventions (a scenario's readers and tests rely on them):
-// - Nodes are node0, node1, ...; NICs are named as on a DGX Spark: rocep1s0f0, rocep1s0f1, rocep2s0f0, ...
+// - Nodes are node0, node1, ...; NICs are named as on a host with cards of two ports: rocep1s0f0, rocep1s0f1,
+//   rocep2s0f0, ...; of a Spark by its functions (spark.h).
 // - A node's NICs stand in rails: first every neighbour of rail 0, then of rail 1. Within a rail the previous neighbour
 //   comes before the next one: in a ring node i's second NIC is cabled to node i+1's first. A ring of two is one cable.
 // - Every cable is its own subnet: first_subnet, then the next one of the same length; the end named first is .1.
-// - A switch is one subnet for all, widened until it holds them; one switch a rail.
+// - A switch is one subnet for all, widened until it holds them; one switch a rail. The two functions of a Spark's port
+//   are two rails and two subnets on one switch.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "models/cluster.h"
+#include "models/spark.h"
 
 namespace meshbed::models {
 
@@ -29,7 +32,7 @@ struct TopologyOptions {
   Picoseconds switch_latency_ps = 0;
   std::uint32_t mtu_bytes = 9000;
   IpPrefix first_subnet{};
-  bool spark_pcie = false;  // nodes of at most two ports and four NICs get a Spark's two PCIe links: pcie.h
+  NicLayout functions = NicLayout::kSeparate;
 };
 
 /// More than these are a mistake in the file, not a cluster: a run would need more memory than a machine has.
@@ -41,7 +44,7 @@ inline constexpr std::int64_t kNicsPerNodeMax = 1024;
 /// An error says which option contradicts which.
 Result<Cluster> generate_topology(const TopologyOptions& options);
 
-/// The names of a node's NIC number `index` (0-based): RDMA device, netdev, PCI function.
+/// The names of a node's NIC number `index` (0-based), where it is no Spark's: RDMA device, netdev, PCI function.
 void name_nic(Nic& nic, int index);
 
 /// The address `host` places after the network address of `subnet` moved on by `subnets` whole subnets; an error where

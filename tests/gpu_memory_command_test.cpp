@@ -78,7 +78,8 @@ TEST_CASE("what adapters send from GPU memory and receive there are host memory'
   }
   const std::string words = "--set workload.cases=45 --set expect.unreachable=[]";
   const json direct =
-      summary_of(run("engine-matrix", words + " --set workload.memory=gpu --set topology.gpu_direct=dma-buf"));
+      summary_of(run("engine-matrix", words + " --set topology.gpu_model=GB10 --set topology.functions=separate --set "
+                                              "workload.memory=gpu --set topology.gpu_direct=dma-buf"));
   const json host = summary_of(run("engine-matrix", words));
   REQUIRE(direct.at("cases").size() == host.at("cases").size());
   for (std::size_t at = 0; at < direct.at("cases").size(); ++at) {
@@ -89,19 +90,26 @@ TEST_CASE("what adapters send from GPU memory and receive there are host memory'
 
 TEST_CASE("a matrix of types, reductions, algorithms and protocols gives the same bits as in host memory; it repeats") {
   const std::string words = "--set workload.cases=45 --set expect.unreachable=[]";
-  const json gpu = summary_of(run("engine-matrix", words + " --set workload.memory=gpu"));
+  const json gpu = summary_of(
+      run("engine-matrix",
+          words + " --set topology.gpu_model=GB10 --set topology.functions=separate --set workload.memory=gpu"));
   const json host = summary_of(run("engine-matrix", words));
   REQUIRE(gpu.at("cases").size() == host.at("cases").size());
   for (std::size_t at = 0; at < gpu.at("cases").size(); ++at) {
     CHECK_MESSAGE(gpu.at("cases")[at].at("data") == host.at("cases")[at].at("data"), gpu.at("cases")[at].dump());
   }
-  CHECK(summary_of(run("engine-matrix", words + " --set workload.memory=gpu")).at("digest") == gpu.at("digest"));
+  CHECK(summary_of(
+            run("engine-matrix",
+                words + " --set topology.gpu_model=GB10 --set topology.functions=separate --set workload.memory=gpu"))
+            .at("digest") == gpu.at("digest"));
 }
 
 // Every algorithm, form of reduction and protocol.
 TEST_CASE("what the GPUs reduce themselves are the bits of the processor's reductions in host memory; it repeats") {
   const std::string words = "--set workload.cases=45 --set expect.unreachable=[]";
-  const std::string sums = words + " --set workload.memory=gpu --set environment.MESHBED_GPU_SUMS=1";
+  const std::string sums = words +
+                           " --set topology.gpu_model=GB10 --set topology.functions=separate --set workload.memory=gpu "
+                           "--set environment.MESHBED_GPU_SUMS=1";
   const json gpu = summary_of(run("engine-matrix", sums));
   const json host = summary_of(run("engine-matrix", words));
   CHECK(gpu.at("wrong") == 0);
@@ -121,7 +129,7 @@ TEST_CASE("a node without a GPU, a GPU without a model and a workload without bu
   };
   refused("--set topology.gpus=0", "memory: node0 has no GPU: set gpus to 1 or more");
   refused("--set topology.gpu_model=Voodoo2",
-          "node0's gpu_model: there is no model of a GPU \"Voodoo2\": set one of GB10, H100");
+          "gpu_model: there is no model of a GPU 'Voodoo2'; there are GB10, H100, A100, H200, and a profile's file");
   refused("--set workload.kind=idle", "memory: gpu is for collective, matrix, megakernel and reconnect");
 }
 

@@ -56,6 +56,24 @@ TEST_CASE("Sparks reach the published plateaus within 10 %, and no more than the
   }
 }
 
+TEST_CASE("both functions of one port in one subnet carry about 24 GB/s, one function 12 to 13, on either fabric") {
+  const std::string pair = scenario_file("spark-pair-one-subnet") + " --set expect.min_busbw_GBps=0";
+  for (const char* fabric : {" --fabric chunk", " --fabric fluid"}) {
+    CAPTURE(fabric);
+    const nlohmann::json both = run(pair + " --set workload.bytes=16M" + fabric);
+    CHECK(both.at("busbw_GBps").get<double>() >= 0.9 * 24.2);
+    CHECK(both.at("busbw_GBps").get<double>() <= 2 * 98.04 / 8);
+    const nlohmann::json one = run(pair + " --set workload.bytes=16M --set environment.NCCL_IB_HCA==rocep1s0f0" +
+                                   " --set expect.max_over_bound=2.2" + fabric);
+    CHECK(one.at("busbw_GBps").get<double>() >= 11.8);
+    CHECK(one.at("busbw_GBps").get<double>() <= 13);
+    // A port of 100 Gb/s has no more for two functions than for one.
+    const nlohmann::json slow = run(pair + " --set workload.bytes=16M --set topology.rate=100Gb/s" + fabric);
+    CHECK(slow.at("busbw_GBps").get<double>() <= 12.5);
+    CHECK(slow.at("over_bound").get<double>() < 1.03);
+  }
+}
+
 TEST_CASE("one PCIe link of half the width costs at least what it lacks") {
   // ASUS Ascent GX10 whose second link came up x2 (forums.developer.nvidia.com/t/367853). Stripes are cut by the ports'
   // rates, of which the PCIe link says nothing: half of the data goes over a quarter of the lanes.

@@ -62,7 +62,7 @@ void Builder::generate() {
                                   .switch_latency_ps = topology.switch_latency_ps,
                                   .mtu_bytes = topology.mtu_bytes,
                                   .first_subnet = topology.first_subnet,
-                                  .spark_pcie = true};
+                                  .functions = layout_of(topology)};
   if (options.kind == models::TopologyKind::kTorus && !topology.has("nodes")) {
     std::int64_t product = 1;
     for (const int length : topology.shape) product = std::min(product * length, models::kNodesMax + 1);
@@ -75,7 +75,11 @@ void Builder::generate() {
   }
   auto generated = models::generate_topology(options);
   if (!generated) {
-    const char* key = topology.has("nics") ? "nics" : "nodes";
+    const bool as_spark = options.functions != models::NicLayout::kSeparate;
+    const char* key = as_spark && topology.has("functions")   ? "functions"
+                      : as_spark && topology.has("gpu_model") ? "gpu_model"
+                      : topology.has("nics")                  ? "nics"
+                                                              : "nodes";
     return diagnostics_.add(topology.at(topology.has(key) ? key : "kind"), generated.error().text);
   }
   built_.cluster = std::move(*generated);
@@ -157,26 +161,6 @@ void Builder::refuse_unknown_names() {
                                                name, is_nic ? " on " + wanted.owner : "",
                                                close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close),
                                                what + (wanted.list == "switch" ? "es" : "s"), list_names(names)));
-  }
-}
-
-void Builder::add_gpus() {
-  const auto reach_by = [](models::Node& node, const std::string& gpu_direct) {
-    node.peer_memory = gpu_direct == "peermem" || gpu_direct == "both";
-    for (models::Nic& nic : node.nics) nic.dma_buf = gpu_direct == "dma-buf" || gpu_direct == "both";
-  };
-  for (auto& node : built_.cluster.nodes) {
-    node.gpus.assign(static_cast<std::size_t>(spec_.topology.gpus), {spec_.topology.gpu_model});
-    reach_by(node, spec_.topology.gpu_direct);
-  }
-  for (const auto& node_spec : spec_.nodes) {
-    const auto found = node_index_.find(node_spec.name);
-    if (found == node_index_.end()) continue;
-    if (node_spec.has("gpu_direct")) reach_by(node_at(found->second), node_spec.gpu_direct);
-    auto& gpus = node_at(found->second).gpus;
-    if (node_spec.has("gpus")) gpus.resize(static_cast<std::size_t>(node_spec.gpus), {spec_.topology.gpu_model});
-    if (!node_spec.has("gpu_model")) continue;
-    for (auto& gpu : gpus) gpu.model = node_spec.gpu_model;
   }
 }
 
@@ -312,7 +296,9 @@ Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics) {
     if (!diagnostics.empty()) return builder.take();
   }
   builder.add_nodes();
+  builder.join_functions_to_ports();
   builder.add_cables();
+  builder.add_wires();
   builder.add_switches();
   builder.add_gpus();
   builder.add_pcie();

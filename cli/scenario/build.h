@@ -9,6 +9,7 @@
 #include "cli/common/diagnostics.h"
 #include "cli/scenario/spec.h"
 #include "models/cluster.h"
+#include "models/spark.h"
 
 namespace meshbed::cli {
 
@@ -24,6 +25,9 @@ struct Built {
 
 /// Reports what cannot be resolved. What it returns then is incomplete, but its indices are valid.
 Built build_cluster(const ScenarioSpec& spec, Diagnostics& diagnostics);
+
+/// How generated NICs share PCIe links and ports: as `functions` says, or as the named model's machines have it.
+models::NicLayout layout_of(const TopologySpec& topology);
 
 /// Place of the thing of that name, or -1.
 template <typename Thing>

@@ -51,6 +51,13 @@ std::optional<std::pair<models::PortRef, models::PortRef>> Builder::resolve_ends
 void Builder::number_ports(const std::vector<models::PortRef>& ports, const models::IpPrefix& subnet,
                            const Place& place, const std::string& owner) {
   std::set<models::IpAddress> taken;
+  // Functions of one QSFP port may be in one subnet, and stand on two cables of the file.
+  for (const MediumSubnet& other : medium_subnets_) {
+    if (other.is_switch || !models::same_subnet(other.subnet, subnet)) continue;
+    for (const auto& port : ports_of(other)) {
+      for (const auto& address : nic_at(port).addresses) taken.insert(address.address);
+    }
+  }
   for (const auto& port : ports) {
     for (const auto& address : nic_at(port).addresses) {
       taken.insert(address.address);

@@ -1,22 +1,15 @@
-// PCIe links: a Spark's, those that the file lists, and which NICs and GPUs hang on them.
+// PCIe links that the file lists, and which NICs and GPUs hang on them.
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "cli/common/closest_name.h"
 #include "cli/scenario/builder.h"
-#include "models/gpu.h"
 #include "models/pcie.h"
 
 namespace meshbed::cli {
 namespace {
-
-bool is_spark(const models::Node& node) {
-  const models::GpuModel* const spark = models::find_gpu("GB10");
-  return !node.gpus.empty() && models::find_gpu(node.gpus.front().model) == spark;
-}
 
 std::vector<std::string> pcie_names(const models::Node& node) {
   std::vector<std::string> names;
@@ -52,8 +45,14 @@ void Builder::add_pcie_links(models::Node& node, const NodeSpec& spec) {
       node.pcie.push_back({link.name, 0});
     }
     models::PcieLink& made = node.pcie[static_cast<std::size_t>(index)];
-    if (link.has("rate")) made.rate_bps = link.rate_bps;
-    if (link.lanes > 0 && link.generation > 0) made.rate_bps = models::pcie_rate_bps(link.lanes, link.generation);
+    if (link.has("rate")) {
+      made.rate_bps = link.rate_bps;
+      made.coded_bps = 0;
+    }
+    if (link.lanes > 0 && link.generation > 0) {
+      made.rate_bps = models::pcie_rate_bps(link.lanes, link.generation);
+      made.coded_bps = models::pcie_coded_bps(link.lanes, link.generation);
+    }
   }
 }
 
@@ -82,15 +81,6 @@ void Builder::hang_on_pcie(models::Node& node, const NodeSpec& spec) {
 }
 
 void Builder::add_pcie() {
-  for (std::size_t index = 0; index < built_.cluster.nodes.size(); ++index) {
-    models::Node& node = built_.cluster.nodes[index];
-    if (is_spark(node)) {
-      if (index >= generated_nodes_) models::hang_on_spark_links_by_name(node);
-      continue;
-    }
-    node.pcie.clear();
-    for (models::Nic& nic : node.nics) nic.pcie = -1;
-  }
   for (const NodeSpec& spec : spec_.nodes) {
     const auto found = node_index_.find(spec.name);
     if (found == node_index_.end()) continue;

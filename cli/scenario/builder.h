@@ -22,11 +22,15 @@ class Builder {
   void generate();
   /// Names that only a --set holds must be generated ones: a misspelt name makes no hardware.
   void refuse_unknown_names();
-  void add_nodes();     // build_nodes.cpp
-  void add_cables();    // build_cables.cpp
+  void add_nodes();  // build_nodes.cpp
+  /// QSFP ports, and a Spark's PCIe links.
+  void join_functions_to_ports();  // build_functions.cpp
+  void add_cables();               // build_cables.cpp
+  /// The further functions of QSFP ports whose first ones the file cables.
+  void add_wires();     // build_functions.cpp
   void add_switches();  // build_cables.cpp
-  void add_gpus();
-  void add_pcie();  // build_pcie.cpp
+  void add_gpus();      // build_functions.cpp
+  void add_pcie();      // build_pcie.cpp
   void add_environment();
   void add_management();
   void order_devices();
@@ -51,6 +55,9 @@ class Builder {
   models::Node& node_at(int node) { return built_.cluster.nodes[static_cast<std::size_t>(node)]; }
   models::Nic& nic_at(models::PortRef port) { return node_at(port.node).nics[static_cast<std::size_t>(port.nic)]; }
 
+  const NodeSpec* spec_of(const models::Node& node) const;
+  /// Reports a name that no model has.
+  void check_gpu_model(const Entry& entry, const std::string& name);
   void add_nics(int node, const NodeSpec& spec);
   void overlay_nic(models::Nic& nic, const NicSpec& spec);
   void name_new_nic(models::Nic& nic, const NicSpec& spec, int index);

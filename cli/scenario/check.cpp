@@ -15,14 +15,16 @@
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/placement.h"
 #include "models/gpu.h"
-#include "models/gpu_profile.h"
 #include "models/lan/bond.h"
+#include "models/lan/qsfp.h"
 #include "models/lan/vlan.h"
 #include "models/topology_generate.h"
 #include "plugin/coll/plan/tuning.h"
 
 namespace meshbed::cli {
 namespace {
+
+constexpr const char* kCudaNames[] = {"libcuda.so", "libcudart.so"};
 
 std::string port_name(const models::Cluster& cluster, models::PortRef port) {
   const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
@@ -66,6 +68,17 @@ class PortUse {
   std::map<models::PortRef, std::string> owner_;
 };
 
+/// A QSFP port has one cable.
+void check_wires(const Built& built, Diagnostics& diagnostics) {
+  const auto split = models::split_port(built.cluster);
+  if (!split) return;
+  const auto& places = built.nic_places[static_cast<std::size_t>(split->other.node)];
+  diagnostics.add(places[static_cast<std::size_t>(split->other.nic)],
+                  fmt::format("qsfp: {} and {} are functions of one port, and its one cable cannot lead to two places; "
+                              "cable both to the functions of one port, or set functions = \"separate\"",
+                              port_name(built.cluster, split->one), port_name(built.cluster, split->other)));
+}
+
 /// A size that would be rounded to another one, or to nothing, is not what was asked for.
 void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   const Workload& workload = scenario.workload;
@@ -97,15 +110,16 @@ void check_bytes(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics
   }
 }
 
-/// There are models of its GPUs. `key`: what asks for them.
+/// Each of its GPUs has a model. `key`: what needs one.
 bool check_gpu_models(const models::Node& node, const char* key, const Place& place, Diagnostics& diagnostics) {
-  for (const models::Gpu& gpu : node.gpus) {
-    if (const auto word = models::gpu_word_named(gpu.model); !word) {
-      diagnostics.add(place, fmt::format("{}: {}'s gpu_model: {}", key, node.name, word.error().text));
-      return false;
-    }
-  }
-  return true;
+  const bool all_named =
+      std::none_of(node.gpus.begin(), node.gpus.end(), [](const models::Gpu& gpu) { return gpu.model.empty(); });
+  if (all_named) return true;
+  diagnostics.add(place,
+                  fmt::format("{}: {}'s GPUs have no model; set gpu_model of [topology] or of the node to one of "
+                              "{}, or to a profile's file",
+                              key, node.name, fmt::join(models::gpu_names(), ", ")));
+  return false;
 }
 
 /// Every rank's node has GPUs, and there are models of them.
@@ -222,6 +236,13 @@ void check_recording(const Scenario& scenario, const ScenarioSpec& spec, Diagnos
   }
 }
 
+/// It names CUDA's driver or runtime as a library that it needs or opens.
+bool uses_cuda(const std::string& path) {
+  const std::string bytes = read_text_file(path);
+  return std::any_of(std::begin(kCudaNames), std::end(kCudaNames),
+                     [&](const char* name) { return bytes.find(name) != std::string::npos; });
+}
+
 void check_program(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   if (scenario.workload.kind != WorkloadKind::kProgram) return;
   if (scenario.workload.program.empty()) {
@@ -231,6 +252,7 @@ void check_program(const Scenario& scenario, const ScenarioSpec& spec, Diagnosti
   if (!is_file(path)) {
     return diagnostics.add(spec.workload.at("program"), fmt::format("program: there is no file '{}'", path));
   }
+  if (!uses_cuda(path)) return;
   for (const models::Node& node : scenario.cluster.nodes) {
     if (!check_gpu_models(node, "program", spec.workload.at("program"), diagnostics)) return;
   }
@@ -276,6 +298,7 @@ void check_cluster(const Built& built, Diagnostics& diagnostics) {
     use.take(cluster.cables[i].a, cluster.cables[i].name, built.cable_places[i]);
     use.take(cluster.cables[i].b, cluster.cables[i].name, built.cable_places[i]);
   }
+  check_wires(built, diagnostics);
   for (std::size_t i = 0; i < cluster.switches.size(); ++i) {
     for (const auto& port : cluster.switches[i].ports) use.take(port, cluster.switches[i].name, built.switch_places[i]);
   }

@@ -1,6 +1,6 @@
-// Nomenclature: medium - the cable or switch that a NIC hangs on; group - all addresses of one subnet.
-// Subnets nest or are disjoint, so that sorting them by address, then length, puts every subnet right behind the ones
-// that hold it: one pass with a stack finds all overlaps, O(n log n) for n addresses.
+// Nomenclature: medium - the wire (models/lan/qsfp.h) or switch that a NIC hangs on; group - all addresses of one
+// subnet. Subnets nest or are disjoint, so that sorting them by address, then length, puts every subnet right behind
+// the ones that hold it: one pass with a stack finds all overlaps, O(n log n) for n addresses.
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 
 #include "cli/scenario/check.h"
 #include "models/lan/bond.h"
+#include "models/lan/qsfp.h"
 
 namespace meshbed::cli {
 namespace {
@@ -22,6 +23,7 @@ struct Holder {
   int medium = kNoMedium;
   int node = -1;
   std::string name;  // "node0/rocep1s0f0"
+  std::string qsfp;  // see models/lan/qsfp.h
   Place place;
 };
 
@@ -39,11 +41,11 @@ models::IpAddress network_of(const models::IpPrefix& prefix) {
 std::vector<Holder> holders_of(const Built& built, const ScenarioSpec& spec) {
   const auto& cluster = built.cluster;
   std::map<models::PortRef, int> medium;
-  int next = 0;
-  for (const auto& cable : cluster.cables) {
-    medium[cable.a] = medium[cable.b] = next;
-    ++next;
+  const std::vector<int> wires = models::wires(cluster);
+  for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
+    medium[cluster.cables[index].a] = medium[cluster.cables[index].b] = wires[index];
   }
+  int next = static_cast<int>(cluster.cables.size());
   for (const auto& box : cluster.switches) {
     for (const auto& port : box.ports) medium[port] = next;
     ++next;
@@ -59,12 +61,13 @@ std::vector<Holder> holders_of(const Built& built, const ScenarioSpec& spec) {
       }
       for (const auto& prefix : node.nics[i].addresses) {
         holders.push_back({prefix, found == medium.end() ? kNoMedium : found->second, static_cast<int>(n),
-                           fmt::format("{}/{}", node.name, node.nics[i].device), built.nic_places[n][i]});
+                           fmt::format("{}/{}", node.name, node.nics[i].device), node.nics[i].qsfp,
+                           built.nic_places[n][i]});
       }
     }
     if (node.management) {
       holders.push_back({node.management->address, kManagementNic, static_cast<int>(n),
-                         fmt::format("{}/{}", node.name, node.management->netdev), spec.management.at("subnet")});
+                         fmt::format("{}/{}", node.name, node.management->netdev), "", spec.management.at("subnet")});
     }
   }
   return holders;
@@ -129,7 +132,9 @@ void check_group(const Group& group, Diagnostics& diagnostics) {
   for (const Holder* holder : group) {
     if (holder->medium == kManagementNic) continue;
     const Holder* other = first_on_node.emplace(holder->node, holder).first->second;
-    if (other->name != holder->name && !reported) {
+    // Two functions of one port are on one wire: by which of them a packet leaves changes nothing of where it arrives.
+    const bool is_one_port = !holder->qsfp.empty() && holder->qsfp == other->qsfp;
+    if (other->name != holder->name && !is_one_port && !reported) {
       reported = true;
       diagnostics.add(later_place(*other, *holder),
                       fmt::format("prefix overlap: {} and {} are both in {}; a node needs one subnet per NIC, "

@@ -8,6 +8,7 @@
 #include "cli/common/units.h"
 #include "cli/scenario/build.h"
 #include "models/lan/bond.h"
+#include "models/lan/qsfp.h"
 
 namespace meshbed::cli {
 namespace {
@@ -76,7 +77,15 @@ std::string left_to_hands_line(const Scenario& scenario) {
 
 std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault) {
   if (const int cable = index_named(cluster.cables, fault.target); cable >= 0) {
-    return {cluster.cables[static_cast<std::size_t>(cable)].a, cluster.cables[static_cast<std::size_t>(cable)].b};
+    // All functions that share the wire.
+    const std::vector<int> wires = models::wires(cluster);
+    std::vector<models::PortRef> ports;
+    for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
+      if (wires[index] != wires[static_cast<std::size_t>(cable)]) continue;
+      ports.push_back(cluster.cables[index].a);
+      ports.push_back(cluster.cables[index].b);
+    }
+    return ports;
   }
   if (const int box = index_named(cluster.switches, fault.target); box >= 0) {
     return cluster.switches[static_cast<std::size_t>(box)].ports;
@@ -109,7 +118,8 @@ FaultBoard::FaultBoard(const Scenario& scenario)
       in_force_(scenario.faults.size()),
       held_down_(scenario.faults.size()),
       stopped_(scenario.cluster.nodes.size()),
-      killed_(scenario.cluster.nodes.size()) {
+      killed_(scenario.cluster.nodes.size()),
+      wires_(models::wires(scenario.cluster)) {
   const models::Cluster& cluster = scenario.cluster;
   for (const models::Node& node : cluster.nodes) ports_.emplace_back(node.nics.size());
   for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
@@ -167,7 +177,10 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
     if (fault.kind == "reorder") in_order *= 1 - fault.amount;
     if (fault.kind == "delay") shape.delay_ps += static_cast<Picoseconds>(fault.amount);
     if (fault.kind == "rate") {
-      const auto rate_bps = static_cast<std::uint64_t>(fault.amount);
+      // A wire's functions share what is left of it.
+      const bool is_cable = index_named(scenario_.cluster.cables, fault.target) >= 0;
+      const std::size_t functions = is_cable ? targets.size() / 2 : 1;
+      const auto rate_bps = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(fault.amount) / functions);
       shape.rate_bps = shape.rate_bps == 0 ? rate_bps : std::min(shape.rate_bps, rate_bps);
     }
   }
@@ -265,10 +278,19 @@ void FaultBoard::tell_nodes(FaultSite& site) {
   }
 }
 
+bool FaultBoard::is_same_target(const std::string& one, const std::string& other) const {
+  if (one == other) return true;
+  const auto wire_of = [this](const std::string& name) {
+    const int cable = index_named(scenario_.cluster.cables, name);
+    return cable < 0 ? -1 : wires_[static_cast<std::size_t>(cable)];
+  };
+  return wire_of(one) >= 0 && wire_of(one) == wire_of(other);
+}
+
 bool FaultBoard::holds(const char* kind, const std::string& target) const {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
-    if (in_force_[index] && fault.kind == kind && fault.target == target) return true;
+    if (in_force_[index] && fault.kind == kind && is_same_target(fault.target, target)) return true;
   }
   return false;
 }
@@ -276,7 +298,7 @@ bool FaultBoard::holds(const char* kind, const std::string& target) const {
 void FaultBoard::end_all(const std::string& kind, const std::string& target) {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
-    if (fault.kind == kind && fault.target == target) in_force_[index] = false;
+    if (fault.kind == kind && is_same_target(fault.target, target)) in_force_[index] = false;
   }
 }
 

@@ -102,6 +102,8 @@ class FaultBoard {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
   bool holds(const char* kind, const std::string& target) const;
+  /// The same name, or two cables of one wire.
+  bool is_same_target(const std::string& one, const std::string& other) const;
   void end_all(const std::string& kind, const std::string& target);
   bool slows(const Fault& fault, models::PortRef port, const std::vector<models::PortRef>& targets) const;
   sim::Shape shape_of(models::PortRef port) const;
@@ -122,6 +124,7 @@ class FaultBoard {
   std::vector<std::size_t> readdressed_;  // address_change faults in force, in the order in which they began
   std::vector<bool> stopped_;             // by node, as the site was told
   std::vector<bool> killed_;              // by node
+  std::vector<int> wires_;                // [cable] the first one of its wire
 };
 
 }  // namespace meshbed::cli

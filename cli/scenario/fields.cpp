@@ -12,10 +12,13 @@ constexpr IntegerRange kNodes{0, 1'000'000'000};  // the generator says how many
 constexpr IntegerRange kMtu{352, 65535};          // 256 bytes of RDMA payload and its headers, see rdma_mtu_bytes
 constexpr IntegerRange kGpus{0, 64};
 const std::vector<std::string> kGpuDirect{"off", "dma-buf", "peermem", "both"};
+const std::vector<std::string> kFunctions{"separate", "spark", "spark-merged"};
 
 const Section<TopologySpec> kTopology{
     "[topology]",
-    "Generates nodes, NICs, cables and switches. Nodes are node0, node1, ...; NICs are named as on a DGX Spark.",
+    "Generates nodes, NICs, cables and switches. Nodes are node0, node1, ...; NICs are named as systemd names cards "
+    "of\n"
+    "two ports (rocep1s0f0, rocep1s0f1, rocep2s0f0, ...), a Spark's as on a Spark (rocep1s0f0, roceP2p1s0f0, ...).",
     {
         {"kind", "text", "'none'", "ring, line, full-mesh, star, switch, torus, or none: only what the file lists",
          [](const Value& v, TopologySpec& s) {
@@ -37,7 +40,7 @@ const Section<TopologySpec> kTopology{
          [](const Value& v, TopologySpec& s) {
            v.integer(s.rails, {1, 64});
          }},
-        {"rate", "rate", "'100Gb/s'", "of every port and cable",
+        {"rate", "rate", "(200Gb/s of Sparks, else 100Gb/s)", "of every port and cable",
          [](const Value& v, TopologySpec& s) { v.rate(s.rate_bps); }},
         {"latency", "time", "'1us'", "propagation over one cable, one way",
          [](const Value& v, TopologySpec& s) { v.time(s.latency_ps); }},
@@ -49,9 +52,15 @@ const Section<TopologySpec> kTopology{
          "subnet of the first cable; each further cable takes the next one. Switches widen it as needed",
          [](const Value& v, TopologySpec& s) { v.prefix(s.first_subnet); }},
         {"gpus", "integer", "1", "GPUs a node", [](const Value& v, TopologySpec& s) { v.integer(s.gpus, kGpus); }},
-        {"gpu_model", "text", "'GB10'",
-         "of every GPU: a model's name, or the file of one that was measured (calibrate gpu)",
+        {"gpu_model", "text", "",
+         "of every GPU: GB10, H100, A100, H200, or the file of one that was measured (calibrate gpu); needed by GPU "
+         "memory and CUDA alone",
          [](const Value& v, TopologySpec& s) { v.text(s.gpu_model); }},
+        {"functions", "text", "(spark where gpu_model is GB10, else separate)",
+         "how NICs share PCIe lanes and ports. separate: not at all; spark: they are the functions of a Spark's two "
+         "QSFP ports, two a port, each on one of two PCIe links (x4, generation 5); spark-merged: each is both "
+         "functions of a port",
+         [](const Value& v, TopologySpec& s) { v.choice(s.functions, kFunctions); }},
         {"gpu_direct", "text", "'off'",
          "how simulated adapters reach GPU memory: off, dma-buf, peermem (nvidia_peermem) or both",
          [](const Value& v, TopologySpec& s) { v.choice(s.gpu_direct, kGpuDirect); }},
@@ -97,9 +106,13 @@ const Section<NicSpec> kNic{
          }},
         {"pci_path", "text", "(by position)", "sysfs path of the PCI function",
          [](const Value& v, NicSpec& s) { v.text(s.pci_path); }},
-        {"pcie", "name", "(none; on a Spark by port and rail)",
+        {"pcie", "name", "(none; on a Spark by its name)",
          "the [[node.pcie]] of its node that it shares with other functions, or \"none\"",
          [](const Value& v, NicSpec& s) { v.name(s.pcie); }},
+        {"qsfp", "name", "(its own; on a Spark by its name)",
+         "the port that it shares with other functions of its node which name the same: one cable, one layer-2 "
+         "network, one rate; or \"none\"",
+         [](const Value& v, NicSpec& s) { v.name(s.qsfp); }},
         {"vlan", "integer", "(none)",
          "1 to 4094: its addresses are those of a VLAN interface on the netdev, as enp1s0f0np0.100; 0: none",
          [](const Value& v, NicSpec& s) {
@@ -124,9 +137,9 @@ const Section<PcieSpec> kPcie{
     "[[node.pcie]]",
     "What several PCI functions share on their way to the memory of the [[node]] above: a PCIe link, or a switch. "
     "Full\n"
-    "duplex. A generated node with gpu_model GB10, two ports and four NICs at most has pcie0 and pcie1, each x4 of\n"
-    "generation 5, and so have listed ones whose devices are named as on a Spark. One with the name of such a link\n"
-    "changes only what it says.",
+    "duplex. A node with functions = \"spark\" has pcie0 and pcie1, each x4 of generation 5, by the names of its\n"
+    "devices; with \"spark-merged\" it has pcie, which is both. One with the name of such a link changes only what it\n"
+    "says.",
     {
         {"name", "name", "", "as NICs, GPUs and reports name it; required",
          [](const Value& v, PcieSpec& s) { v.name(s.name); }},
@@ -175,6 +188,8 @@ const Section<NodeSpec> kNode{
          [](const Value& v, NodeSpec& s) { v.integer(s.gpus, kGpus); }},
         {"gpu_model", "text", "(topology.gpu_model)", "of its GPUs",
          [](const Value& v, NodeSpec& s) { v.text(s.gpu_model); }},
+        {"functions", "text", "(topology.functions, or by gpu_model)", "how its NICs share PCIe lanes and ports",
+         [](const Value& v, NodeSpec& s) { v.choice(s.functions, kFunctions); }},
         {"gpu_direct", "text", "(topology.gpu_direct)", "how its adapters reach GPU memory",
          [](const Value& v, NodeSpec& s) { v.choice(s.gpu_direct, kGpuDirect); }},
         {"management", "address", "(the next in management.subnet)", "on the management network",

@@ -133,6 +133,11 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
   read_section(table, spec, diagnostics);
   diagnostics.throw_if_any();
 
+  if (!spec.topology.has("rate")) {
+    constexpr std::uint64_t kDefaultBps = 100'000'000'000;
+    const bool is_spark = layout_of(spec.topology) != models::NicLayout::kSeparate;
+    spec.topology.rate_bps = is_spark ? models::kSparkPortBps : kDefaultBps;
+  }
   Built built = build_cluster(spec, diagnostics);
   diagnostics.throw_if_any();
 

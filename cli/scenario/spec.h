@@ -44,6 +44,7 @@ struct TopologySpec : Entry {
   models::IpPrefix first_subnet;
   int gpus = 0;
   std::string gpu_model;
+  std::string functions;  // empty: as gpu_model says
   std::string gpu_direct;
 };
 
@@ -63,6 +64,7 @@ struct NicSpec : Entry {
   std::string link;
   std::string pci_path;
   std::string pcie;
+  std::string qsfp;
   std::uint16_t vlan = 0;
   std::uint32_t switch_mtu_bytes = 0;
   std::string gateway;
@@ -90,6 +92,7 @@ struct NodeSpec : Entry {
   std::string name;
   int gpus = 0;
   std::string gpu_model;
+  std::string functions;  // empty: as gpu_model says
   std::string gpu_direct;
   models::IpAddress management;
   Environment environment;

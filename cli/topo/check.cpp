@@ -264,15 +264,15 @@ class Report {
   std::string pcie_links() const {
     constexpr std::size_t kLinesMax = 64;
     if (topology_.shared_links.empty()) return "";
-    std::string text = "\nPCIe links that carry less than the ports behind them together, each direction:\n";
+    std::string text =
+        "\nPCIe links and QSFP ports that carry less than the NICs behind them together, each direction:\n";
     Table table;
     for (std::size_t i = 0;
          i < (all_ ? topology_.shared_links.size() : std::min(topology_.shared_links.size(), kLinesMax)); ++i) {
       const models::SharedLink& link = topology_.shared_links[i];
       std::string ports;
       for (const models::PortRef port : link.ports) ports += (ports.empty() ? "" : ", ") + function(port);
-      table.row({"  " + node(link.node).name, node(link.node).pcie[static_cast<std::size_t>(link.pcie)].name,
-                 rate_text(link.rate_bps), ports});
+      table.row({"  " + node(link.node).name, link.name, rate_text(link.rate_bps), ports});
     }
     text += table.text();
     if (topology_.shared_links.size() > kLinesMax && !all_) {

@@ -24,6 +24,7 @@
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
 #include "emu/microvm/probe.h"
+#include "models/topology.h"
 #include "sim/host/identity.h"
 
 namespace meshbed::cli {
@@ -174,9 +175,24 @@ void collect(const Scenario& scenario, const EmulateOptions& options, const emu:
   }
 }
 
+/// Linux would use the first of two interfaces in one subnet alone, and a wire joins no two functions there but those
+/// of one cable.
+void refuse_shared_subnets(const Scenario& scenario) {
+  for (const models::Segment& segment : models::analyse(scenario.cluster).segments) {
+    if (segment.cable < 0 || segment.ports.size() == 2) continue;
+    throw std::runtime_error(
+        fmt::format("--world emu: functions of one QSFP port have a subnet each there, and several of {} are in {}; "
+                    "give each cable "
+                    "its own subnet",
+                    scenario.cluster.nodes[static_cast<std::size_t>(segment.ports.front().node)].name,
+                    models::subnet_string(segment.subnet)));
+  }
+}
+
 emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions& options) {
   const models::Cluster& cluster = scenario.cluster;
   refuse_switch_mtus_and_vlans(scenario);
+  refuse_shared_subnets(scenario);
   if (cluster.nodes.empty() || !cluster.nodes.front().management) {
     throw std::runtime_error("--world emu: the ranks meet on the management network, and " + scenario.name +
                              " has none; leave out management.enabled = false");

@@ -308,8 +308,9 @@ void print_line(const sim::Process& process, std::string_view line) {
 bool calls_cuda(const Scenario& scenario) {
   if (scenario.workload.kind == WorkloadKind::kReconnect) return false;
   const auto& nodes = scenario.cluster.nodes;
-  const bool has_gpus =
-      std::any_of(nodes.begin(), nodes.end(), [](const models::Node& node) { return !node.gpus.empty(); });
+  const bool has_gpus = std::any_of(nodes.begin(), nodes.end(), [](const models::Node& node) {
+    return std::any_of(node.gpus.begin(), node.gpus.end(), [](const models::Gpu& gpu) { return !gpu.model.empty(); });
+  });
   return scenario.workload.gpu_memory || (scenario.workload.kind == WorkloadKind::kProgram && has_gpus);
 }
 

@@ -4,10 +4,12 @@
 // pooled, so there are as many as there were flows at one time. Cost: about 5 us of CPU a flow, and a max-min solution
 // whose cost grows with the flows that share links.
 
+#include <map>
 #include <simgrid/s4u.hpp>
 #include <string>
 #include <vector>
 
+#include "models/lan/qsfp.h"
 #include "models/lan/router.h"
 #include "plugin/base/check.h"
 #include "sim/engine/fabric.h"
@@ -70,17 +72,25 @@ class FluidFabric final : public Fabric {
     hosts_.resize(cluster.nodes.size());
     for (std::size_t node = 0; node < cluster.nodes.size(); ++node)
       hosts_[node].resize(cluster.nodes[node].nics.size());
+    std::map<int, s4u::NetZone*> zones;  // [first cable of a wire]
+    const std::vector<int> wires = models::wires(cluster);
     for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
       const auto& cable = cluster.cables[index];
-      auto* zone = s4u::create_full_zone("cable" + std::to_string(index))->set_parent(root);
-      s4u::Host* a = add_host(zone, cable.a);
-      s4u::Host* b = add_host(zone, cable.b);
-      zone->add_route(a->get_netpoint(), b->get_netpoint(), nullptr, nullptr,
-                      links(zone, network_.wire(cable.a, cable.b)->links), false);
-      zone->add_route(b->get_netpoint(), a->get_netpoint(), nullptr, nullptr,
-                      links(zone, network_.wire(cable.b, cable.a)->links), false);
-      zone->seal();
+      s4u::NetZone*& zone = zones[wires[index]];
+      if (zone == nullptr) zone = s4u::create_full_zone("cable" + std::to_string(index))->set_parent(root);
+      add_host(zone, cable.a);
+      add_host(zone, cable.b);
     }
+    for (const auto& cable : cluster.cables) {
+      auto* zone = zones[wires[static_cast<std::size_t>(&cable - cluster.cables.data())]];
+      for (const auto from : {cable.a, cable.b}) {
+        for (const auto to : network_.joined(from)) {
+          zone->add_route(host(from)->get_netpoint(), host(to)->get_netpoint(), nullptr, nullptr,
+                          links(zone, network_.wire(from, to)->links), false);
+        }
+      }
+    }
+    for (const auto& [first, zone] : zones) zone->seal();
     for (const std::vector<int>& joined : models::joined_switches(cluster)) {
       if (joined.size() > 1) {
         build_routed(root, joined);

@@ -2,6 +2,8 @@
 // LinkUsage: the book that a fabric keeps of its links, for the proof at the end of a run.
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -40,16 +42,17 @@ class LinkUsage {
   int active(int index) const { return entries_[static_cast<std::size_t>(index)].active; }
 
  private:
-  /// A port that sends over a link: the port's own link, the PCIe link before it (-1: none limits it), and how many
-  /// transfers.
+  /// A port that sends over a link: the port's own link, those before it that it shares (PCIe, QSFP port; -1: none),
+  /// and how many transfers.
   struct Sender {
-    int link = -1, pcie = -1;
+    int link = -1;
+    std::array<int, 2> shared{-1, -1};
     int transfers = 0;
   };
   struct Entry {
     int active = 0;               // transfers under way on the link
     Picoseconds since_ps = 0;     // busy since then, and not counted yet
-    std::vector<Sender> senders;  // of a receiver's link, and of a sender's PCIe link
+    std::vector<Sender> senders;  // of a receiver's link, and of a shared one of a sender
   };
 
   std::vector<Sender>& senders(int index) { return entries_[static_cast<std::size_t>(index)].senders; }
@@ -69,8 +72,10 @@ class LinkUsage {
 
   void note(const Path& path, int index) {
     Sender* own = find(index, port_of(path));
-    const int pcie = path.sent > 1 ? path.links.front() : -1;
-    if (own == nullptr) own = &senders(index).emplace_back(Sender{.link = port_of(path), .pcie = pcie});
+    if (own == nullptr) {
+      own = &senders(index).emplace_back(Sender{.link = port_of(path)});
+      for (std::size_t at = 0; at + 1 < path.sent; ++at) own->shared.at(at) = path.links[at];
+    }
     ++own->transfers;
   }
 
@@ -81,16 +86,20 @@ class LinkUsage {
     senders(index).pop_back();
   }
 
-  /// What a port can send just now: ports that are busy behind one PCIe link share it by their rates, where it carries
-  /// less than these together.
+  /// What a port can send just now: ports that are busy behind one shared link divide it by their rates, where it
+  /// carries less than these together.
   std::uint64_t rate_of(const Sender& sender) {
-    const std::uint64_t port_bps = link(sender.link).shaped_bps;
-    if (sender.pcie < 0) return port_bps;
-    std::uint64_t together_bps = 0;
-    for (const Sender& each : senders(sender.pcie)) together_bps += link(each.link).shaped_bps;
-    const std::uint64_t pcie_bps = link(sender.pcie).shaped_bps;
-    if (together_bps <= pcie_bps) return port_bps;
-    return static_cast<std::uint64_t>(static_cast<__uint128_t>(port_bps) * pcie_bps / together_bps);
+    std::uint64_t least_bps = link(sender.link).shaped_bps;
+    for (const int shared : sender.shared) {
+      if (shared < 0) continue;
+      std::uint64_t together_bps = 0;
+      for (const Sender& each : senders(shared)) together_bps += link(each.link).shaped_bps;
+      const std::uint64_t shared_bps = link(shared).shaped_bps;
+      if (together_bps <= shared_bps) continue;
+      const __uint128_t product = static_cast<__uint128_t>(link(sender.link).shaped_bps) * shared_bps;
+      least_bps = std::min(least_bps, static_cast<std::uint64_t>(product / together_bps));
+    }
+    return least_bps;
   }
 
   /// A port divides its rate among its transfers, wherever they go, as an adapter takes turns between queue pairs.

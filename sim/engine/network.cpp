@@ -5,6 +5,7 @@
 
 #include "models/lan/bond.h"
 #include "models/lan/frame.h"
+#include "models/lan/qsfp.h"
 #include "models/lan/router.h"
 #include "models/pcie.h"
 #include "plugin/base/check.h"
@@ -62,18 +63,33 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
       port_state.link_in = add_link(sw.name + ">" + name, rate);
     }
   }
-  for (const models::SharedLink& shared : models::shared_links(cluster)) {
-    const auto& node = cluster.nodes[static_cast<std::size_t>(shared.node)];
-    const std::string name = node.name + "/" + node.pcie[static_cast<std::size_t>(shared.pcie)].name;
-    const int out = add_link(name + ">", shared.rate_bps);
-    const int in = add_link(">" + name, shared.rate_bps);
-    for (const PortRef port : shared.ports) {
-      state(port).pcie_out = out;
-      state(port).pcie_in = in;
-    }
-  }
+  add_shared();
   add_routers();
   bonds_.emplace(cluster, [this](PortRef port) { return link_up(port); });
+}
+
+void Network::add_shared() {
+  for (const models::SharedLink& shared : models::shared_links(cluster_)) {
+    const std::string name = cluster_.nodes[static_cast<std::size_t>(shared.node)].name + "/" + shared.name;
+    const int out = add_link(name + ">", shared.rate_bps);
+    // What comes out of a cable was held to the rate of the port at its other end.
+    const bool is_cabled = shared.is_qsfp() && state(shared.ports.front()).cable >= 0;
+    const int in = is_cabled ? -1 : add_link(">" + name, shared.rate_bps);
+    for (const PortRef port : shared.ports) {
+      (shared.is_qsfp() ? state(port).qsfp_out : state(port).pcie_out) = out;
+      (shared.is_qsfp() ? state(port).qsfp_in : state(port).pcie_in) = in;
+    }
+  }
+  for (const models::SharedWire& wire : models::shared_wires(cluster_)) {
+    for (const PortRef port : wire.a) state(port).far = wire.b;
+    for (const PortRef port : wire.b) state(port).far = wire.a;
+  }
+}
+
+bool Network::wire_leads(PortRef port, PortRef other) const {
+  const PortState& own = state(port);
+  if (own.cable < 0) return false;
+  return own.peer == other || std::find(own.far.begin(), own.far.end(), other) != own.far.end();
 }
 
 void Network::add_routers() {
@@ -106,7 +122,11 @@ int Network::router_between(PortRef from, PortRef to) const {
 
 std::vector<int> Network::way_out(PortRef port) const {
   const PortState& own = state(port);
-  return own.pcie_out < 0 ? std::vector<int>{own.link_out} : std::vector<int>{own.pcie_out, own.link_out};
+  std::vector<int> links;
+  for (const int link : {own.pcie_out, own.qsfp_out, own.link_out}) {
+    if (link >= 0 || link == own.link_out) links.push_back(link);
+  }
+  return links;
 }
 
 std::vector<int> Network::way_in(PortRef port) const {
@@ -114,6 +134,7 @@ std::vector<int> Network::way_in(PortRef port) const {
   std::vector<int> links;
   // A cable is one link for both ends.
   if (own.cable < 0) links.push_back(own.link_in);
+  if (own.qsfp_in >= 0) links.push_back(own.qsfp_in);
   if (own.pcie_in >= 0) links.push_back(own.pcie_in);
   return links;
 }
@@ -133,7 +154,7 @@ const Path* Network::wire(PortRef source, PortRef destination) const {
 
   const PortState& from = state(source);
   const PortState& to = state(destination);
-  const bool by_cable = from.cable >= 0 && from.peer == destination;
+  const bool by_cable = wire_leads(source, destination);
   const bool by_switch = from.switch_index >= 0 && from.switch_index == to.switch_index && source != destination;
   const int router = by_cable || by_switch ? -1 : router_between(source, destination);
   const Path* result = nullptr;
@@ -172,8 +193,11 @@ const Path* Network::wire(PortRef source, PortRef destination) const {
 const Path* Network::path(PortRef source, PortRef destination, std::uint64_t flow) const {
   const PortRef to = device(destination);
   const PortRef from = bonds_->egress(device(source), to, flow);
-  if (const PortState& own = state(from); own.cable >= 0)
-    return device(own.peer) == to ? wire(from, own.peer) : nullptr;
+  if (const PortState& own = state(from); own.cable >= 0) {
+    if (device(own.peer) == to) return wire(from, own.peer);
+    const auto found = std::find_if(own.far.begin(), own.far.end(), [&](PortRef far) { return device(far) == to; });
+    return found != own.far.end() ? wire(from, *found) : nullptr;
+  }
   const PortRef arrival = bonds_->egress(to, device(source), flow);
   if (link_up(arrival)) return wire(from, arrival);
   // A switch sees at once which of its ports have a link, and spreads what is for one bond over those. Where they take
@@ -231,6 +255,7 @@ PortRef Network::routed(PortRef from, const models::IpAddress& address) const {
 
 std::vector<PortRef> Network::joined(PortRef port) const {
   const PortState& own = state(port);
+  if (own.cable >= 0 && !own.far.empty()) return own.far;
   if (own.cable >= 0) return {own.peer};
   if (own.switch_index < 0) return {};
   std::vector<PortRef> ports = cluster_.switches[static_cast<std::size_t>(own.switch_index)].ports;
@@ -257,7 +282,11 @@ PortRef Network::answering(PortRef port, const models::IpAddress& address) const
   const auto answers = [&](PortRef other) {
     return state(other).up && owns(device(other), address) && same_vlan(from, device(other));
   };
-  if (own.cable >= 0) return answers(own.peer) ? device(own.peer) : PortRef{};
+  if (own.cable >= 0) {
+    if (answers(own.peer)) return device(own.peer);
+    const auto far = std::find_if(own.far.begin(), own.far.end(), answers);
+    return far != own.far.end() ? device(*far) : PortRef{};
+  }
   const auto& ports = cluster_.switches[static_cast<std::size_t>(own.switch_index)].ports;
   const auto found =
       std::find_if(ports.begin(), ports.end(), [&](PortRef other) { return device(other) != from && answers(other); });

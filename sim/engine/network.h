@@ -3,7 +3,8 @@
 //
 // Built from a models::Cluster; owned by the World. A link is one direction of a cable, or one direction between a
 // port and its switch, or a switch and a router; or one direction of a PCIe link, where that carries less than the
-// ports behind it together (a wider one is nobody's limit, and left out). Two ports have a path only if one cable, one
+// ports behind it together (a wider one limits nothing, and is left out), and likewise of a QSFP port that functions
+// share (models/lan/qsfp.h). Two ports have a path only if one cable, one
 // switch, or the sending port's router (models/lan/router.h) joins them. A cable is a subnet; only routers lead from
 // one to another. Of ports with VLAN interfaces, whose addresses are there, those answer that have the same VLAN.
 //
@@ -121,8 +122,10 @@ class Network {
     int cable = -1;         // index in Cluster::cables, or
     int switch_index = -1;  // index in Cluster::switches
     int link_out = -1, link_in = -1;
-    int pcie_out = -1, pcie_in = -1;  // -1: no PCIe link limits it
-    models::PortRef peer;             // the other end of the cable
+    int pcie_out = -1, pcie_in = -1;        // -1: no PCIe link limits it
+    int qsfp_out = -1, qsfp_in = -1;        // -1: its QSFP port limits it no more than its own link does
+    models::PortRef peer;                   // the other end of the cable
+    std::vector<models::PortRef> far = {};  // of a wire that functions share: all at its other end, `peer` among them
   };
   const PortState& state(models::PortRef port) const {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
@@ -131,6 +134,9 @@ class Network {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
   int add_link(std::string name, std::uint64_t rate_bps);
+  void add_shared();
+  /// The cable of `port` ends at `other`, or the wire that it shares does.
+  bool wire_leads(models::PortRef port, models::PortRef other) const;
   void add_routers();
   /// The router of `from`, where it joins the switches of both ports and these differ; -1: none.
   int router_between(models::PortRef from, models::PortRef to) const;

@@ -19,6 +19,8 @@ using namespace meshbed::cli;
 
 namespace {
 
+constexpr const char* kSpark = "functions = \"spark\"\n";
+
 Scenario read(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return parse_scenario(text, "test.toml", overrides);
 }
@@ -47,24 +49,74 @@ std::vector<int> devices(const Scenario& scenario, int rank) {
 
 }  // namespace
 
-TEST_CASE("generated Sparks have two PCIe links; other GPUs none; a file may say how wide they are") {
-  const Scenario spark = read(pair(""));
+TEST_CASE("generated Sparks have two PCIe links; other machines none; a file may say how wide they are") {
+  const Scenario spark = read(pair(kSpark));
   REQUIRE(spark.cluster.nodes[1].pcie.size() == 2);
+  CHECK(spark.cluster.nodes[1].nics[1].device == "roceP2p1s0f0");
+  CHECK(spark.cluster.nodes[1].nics[1].netdev == "enP2p1s0f0np0");
+  CHECK(spark.cluster.nodes[1].nics[1].rate_bps == 200'000'000'000);
   CHECK(rate_bps(spark, 1) == 200'000'000'000);
+  CHECK(rate_bps(read(pair("")), 1) == 400'000'000'000);
   CHECK(rate_bps(read(pair("gpu_model = \"H100\"\n")), 1) == 400'000'000'000);
+  CHECK(rate_bps(read(pair("gpu_model = \"gb10\"\n")), 1) == 200'000'000'000);
+  CHECK(rate_bps(read(pair("gpu_model = \"GB10\"\nfunctions = \"separate\"\n")), 1) == 400'000'000'000);
   // ASUS GX10 whose second link negotiated x2 (forums.developer.nvidia.com/t/367853).
-  const std::string narrow = "[[node]]\nname = \"node1\"\n[[node.pcie]]\nname = \"pcie1\"\nlanes = 2\ngeneration = 5\n";
+  const std::string narrow =
+      kSpark + std::string("[[node]]\nname = \"node1\"\n[[node.pcie]]\nname = \"pcie1\"\nlanes = 2\ngeneration = 5\n");
   CHECK(rate_bps(read(pair(narrow)), 1) == 150'000'000'000);
   CHECK(rate_bps(read(pair(narrow)), 0) == 200'000'000'000);
-  CHECK(rate_bps(read(pair(""), {"node.node0.pcie.pcie0.rate=30Gb/s"}), 0) == 130'000'000'000);
-  const Scenario moved = read(pair(""), {"node.node0.nic.rocep1s0f0.pcie=none"});
+  CHECK(rate_bps(read(pair(kSpark), {"node.node0.pcie.pcie0.rate=30Gb/s"}), 0) == 130'000'000'000);
+  const Scenario moved = read(pair(kSpark), {"node.node0.nic.rocep1s0f0.pcie=none"});
   CHECK(moved.cluster.nodes[0].nics[0].pcie == -1);
-  CHECK(rate_bps(moved, 0) == 300'000'000'000);
+}
+
+TEST_CASE("a model of a GPU is a known one, whether GPU memory is used or not; free text switches nothing") {
+  CHECK(errors_of(pair("gpu_model = \"GB1O\"\n")) ==
+        "test.toml:5:13: gpu_model: there is no model of a GPU 'GB1O' (did you mean 'GB10'?); there are GB10, H100, "
+        "A100, H200, and a profile's file, NAME.toml (calibrate gpu)");
+  CHECK(errors_of(pair("[[node]]\nname = \"node0\"\ngpu_model = \"both functions\"\n"))
+            .rfind("test.toml:7:13: gpu_model: there is no model of a GPU 'both functions'; there are GB10", 0) == 0);
+  CHECK(errors_of(pair("gpu_model = \"none.toml\"\n")).rfind("test.toml:5:13: gpu_model: none.toml", 0) == 0);
+  CHECK(errors_of(pair("functions = \"sparc\"\n")) ==
+        "test.toml:5:13: functions: 'sparc' is unknown (did you mean 'spark'?); accepted: separate, spark, "
+        "spark-merged");
+  CHECK(
+      errors_of(pair("[workload]\nmemory = \"gpu\"\n")) ==
+      "test.toml:6:10: memory: node0's GPUs have no model; set gpu_model of [topology] or of the node to one of GB10, "
+      "H100, A100, H200, or to a profile's file");
+  CHECK(errors_of("[topology]\nkind = \"full-mesh\"\nnodes = 4\ngpu_model = \"GB10\"\n") ==
+        "test.toml:4:13: a Spark has two QSFP ports, and two functions of each; 3 NICs for 3 neighbours do not fit it: "
+        "fewer rails, or functions = \"separate\"");
+}
+
+TEST_CASE("two functions of one port may be in one subnet, and lead to one place") {
+  const std::string nodes =
+      "[topology]\nfunctions = \"spark\"\n[[node]]\nname = \"a\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n[[node.nic]]\n"
+      "device = \"roceP2p1s0f0\"\n[[node]]\nname = \"b\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n[[node.nic]]\n"
+      "device = \"roceP2p1s0f0\"\n";
+  const std::string cable = "[[cable]]\nends = [\"a/rocep1s0f0\", \"b/rocep1s0f0\"]\nsubnet = \"10.1.0.0/24\"\n";
+  const Scenario one = read(nodes + cable);
+  REQUIRE(one.cluster.cables.size() == 2);  // the other functions are on the same wire
+  CHECK(one.cluster.cables[1].name == "cable0-roceP2p1s0f0");
+  const std::string further = "[[cable]]\nends = [\"a/roceP2p1s0f0\", \"b/roceP2p1s0f0\"]\nsubnet = ";
+  const Scenario both = read(nodes + cable + further + "\"10.1.0.0/24\"\n");
+  CHECK(models::to_string(both.cluster.nodes[1].nics[1].addresses.front()) == "10.1.0.4/24");
+  CHECK(models::analyse(both.cluster).segments.size() == 1);
+  // On wires of their own it stays an error, and so it is where one port is to lead to two nodes.
+  std::string separate = nodes;
+  separate.replace(separate.find("spark"), 5, "separate");
+  CHECK(errors_of(separate + cable + further + "\"10.1.0.0/24\"\n").find("prefix overlap: ") != std::string::npos);
+  const std::string third = "[[node]]\nname = \"c\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n";
+  CHECK(errors_of(nodes + third + cable +
+                  "[[cable]]\nends = [\"a/roceP2p1s0f0\", \"c/rocep1s0f0\"]\nsubnet = \"10.2.0.0/24\"\n")
+            .find("qsfp: a/rocep1s0f0 and a/roceP2p1s0f0 are functions of one port, and its one cable cannot lead to "
+                  "two places") != std::string::npos);
 }
 
 TEST_CASE("a PCIe link that is none, or says two things, is refused with its place") {
-  CHECK(errors_of(pair("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\npcie = \"pcie9\"\n")) ==
-        "test.toml:9:8: pcie: there is no [[node.pcie]] 'pcie9' on node0; it has: pcie0, pcie1");
+  CHECK(errors_of(pair(kSpark + std::string("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\npcie = "
+                                            "\"pcie9\"\n"))) ==
+        "test.toml:10:8: pcie: there is no [[node.pcie]] 'pcie9' on node0; it has: pcie0, pcie1");
   const std::string node = "[[node]]\nname = \"node0\"\n[[node.pcie]]\n";
   CHECK(errors_of(pair(node + "name = \"a\"\nlanes = 4\n")) ==
         "test.toml:7:1: [[node.pcie]] lanes and generation go together, as in lanes = 4, generation = 5");
@@ -75,7 +127,7 @@ TEST_CASE("a PCIe link that is none, or says two things, is refused with its pla
         "test.toml:9:14: generation: 7 is out of range; accepted: 1 to 6");
   CHECK(errors_of(pair("[[node]]\nname = \"node0\"\ngpu_pcie = [\"pcie0\", \"pcie1\"]\n")) ==
         "test.toml:7:12: gpu_pcie: names 2 of 1 GPUs of node0; one for each");
-  CHECK(errors_of(pair(""), {"node.node0.pcie.pcie7.rate=1Gb/s"}) ==
+  CHECK(errors_of(pair(kSpark), {"node.node0.pcie.pcie7.rate=1Gb/s"}) ==
         "--set node.node0.pcie.pcie7.rate=1Gb/s: there is no PCIe link 'pcie7' on node0 (did you mean 'pcie0'?); --set "
         "changes PCIe links that are there: pcie0, pcie1");
 }
@@ -162,7 +214,12 @@ TEST_CASE("devices are the NICs that the net plugin opens: not a management port
 }
 
 TEST_CASE("lint finds a function that its PCIe link cannot feed") {
-  const auto findings = finding_lines(read("[topology]\nkind = \"ring\"\nnodes = 2\nrate = \"200Gb/s\"\n"));
+  const auto findings =
+      finding_lines(read("[topology]
+kind = \"ring\"
+nodes = 2
+gpu_model = \"GB10\"
+"));
   REQUIRE(findings.size() == 1);
   CHECK(findings[0] ==
         "note: 2 × node0/rocep1s0f0, node1/rocep1s0f0: its port has 200 Gb/s, its PCIe link 100 Gb/s: it gets no more "

@@ -439,4 +439,27 @@ TEST_CASE("a link is busy up to the last transfer that ended, though another one
   CHECK(network.links()[0].busy_ps == 100);
 }
 
+TEST_CASE("functions of one QSFP port share its rate, straight on and crosswise, each direction by itself") {
+  auto cluster = *models::generate_topology({.kind = models::TopologyKind::kRing,
+                                             .nodes = 2,
+                                             .rails = 2,
+                                             .rate_bps = kRate,
+                                             .first_subnet = *models::parse_prefix("10.0.0.0/24"),
+                                             .functions = models::NicLayout::kSpark});
+  const PortRef first{0, 0}, second{0, 1}, far_first{1, 0}, far_second{1, 1};
+  constexpr std::uint64_t kBytes = 4 * kMiB;
+  for (const FabricKind fabric : {FabricKind::kFluid, FabricKind::kChunk}) {
+    CAPTURE(static_cast<int>(fabric));
+    for (const bool crosswise : {false, true}) {
+      const auto ends = run_flows(fabric, cluster,
+                                  {{first, crosswise ? far_second : far_first, kBytes, 0},
+                                   {second, crosswise ? far_first : far_second, kBytes, 0},
+                                   {crosswise ? far_second : far_first, first, kBytes, 0}});
+      REQUIRE(ends.size() == 3);
+      check_close(std::max(ends[0], ends[1]), 2.0 * kBytes * 8e12 / kRate, 0.002);
+      check_close(ends[2], 1.0 * kBytes * 8e12 / kRate, 0.002);  // the other direction
+    }
+  }
+}
+
 }  // namespace fabric_test

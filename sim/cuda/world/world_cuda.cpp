@@ -154,6 +154,7 @@ WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_uni
   for (const models::Node& node : world.cluster().nodes) {
     auto& names = gpus.emplace_back();
     for (const models::Gpu& gpu : node.gpus) {
+      if (gpu.model.empty()) continue;  // no rank asks for it
       const auto word = models::gpu_word_named(gpu.model);
       if (!word) throw std::runtime_error(node.name + "'s gpu_model: " + word.error().text);
       names.push_back(*word);
