@@ -181,6 +181,38 @@ TEST_CASE("dgx-spark is the class of Sparks that are cabled as the scenario's, f
   CHECK_MESSAGE(has(alone.output, "is what a scenario's cables make of it (spark-pair-200g, "), alone.output);
 }
 
+TEST_CASE("a link slower than its port keeps the class's rate; a run that differs from its class by more says so") {
+  const std::string pair = scenario_file("pair") + " --set expect.max_over_bound=10 --set topology.rate=200Gb/s";
+  const std::string spark = pair + " --set topology.functions=spark --profile spark-pair-200g";
+  const auto model_us = [](const json& summary) { return summary.at("software").at("model_us").get<double>(); };
+  // Behind x4 of generation 5, 0.89 of 100 Gb/s; and so with both functions, whose class it is.
+  const json one = run_json(spark), both = run_json(spark + " --set topology.rails=2");
+  constexpr double kClassGBps = 2 * 12.5 * 4096 / 4178 * 0.8902, kBytes = 64 << 20;
+  CHECK(kBytes / us_of(both) / 1e3 == doctest::Approx(kClassGBps).epsilon(0.02));
+  CHECK(kBytes / us_of(one) / 1e3 == doctest::Approx(kClassGBps / 2).epsilon(0.02));
+  CHECK(us_of(both) == doctest::Approx(model_us(both)).epsilon(0.05));
+  CHECK(both.at("software").at("beyond_error") == false);
+  // A class whose own link is slower than its port: x4 of generation 4, whose bits hold the class's 57 Gb/s.
+  const auto strix = [](int lanes) {
+    std::string words = scenario_file("pair") + " --set expect.max_over_bound=10 --set topology.functions=spark" +
+                        " --set topology.rate=100Gb/s --profile strix-halo-pair";
+    for (const char* node : {"node0", "node1"}) {
+      const std::string link = " --set node." + std::string(node) + ".pcie.pcie0.";
+      words += link + "lanes=" + std::to_string(lanes) + link + "generation=4";
+    }
+    return words;
+  };
+  const json halo = run_json(strix(4));
+  CHECK(us_of(halo) == doctest::Approx(model_us(halo)).epsilon(0.02));
+  // One lane has not.
+  const json narrow = run_json(strix(1));
+  CHECK(us_of(narrow) > 3 * model_us(narrow));
+  CHECK(narrow.at("software").at("beyond_error") == true);
+  CHECK(narrow.at("software").at("beyond_model").get<double>() > 2);
+  const CommandResult text = meshbed("run " + strix(1) + " --no-trace --results '" + scratch_folder("beyond") + "'");
+  CHECK_MESSAGE(has(text.output, " slower than the class's model, more than its +- "), text.output);
+}
+
 TEST_CASE("recorded calls of NCCL cost what the profile says, by the protocol that NCCL told its plugin") {
   const std::string scenario = scenario_file("nccl-calls-pair-all-reduce");
   const json eager = run_json(scenario + " --profile spark-ring-nccl-eager");

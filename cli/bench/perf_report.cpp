@@ -155,7 +155,9 @@ std::string sweep_closing(const RunResult& result) {
 
 nlohmann::ordered_json sweep_json(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs) {
   nlohmann::ordered_json json = summary(scenario, result);
-  if (scenario.software.machine != nullptr) json["software"] = software_json(scenario, &runs.back().in_place);
+  if (scenario.software.machine != nullptr) {
+    json["software"] = software_json(scenario, &runs.back().in_place, runs.back().in_place_board.average_ps());
+  }
   json["rows"] = nlohmann::ordered_json::array();
   for (const SizeRun& run : runs) {
     json["rows"].push_back(

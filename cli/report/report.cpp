@@ -468,7 +468,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
   for (const std::uint64_t hash : result.data) json["data"].push_back(hash_text(hash));
   if (result.rings != nullptr) json["rings"] = rings_json(*result.rings);
   if (scenario.software.machine != nullptr && result.world.virtual_time) {
-    json["software"] = software_json(scenario, modelled_case(scenario, result));
+    json["software"] = software_json(scenario, modelled_case(scenario, result), result.time_ps);
   }
   if (auto bonds = bonds_json(scenario.cluster); !bonds.empty()) json["bonds"] = std::move(bonds);
   if (!result.matrix.empty()) json["cases"] = matrix_json(result);

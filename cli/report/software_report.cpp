@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -42,6 +43,12 @@ std::string of_unit(const std::string& name) {
   return unit == "1" ? "" : unit;
 }
 
+/// By how much the run's time is more than the class's model says, as a fraction of that.
+double beyond_model(double model_us, Picoseconds time_ps) {
+  const double run_us = static_cast<double>(time_ps) / kPicosecondsPerMicrosecond;
+  return model_us > 0 ? run_us / model_us - 1 : 0;
+}
+
 std::optional<models::CollectiveCall> call_of(const Scenario& scenario, const CollectiveCase* wanted) {
   return wanted == nullptr ? std::nullopt : modelled_call(scenario, *wanted);
 }
@@ -80,13 +87,19 @@ std::vector<std::string> software_lines(const Scenario& scenario, const Collecti
   if (const auto bar = models::error_bar(machine, measured_kind(*call))) {
     lines.push_back(fmt::format("  9 of 10 measured points of {} are within {}, half of them within {}", bar->of,
                                 percent_text(bar->errors.p90), percent_text(bar->errors.median)));
+    if (const double beyond = beyond_model(model.us, time_ps); std::abs(beyond) > bar->errors.p90) {
+      lines.push_back(
+          fmt::format("  this run is {} {} than the class's model, more than its +- {}: the scenario's "
+                      "cables, rates or algorithm are not the class's",
+                      percent_text(std::abs(beyond)), beyond < 0 ? "faster" : "slower", percent_text(bar->errors.p90)));
+    }
   } else {
     lines.push_back("  the profile says nothing of its errors");
   }
   return lines;
 }
 
-nlohmann::ordered_json software_json(const Scenario& scenario, const CollectiveCase* wanted) {
+nlohmann::ordered_json software_json(const Scenario& scenario, const CollectiveCase* wanted, Picoseconds time_ps) {
   if (scenario.software.machine == nullptr) return nullptr;
   const models::Machine& machine = *scenario.software.machine;
   const auto call = call_of(scenario, wanted);
@@ -101,10 +114,13 @@ nlohmann::ordered_json software_json(const Scenario& scenario, const CollectiveC
                                 {"source", value.source}};
   }
   if (!call) return json;
-  json["model_us"] = models::collective_us(machine, *call);
+  const double model_us = models::collective_us(machine, *call);
+  json["model_us"] = model_us;
+  if (time_ps > 0) json["beyond_model"] = beyond_model(model_us, time_ps);
   if (const auto bar = models::error_bar(machine, measured_kind(*call))) {
     json["error"] = {
         {"median", bar->errors.median}, {"p90", bar->errors.p90}, {"of", bar->of}, {"held_out", bar->is_held_out}};
+    if (time_ps > 0) json["beyond_error"] = std::abs(beyond_model(model_us, time_ps)) > bar->errors.p90;
   }
   return json;
 }

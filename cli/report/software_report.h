@@ -18,7 +18,8 @@ std::vector<std::string> software_lines(const Scenario& scenario, const Collecti
 /// "114.2 us +- 21.2 %"; without the class's error where the profile has none.
 std::string time_with_error(const Scenario& scenario, const CollectiveCase& wanted, Picoseconds time_ps);
 
-/// The same as JSON; null under the profile "ideal".
-nlohmann::ordered_json software_json(const Scenario& scenario, const CollectiveCase* wanted);
+/// The same as JSON; null under the profile "ideal". `beyond_error`: the run and the class's model differ by more than
+/// the class's error.
+nlohmann::ordered_json software_json(const Scenario& scenario, const CollectiveCase* wanted, Picoseconds time_ps);
 
 }  // namespace meshbed::cli

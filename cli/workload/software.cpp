@@ -22,6 +22,30 @@ double payload_factor(const Scenario& scenario) {
   return scenario.workload.protocol == "ll128" ? kOfLl128 : 1;
 }
 
+/// Bits a second of one NIC of the class, headers included, as cables are counted.
+double class_nic_bps(const models::Machine& machine) {
+  constexpr double kBitsPerByte = 8, kGiga = 1e9;
+  return machine[models::MachineParameter::kNicGBps] * kGiga * kBitsPerByte;
+}
+
+/// What the class reaches of a PCIe link that carries less than its ports. The class's rate was measured behind the
+/// class's own PCIe links: it holds where this one has bits for it, at the class's NICs or slower ones. Where it has
+/// not, the link is narrower than the class's, and the class reaches the same share of what such links carry.
+std::uint64_t reached_link_bps(const models::Machine& machine, const models::Node& node,
+                               const models::SharedLink& shared) {
+  const models::PcieLink& link = node.pcie[static_cast<std::size_t>(shared.pcie)];
+  const double fraction = machine[models::MachineParameter::kNicFraction];
+  double nics_bps = 0;
+  for (const models::PortRef port : shared.ports) {
+    const auto rate_bps = static_cast<double>(node.nics[static_cast<std::size_t>(port.nic)].rate_bps);
+    nics_bps += std::min(rate_bps, class_nic_bps(machine));
+  }
+  const double coded_bps = static_cast<double>(std::max(link.coded_bps, link.rate_bps));
+  const double of_class_bps = fraction * std::max(nics_bps, static_cast<double>(link.rate_bps));
+  const double of_link_bps = fraction * static_cast<double>(link.rate_bps);
+  return static_cast<std::uint64_t>(std::max(1.0, of_class_bps <= coded_bps ? of_class_bps : of_link_bps));
+}
+
 }  // namespace
 
 std::optional<models::CollectiveCall> modelled_call(const Scenario& scenario, const CollectiveCase& wanted) {
@@ -67,6 +91,11 @@ models::Cluster reached_cluster(const Scenario& scenario) {
   const auto nics_at = [&](models::PortRef port) {
     return static_cast<int>(cabled[static_cast<std::size_t>(port.node)].size());
   };
+  for (const models::SharedLink& shared : models::shared_links(scenario.cluster)) {
+    if (shared.is_qsfp()) continue;  // follows from its cables
+    models::Node& node = cluster.nodes[static_cast<std::size_t>(shared.node)];
+    node.pcie[static_cast<std::size_t>(shared.pcie)].rate_bps = reached_link_bps(machine, node, shared);
+  }
   // The links alone: a NIC still says what it is, to the plugin and in sysfs.
   for (models::Cable& cable : cluster.cables) {
     cable.rate_bps = models::reached_bps(machine, cable.rate_bps, std::max(nics_at(cable.a), nics_at(cable.b)));
