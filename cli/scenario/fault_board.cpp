@@ -172,7 +172,8 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
     if (!in_force_[index] || !shapes(fault)) continue;
-    if (!slows(fault, port, ports_of(scenario_.cluster, fault))) continue;
+    const std::vector<models::PortRef> targets = ports_of(scenario_.cluster, fault);
+    if (!slows(fault, port, targets)) continue;
     if (fault.kind == "loss") kept *= 1 - fault.amount;
     if (fault.kind == "reorder") in_order *= 1 - fault.amount;
     if (fault.kind == "delay") shape.delay_ps += static_cast<Picoseconds>(fault.amount);

@@ -4,6 +4,7 @@
 
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
+#include "cli/workload/software.h"
 #include "models/lan/bond.h"
 #include "models/nccl_environment.h"
 #include "models/pcie.h"
@@ -79,7 +80,7 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
     }
   }
   // A port that is down may come up; one that the environment leaves out is never used.
-  models::Cluster cabled = scenario.cluster;
+  models::Cluster cabled = bounding_cluster(scenario);
   for (models::Node& node : cabled.nodes) {
     for (models::Nic& nic : node.nics) nic.link_up = true;
   }
@@ -94,7 +95,7 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
   const std::vector<std::vector<int>> cabled_nics = models::cabled_nics(scenario.cluster);
   for (std::size_t index = 0; index < ranks_there.size(); ++index) {
     if (ranks_there[index] == 0) continue;
-    const models::Node& node = scenario.cluster.nodes[index];
+    const models::Node& node = cabled.nodes[index];
     models::NodePort port{.ranks = ranks_there[index]};
     std::vector<int> used;
     for (const int nic : cabled_nics[index]) {

@@ -113,4 +113,16 @@ models::Cluster reached_cluster(const Scenario& scenario) {
   return cluster;
 }
 
+models::Cluster bounding_cluster(const Scenario& scenario) {
+  models::Cluster cluster = scenario.cluster;
+  if (scenario.software.machine == nullptr) return cluster;
+  for (const models::SharedLink& shared : models::shared_links(scenario.cluster)) {
+    if (shared.is_qsfp()) continue;
+    models::Node& node = cluster.nodes[static_cast<std::size_t>(shared.node)];
+    std::uint64_t& rate_bps = node.pcie[static_cast<std::size_t>(shared.pcie)].rate_bps;
+    rate_bps = std::max(rate_bps, reached_link_bps(*scenario.software.machine, node, shared));
+  }
+  return cluster;
+}
+
 }  // namespace meshbed::cli

@@ -21,4 +21,8 @@ models::SoftwareCost message_cost(const Scenario& scenario);
 /// The cluster with what the class reaches of its NICs' rates; of the simulated world alone.
 models::Cluster reached_cluster(const Scenario& scenario);
 
+/// The cluster with rates that no run exceeds: a PCIe link's rate in the file is what a usual protocol gets of its
+/// bits, and a class that was measured may get more of them.
+models::Cluster bounding_cluster(const Scenario& scenario);
+
 }  // namespace meshbed::cli

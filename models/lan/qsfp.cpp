@@ -60,7 +60,9 @@ std::optional<SplitPort> split_port(const Cluster& cluster) {
   const auto add = [&](PortRef port, const Socket& to) {
     const Socket own = socket_of(cluster, port);
     const auto [entry, is_new] = leads.try_emplace(own, Lead{port, to});
-    if (!is_new && !found && entry->second.to != to) found = SplitPort{entry->second.port, port};
+    // One function on two cables is another mistake.
+    const bool is_other = !is_new && entry->second.port != port;
+    if (is_other && !found && entry->second.to != to) found = SplitPort{entry->second.port, port};
   };
   for (const Cable& cable : cluster.cables) {
     add(cable.a, socket_of(cluster, cable.b));

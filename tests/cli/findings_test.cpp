@@ -151,7 +151,7 @@ TEST_CASE("equal findings of several places are one line, and errors come first"
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].find("error: expect.unreachable: ") == 0);
   CHECK(lines[1].find("warning: environment: NCCL_ALGO ") == 0);
-  CHECK(lines[2].find("note: 6 × node0/rocep1s0f0, node0/rocep1s0f1, node1/rocep1s0f0 and 3 others: ") == 0);
+  CHECK(lines[2].find("note: 6 × node0/rocep1s0f0, node0/roceP2p1s0f1, node1/rocep1s0f0 and 3 others: ") == 0);
   const auto json = findings_json(findings);
   REQUIRE(json.size() == 3);
   CHECK(json[2].at("code") == "narrow-pcie");

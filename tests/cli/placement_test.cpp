@@ -214,12 +214,7 @@ TEST_CASE("devices are the NICs that the net plugin opens: not a management port
 }
 
 TEST_CASE("lint finds a function that its PCIe link cannot feed") {
-  const auto findings =
-      finding_lines(read("[topology]
-kind = \"ring\"
-nodes = 2
-gpu_model = \"GB10\"
-"));
+  const auto findings = finding_lines(read("[topology]\nkind = \"ring\"\nnodes = 2\ngpu_model = \"GB10\"\n"));
   REQUIRE(findings.size() == 1);
   CHECK(findings[0] ==
         "note: 2 × node0/rocep1s0f0, node1/rocep1s0f0: its port has 200 Gb/s, its PCIe link 100 Gb/s: it gets no more "
