@@ -65,7 +65,7 @@ std::vector<FaultStep> not_taken(const Scenario& scenario, const std::vector<Fau
 
 /// The same for people, a line each: "meshbed: fault not reached: ...\n".
 std::string not_taken_lines(const Scenario& scenario, const std::vector<FaultEvent>& taken);
-/// On real machines nobody carries faults out: one line that says so; empty without faults.
+/// On real machines no fault is carried out: one line with that; empty without faults.
 std::string left_to_hands_line(const Scenario& scenario);
 
 /// A cable's ends, a switch's or a node's ports, the one port, or those of a RoCE LAG's device.

@@ -3,7 +3,7 @@
 // - No relays: a channel's peer is connected by the net device itself (src/transport/net.cc); nothing forwards.
 // - Rings join node n with node n + 1, numbered by their first rank (src/init.cc 1290-1301, src/graph/connect.cc
 // 95-113).
-// - At init rings, trees and, with one GPU a node, PAT are connected whatever NCCL_ALGO is, unless runtimeConn is set
+// - At init rings, trees and, with one GPU a node, PAT are connected with every NCCL_ALGO, unless runtimeConn is set
 //   (src/init.cc 1552-1568); then each algorithm is connected by the first collective that uses it (src/group.cc
 //   147-190). runtimeConn needs NCCL_RUNTIME_CONNECT, 1 by default (src/init.cc 61), and cuMem on every rank
 //   (src/init.cc 719, 1040-1049): NCCL_CUMEM_ENABLE, by default on where the driver is CUDA 12.0 or later and the GPU
@@ -144,13 +144,13 @@ std::string tree_text(const StockNcclQuestion& question) {
   }
   if (!against.empty()) {
     return fmt::format(
-        "It fails at init: with {} NCCL connects trees between such nodes whatever NCCL_ALGO is (init.cc 1552-1568).\n"
+        "It fails at init: with {} NCCL connects trees between such nodes with every NCCL_ALGO (init.cc 1552-1568).\n"
         "Remove {} from the environment.\n",
         joined_text(against, " and "), against.size() == 1 ? "it" : "them");
   }
   return "That needs cuMem and runtime connect (NCCL_CUMEM_ENABLE and NCCL_RUNTIME_CONNECT not 0; both are on by\n"
-         "default from CUDA driver 12.0 on). Without them NCCL connects trees between such nodes at init, whatever\n"
-         "NCCL_ALGO is, and fails (init.cc 1552-1568): SGLang and others set NCCL_CUMEM_ENABLE=0.\n";
+         "default from CUDA driver 12.0 on). Without them NCCL connects trees between such nodes at init, with\n"
+         "every NCCL_ALGO, and fails (init.cc 1552-1568): SGLang and others set NCCL_CUMEM_ENABLE=0.\n";
 }
 
 /// What remains possible where some nodes share no cable.
