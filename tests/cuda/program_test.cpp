@@ -120,6 +120,16 @@ TEST_CASE("a wrong GPU, no program, and one that is not there are said") {
 
 // The values to 10 ns are held in a simulated cluster (tests/cli/calibrate_gpu_test.cpp); here time passes, too, where
 // this machine lets the program wait for half a millisecond.
+TEST_CASE("a device that never ends and a folder are no programs, in bounded time and memory") {
+  const std::string limited = "ulimit -v 4000000; timeout 60 ";
+  const CommandResult zero = run_command_line(limited + kRun + "/dev/zero 2>&1");
+  CHECK(zero.status == 2);
+  CHECK_MESSAGE(zero.output.find("cuda run: cannot read /dev/zero: not a file") != std::string::npos, zero.output);
+  const CommandResult folder = run_command_line(limited + kRun + "/tmp/ 2>&1");
+  CHECK(folder.status == 2);
+  CHECK_MESSAGE(folder.output.find("cuda run: cannot read /tmp/: it is a folder") != std::string::npos, folder.output);
+}
+
 TEST_CASE("calibrate gpu writes a profile of the simulated GPU, and a GPU of that profile is as good as it") {
   namespace models = meshbed::models;
   const std::string folder = scratch_folder("calibrate_gpu");

@@ -9,8 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <ostream>
 #include <stdexcept>
 
@@ -88,9 +86,12 @@ CudaUse look_at(const std::string& file) {
 
 /// Throws where it is known that the program cannot meet the simulated CUDA.
 void require_shared_runtime(const std::string& program) {
-  std::ifstream stream(program, std::ios::binary);
-  if (!stream) throw std::runtime_error(fmt::format("cuda run: {}: {}", program, std::strerror(errno)));
-  const std::string file((std::istreambuf_iterator<char>(stream)), {});
+  std::string file;
+  try {
+    file = read_text_file(program);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(fmt::format("cuda run: {}", error.what()));
+  }
   if (file.size() < SELFMAG || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0) return;  // a script, say
   CudaUse use;
   try {
