@@ -170,6 +170,12 @@ const Section<WorkloadSpec> kWorkload{
            s.value.arguments.clear();
            for (const auto& argument : arguments) s.value.arguments.push_back(argument.value);
          }},
+        {"busy_limit_s", "integer", "60",
+         "program: seconds of wall-clock time that a rank may run without a call that waits (a busy loop); then it "
+         "fails; 0: any",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.busy_limit_s, {0, 1'000'000});
+         }},
         {"megakernel", "[workload.megakernel]", "{}", "of kind = 'megakernel'",
          [](const Value& v, WorkloadSpec& s) { v.table(s.megakernel); }},
         {"nodes", "integer", "(all)", "so many run ranks, from the first on; the others only hang on their cables",

@@ -114,6 +114,7 @@ struct Workload {
   // kProgram
   std::string program;                 // a file with a main(); relative to the scenario file
   std::vector<std::string> arguments;  // argv[1] and on
+  int busy_limit_s = 60;               // of wall-clock time; 0: none
   // all
   int nodes = 0;                    // that run ranks, from the first on; 0: all
   std::vector<int> ranks_per_node;  // of each node; empty: all have as many, or one a GPU, or one where GPUs are not

@@ -19,7 +19,8 @@ struct RankError {
   int rank = 0;
   Picoseconds at_ps = 0;
   std::string text;
-  std::string error_class;  // class_of() the error: the same in every world where the same goes wrong
+  std::string error_class;   // class_of() the error: the same in every world where the same goes wrong
+  std::string repeatable{};  // the text without what differs between runs, as addresses do; empty: the text itself
 };
 
 /// What is wrong with the ranks of a node that lost its power, in every world.

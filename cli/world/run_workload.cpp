@@ -37,7 +37,7 @@ std::string finish_digest(sim::Digest& digest, const RunResult& result) {
       digest.add(static_cast<std::uint64_t>(error.rank));
       digest.add(static_cast<std::uint64_t>(error.at_ps));
     }
-    digest.add(error.text);
+    digest.add(error.repeatable.empty() ? error.text : error.repeatable);
   }
   return digest.hex();
 }

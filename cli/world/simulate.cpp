@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "cli/common/exit_status.h"
 #include "cli/scenario/fault_board.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
@@ -22,6 +23,7 @@
 #include "sim/host/file/descriptors.h"
 #include "sim/host/host.h"
 #include "sim/host/load/program.h"
+#include "sim/host/load/program_guard.h"
 #include "sim/host/thread/clocks.h"
 #include "sim/verbs/verbs_host.h"
 
@@ -31,6 +33,7 @@ namespace {
 constexpr int kBootstrapPort = 29'500;
 constexpr int kMasterPort = 29'400;  // for a program's own meeting; torchrun's default port of the rendezvous
 constexpr Picoseconds kLauncherLooksEveryPs = 100 * kPicosecondsPerMillisecond;  // torchrun's --monitor-interval
+constexpr std::uint32_t kProgramStackBytes = 8U << 20U;                          // as `ulimit -s` has it
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
 /// Where ranks wait for each other. A failed rank opens it for good.
@@ -215,6 +218,9 @@ class SimulatedHost final : public RankHost {
   /// part.
   bool was_told_under_way() const { return told_under_way_; }
 
+  /// What has stopped its program (sim::ProgramStop::kind); empty: nothing has.
+  const std::string& stopped_by() const { return stopped_by_; }
+
   void about_to_fail() override { look_.states(); }
   std::optional<std::map<sim::PairKey, sim::PairUsage>> take_carried() override { return recorder_.take_carried(); }
 
@@ -239,6 +245,9 @@ class SimulatedHost final : public RankHost {
   Result<int> run_program(const std::string& path, const std::vector<std::string>& arguments) override {
     try {
       return sim::run_program(path, arguments);
+    } catch (const sim::ProgramStopped& stopped) {
+      stopped_by_ = stopped.kind();
+      return Error{.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = stopped.what()};
     } catch (const std::runtime_error& error) {
       return Error{.code = ErrorCode::kSystem, .scope = Scope::kJob, .text = error.what()};
     }
@@ -270,6 +279,7 @@ class SimulatedHost final : public RankHost {
   std::map<const void*, sim::Thread*> dozing_;
   std::set<const void*> nudged_;
   bool told_under_way_ = false;
+  std::string stopped_by_;
 };
 
 sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions& options) {
@@ -278,8 +288,10 @@ sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions&
   world.seed = scenario.seed;
   world.time_limit_ps = static_cast<Picoseconds>(scenario.time_limit_s * static_cast<double>(kPicosecondsPerSecond));
   world.contexts = options.contexts;
-  // A program may sleep as long as it likes.
-  if (scenario.workload.kind == WorkloadKind::kProgram) world.stall_limit_ps = world.time_limit_ps;
+  if (scenario.workload.kind == WorkloadKind::kProgram) {
+    world.stall_limit_ps = world.time_limit_ps;  // a program may sleep as long as it likes
+    world.stack_bytes = kProgramStackBytes;
+  }
   return world;
 }
 
@@ -336,23 +348,46 @@ void end_all_nodes(void* self, std::uint64_t) {
   for (std::size_t node = 0; node < world.cluster().nodes.size(); ++node) world.kill_node(static_cast<int>(node));
 }
 
+/// Takes down how ranks fail, and lets the others know.
+class Failures {
+ public:
+  struct Options {
+    bool ends_all = false;  // as a launcher does
+  };
+  Failures(sim::World& world, Gate& gate, PluginLook& look, Simulation& result, const Options& options)
+      : world_(world), gate_(gate), look_(look), result_(result), options_(options) {}
+
+  /// `was_told`: it ended in the middle of something because it has learned that another one failed.
+  /// `repeatable` as in RankError.
+  void add(int rank, const Error& error, bool was_told, const std::string& repeatable) {
+    result_.states = look_.states();
+    // A rank that only failed because another one did has nothing to add.
+    if (gate_.broken && error.code == ErrorCode::kClosed) {
+      const auto is_own = [&](const RankError& known) { return known.rank == rank; };  // it lost its power
+      const bool had_power = std::none_of(result_.errors.begin(), result_.errors.end(), is_own);
+      if (had_power && was_told) ++result_.stopped;
+    } else {
+      result_.errors.push_back({rank, world_.now(), error.text, class_of(error.code), repeatable});
+    }
+    gate_.broken = true;
+    gate_.open(world_);
+    // What else fails because of the same thing may say so until then.
+    if (options_.ends_all) world_.at(world_.now() + kLauncherLooksEveryPs, 0, &end_all_nodes, &world_, 0);
+  }
+
+ private:
+  sim::World& world_;
+  Gate& gate_;
+  PluginLook& look_;
+  Simulation& result_;
+  const Options options_;
+};
+
 /// The body of a rank's main thread. Failures are kept, never thrown across the simulator.
 void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set<std::string>& points,
-              const RankProgram& program, bool ends_all, PluginLook& look, Simulation& result) {
+              const RankProgram& program, Failures& failures, Simulation& result) {
   const auto fail = [&](const Error& error) {
-    result.states = look.states();
-    // A rank that only heard of another one's failure has nothing to add.
-    if (gate.broken && error.code == ErrorCode::kClosed) {
-      const auto is_own = [&](const RankError& known) { return known.rank == host.rank(); };  // it lost its power
-      const bool had_power = std::none_of(result.errors.begin(), result.errors.end(), is_own);
-      if (had_power && host.was_told_under_way()) ++result.stopped;
-    } else {
-      result.errors.push_back({host.rank(), world.now(), error.text, class_of(error.code)});
-    }
-    gate.broken = true;
-    gate.open(world);
-    // What else fails because of the same thing may say so until then.
-    if (ends_all) world.at(world.now() + kLauncherLooksEveryPs, 0, &end_all_nodes, &world, 0);
+    failures.add(host.rank(), error, host.was_told_under_way(), host.stopped_by());
   };
   try {
     Result<void> outcome = reach_if_used(host, points, kPointStart);
@@ -400,10 +435,18 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   GpuMemoryLog gpu_log(world, result.gpu_memory);
   PluginLook look(world, net_plugin);
   const bool is_program = scenario.workload.kind == WorkloadKind::kProgram;
+  Failures failures(world, gate, look, result, {.ends_all = is_program});
   std::optional<sim::ProgramOutput> output;
+  std::optional<sim::ProgramGuard> guard;
   if (is_program) {
     output.emplace(&print_line);
     world.never_hold(&end_all_nodes);
+    const auto end = [&failures](const sim::Process& process, const sim::ProgramStop& stop) {
+      const Error error{.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = stop.text};
+      failures.add(process.rank, error, false, stop.kind);
+    };
+    guard.emplace(sim::ProgramGuard::Options{
+        .busy_limit_s = 1.0 * scenario.workload.busy_limit_s, .on_end = end, .fatal_status = kExitBroken});
   }
   const std::vector<int> locals = local_ranks(scenario);
   std::vector<std::unique_ptr<SimulatedHost>> hosts;
@@ -425,10 +468,11 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     SimulatedHost& host = *hosts.back();
     host.set_hop(message_cost(scenario).hop_ps);
     world.spawn(process, process.name + ".main",
-                [&, ends_all = is_program] { run_rank(world, host, gate, points, program, ends_all, look, result); });
+                [&] { run_rank(world, host, gate, points, program, failures, result); });
   }
 
   result.outcome = world.run();
+  guard.reset();
   output.reset();
   if (is_program && result.outcome.kind == sim::OutcomeKind::kFinished && gate.ended < gate.ranks) {
     result.stopped = gate.ranks - gate.ended;

@@ -39,7 +39,8 @@ std::vector<std::string> configuration(const WorldOptions& options) {
       "--cfg=surf/precision:1e-12",
       "--cfg=contexts/nthreads:1",
       "--cfg=contexts/stack-size:" + std::to_string(std::max(options.stack_bytes / 1024U, 16U)),
-      has_guards(options) ? "--cfg=contexts/guard-size:1" : "--cfg=contexts/guard-size:0",
+      // In pages; as StackPool has it.
+      "--cfg=contexts/guard-size:" + std::to_string(has_guards(options) ? guard_bytes(options.stack_bytes) / 4096 : 0),
       // Its INFO lines would stand between a user and the report.
       "--log=root.thres:warning",
       // Nor would its remark, at every normal exit, that the process ends.
@@ -82,6 +83,7 @@ void FiberRounds::run_round() {
     Thread& thread = *round[index];
     std::unique_ptr<Fiber>& fiber = World::Impl::fiber_of(thread);
     SimgridCall::running = &thread;
+    ++SimgridCall::turns;
     fiber->enter();
     if (fiber->ended()) fiber.reset();
   }
@@ -132,6 +134,7 @@ void Thread::Actor::yield() {
 }
 
 Thread* World::current() { return SimgridCall::running; }
+std::uint64_t World::turns() { return SimgridCall::turns; }
 
 // --- the clock ---
 

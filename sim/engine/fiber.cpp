@@ -29,7 +29,8 @@ std::size_t pages_of(std::size_t bytes) {
 }  // namespace
 
 StackPool::StackPool(const Options& options)
-    : stack_bytes_(pages_of(options.stack_bytes)), guard_bytes_(options.guarded ? pages_of(1) : 0) {}
+    : stack_bytes_(pages_of(options.stack_bytes)),
+      guard_bytes_(options.guarded ? pages_of(guard_bytes(stack_bytes_)) : 0) {}
 
 std::byte* StackPool::take() {
   if (!free_.empty()) {
@@ -38,16 +39,16 @@ std::byte* StackPool::take() {
     return top;
   }
   const std::size_t bytes = stack_bytes_ + guard_bytes_;
-  void* mapped =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  // Without access at first: what is writable counts against the machine's memory where that is not overcommitted.
+  void* mapped = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (mapped == MAP_FAILED)
     throw std::system_error(errno, std::generic_category(), "mmap of a simulated thread's stack");
   // Stacks that lie side by side must not become huge pages: most of a stack is never touched.
   ::madvise(mapped, bytes, MADV_NOHUGEPAGE);
-  if (guard_bytes_ > 0 && ::mprotect(mapped, guard_bytes_, PROT_NONE) != 0) {
+  if (::mprotect(static_cast<std::byte*>(mapped) + guard_bytes_, stack_bytes_, PROT_READ | PROT_WRITE) != 0) {
     const int error = errno;
     ::munmap(mapped, bytes);
-    throw std::system_error(error, std::generic_category(), "mprotect of a simulated thread's guard page");
+    throw std::system_error(error, std::generic_category(), "mprotect of a simulated thread's stack");
   }
   auto* bottom = static_cast<std::byte*>(mapped) + guard_bytes_;
   static_cast<void>(VALGRIND_STACK_REGISTER(bottom, bottom + stack_bytes_));

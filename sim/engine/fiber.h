@@ -27,12 +27,15 @@ inline constexpr bool kFibers = true;
 inline constexpr bool kFibers = true;
 #endif
 
+/// A call with large variables must not reach past the guard, which costs addresses alone.
+constexpr std::size_t guard_bytes(std::size_t stack_bytes) { return stack_bytes; }
+
 /// Stacks of one size, reused last in, first out. A stack that was handed out once stays mapped as long as the process.
 class StackPool {
  public:
   struct Options {
     std::size_t stack_bytes = 0;
-    bool guarded = true;  // a page below each that must not be touched: two kernel mappings a stack
+    bool guarded = true;  // memory below each that must not be touched: two kernel mappings a stack
   };
   explicit StackPool(const Options& options);
   /// The stack's upper end. Throws std::system_error where there is no memory.

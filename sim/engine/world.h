@@ -98,6 +98,9 @@ class World final : public Timeline {
   static Thread* current();
   /// The process that is running, or nullptr.
   static Process* current_process();
+  /// Grows whenever a thread gets its turn: equal before and after, the running thread has not waited. Safe in a signal
+  /// handler.
+  static std::uint64_t turns();
 
   /// Blocks the current thread until wake(). Consumes one wake that came before it (a wake is never lost).
   void block(const WaitNote& note);

@@ -30,11 +30,15 @@ struct Thread::Actor {
 class SimgridCall {
  public:
   SimgridCall() : self_(running) {}
-  ~SimgridCall() { running = self_; }
+  ~SimgridCall() {
+    running = self_;
+    ++turns;
+  }
   SimgridCall(const SimgridCall&) = delete;
   SimgridCall& operator=(const SimgridCall&) = delete;
 
   static inline Thread* running = nullptr;  // nullptr: maestro, the pacer, a flow's worker, or no simulation
+  static inline std::uint64_t turns = 0;    // how often `running` was set: see World::turns
 
  private:
   Thread* self_;

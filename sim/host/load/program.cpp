@@ -1,6 +1,7 @@
 #include "sim/host/load/program.h"
 
 #include <cxxabi.h>
+#include <fmt/format.h>
 #include <link.h>
 #include <setjmp.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "sim/host/host_state.h"
 #include "sim/host/load/elf_image.h"
 #include "sim/host/load/loader.h"
+#include "sim/host/load/program_guard.h"
 #include "sim/host/load/redirection.h"
 
 namespace meshbed::sim {
@@ -147,12 +149,15 @@ ProgramRun& run_to_end(const char* name) {
 }
 [[noreturn]] void abort_program() {
   if (ends_the_process()) std::abort();
+  stop_guarded("its program called abort()");
   MESHBED_WARN("%s: its program called abort()", World::current_process()->name.c_str());
   run_to_end("abort").leave(kAborted);
 }
 [[noreturn]] void fail_assertion(const char* text, const char* file, unsigned line, const char* function) {
+  const bool is_simulated = !outside();
+  if (is_simulated && current_state().program != nullptr) stop_guarded(fmt::format("Assertion `{}' failed", text));
   MESHBED_WARN("%s: %s:%u: %s: Assertion `%s' failed.",
-               outside() ? "outside of the simulation" : World::current_process()->name.c_str(), file, line,
+               is_simulated ? World::current_process()->name.c_str() : "outside of the simulation", file, line,
                function != nullptr ? function : "?", text);
   abort_program();
 }
@@ -179,7 +184,10 @@ int run_program(const std::string& path, const std::vector<std::string>& argumen
   const Main function = main_of(program.handle, path);
   // Kept: what threads of it do behind its end is still a program's.
   state.program = std::make_shared<ProgramRun>(program, pointers.data(), state.environ_block);
-  return state.program->main(function, static_cast<int>(words.size()));
+  int status = 0;
+  const auto stopped = run_guarded([&] { status = state.program->main(function, static_cast<int>(words.size())); });
+  if (stopped) throw ProgramStopped(*stopped);
+  return status;
 }
 
 std::span<const Redirection> program_redirections() {

@@ -15,8 +15,8 @@
 namespace meshbed::sim {
 
 /// Loads the file for the current process and runs its main() with argv[0] = `path` and these arguments; what it
-/// returned, or handed to exit(). abort() is 134, as a shell says it. Throws std::runtime_error where the file cannot
-/// be loaded, with what to do about it.
+/// returned, or handed to exit(); 134 for abort(), as a shell has it. Throws std::runtime_error where the file cannot
+/// be loaded, with what to do about it, and ProgramStopped where a ProgramGuard has stopped it.
 int run_program(const std::string& path, const std::vector<std::string>& arguments);
 
 /// While it lives, what is written to stdout and std::cout in a simulated process goes to `print`, a line at a time and

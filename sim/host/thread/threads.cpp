@@ -11,6 +11,7 @@
 
 #include "plugin/base/log.h"
 #include "sim/host/host_state.h"
+#include "sim/host/load/program_guard.h"
 #include "sim/host/load/redirection.h"
 
 namespace meshbed::sim {
@@ -55,11 +56,14 @@ void forget(ProcessState& state, ThreadRecord& record) {
 
 void run_thread(ProcessState& state, ThreadRecord& record, void* (*function)(void*), void* argument) {
   state.record_of_thread[World::current()] = &record;
-  try {
-    record.result = function(argument);
-  } catch (const ThreadExit& exit) {
-    record.result = exit.result;
-  }
+  const auto stopped = run_guarded([&] {
+    try {
+      record.result = function(argument);
+    } catch (const ThreadExit& exit) {
+      record.result = exit.result;
+    }
+  });
+  if (stopped) end_with_program(*stopped);
   run_thread_exit_calls(record);
   run_key_destructors(state, record);
   record.ended = true;
