@@ -29,9 +29,12 @@ namespace po = boost::program_options;
 
 int state_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   bool json = false;
+  StateTableOptions table;
   std::vector<std::string> words;
-  Syntax syntax("state [PID | SOCKET | FOLDER ...] [--json]");
-  syntax.options.add_options()("json", po::bool_switch(&json), "print what each process says, one JSON object a line");
+  Syntax syntax("state [PID | SOCKET | FOLDER ...] [--all | --json]");
+  syntax.options.add_options()                                                  //
+      ("all", po::bool_switch(&table.all), "also list what waits for nothing")  //
+      ("json", po::bool_switch(&json), "print all that each process reports, one JSON object a line");
   syntax.operands.add_options()("process", po::value(&words)->value_name("PID"),
                                 "process, socket or folder of sockets; default: all in /tmp/meshbed-*/");
   syntax.positions.add("process", -1);
@@ -45,7 +48,7 @@ int state_command(const Arguments& arguments, std::ostream& out, std::ostream& e
       if (answer.problem.empty()) {
         const nlohmann::ordered_json state = parse_state(answer.text);
         if (answers++ > 0 && !json) out << "\n";
-        out << (json ? json_text(state) + "\n" : state_table(state));
+        out << (json ? json_text(state) + "\n" : state_table(state, table));
       }
     } catch (const std::runtime_error& error) {
       answer.problem = error.what();

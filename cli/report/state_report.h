@@ -12,9 +12,15 @@ namespace meshbed::cli {
 /// Throws std::runtime_error: no JSON, no state, a newer format, or the error that the process answered with.
 nlohmann::ordered_json parse_state(std::string_view text);
 
-/// Several lines, each with its end. Whatever is missing or of another type in `state` is left out; what is not
-/// printable is shown as "?".
-std::string state_table(const nlohmann::ordered_json& state);
+/// One line without its end: what the process waits for, since when and in which operation; the longest wait of all.
+std::string state_verdict(const nlohmann::ordered_json& state);
+
+struct StateTableOptions {
+  bool all = false;  // also what waits for nothing
+};
+/// The verdict, then several lines, each with its end. Whatever is missing or of another type in `state` is left out;
+/// what is not printable is shown as "?".
+std::string state_table(const nlohmann::ordered_json& state, const StateTableOptions& options);
 
 /// Of connections that are not up, or have something under way: "send rocep1s0f0 192.168.100.1/24 -> ... waits for
 /// ...".

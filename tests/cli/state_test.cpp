@@ -105,9 +105,10 @@ int left_behind(const std::string& path, bool listens) {
 }  // namespace
 
 TEST_CASE("state table: connections that are stuck come first, the longest silence before the others") {
-  const std::string table = state_table(parse_state(net::to_json(example())));
-  const auto at = [&](const char* text) { return table.find(text); };
-  CHECK(at("process 4711 on node0: Mesh 0.1.0") == 0);
+  const std::string table = state_table(parse_state(net::to_json(example())), {.all = true});
+  // Behind the verdict, which names one of them.
+  const auto at = [&](const char* text) { return table.find(text, table.find('\n')); };
+  CHECK(at("  process 4711 on node0: Mesh 0.1.0") == table.find('\n') + 1);
   CHECK(at("NIC nic0:1 eth0 100 Gb/s up 192.168.100.1/24 rail 2\n") != std::string::npos);
   CHECK(at("a way to D") < at("clear-to-send of C"));
   CHECK(at("clear-to-send of C") < at("clear-to-send of B"));
@@ -127,11 +128,47 @@ TEST_CASE("state table: connections that are stuck come first, the longest silen
             "accept nic0: begun 65.0 s ago, never asked for since; waits for whoever was given its handle"});
 }
 
+TEST_CASE("a state begins with one line: what is waited for, since when, in which operation; then what is not idle") {
+  net::ProcessState process = example();
+  const auto shown = [&] { return parse_state(net::to_json(process)); };
+  const auto first_line = [&] {
+    const std::string table = state_table(shown(), {});
+    CHECK(table.starts_with(state_verdict(shown()) + "\n"));
+    return state_verdict(shown());
+  };
+  // What is not up is the cause, even where others have waited for longer.
+  CHECK(first_line() ==
+        "process 4711 on node0 waits for a way to D for 1 ms, in a send of 4096 bytes, tag 4 (suspended); 2 more wait");
+  process.connections.back().reason = "the cable is down";
+  CHECK(first_line() ==
+        "process 4711 on node0 waits for a way to D for 1 ms, in a send of 4096 bytes, tag 4 (suspended: the cable is "
+        "down); 2 more wait");
+  process.connections.pop_back();
+  CHECK(first_line() ==
+        "process 4711 on node0 waits for clear-to-send of C for 65.0 s, in a send of 4096 bytes, tag 4; 1 more waits");
+  std::string table = state_table(shown(), {});
+  CHECK(table.find("clear-to-send of B") != std::string::npos);
+  CHECK(table.find(" 5 ms") == std::string::npos);  // the idle connection
+  CHECK(table.find("1 idle of 3 connections is left out: --all\n") != std::string::npos);
+  CHECK(table.find("NIC") == std::string::npos);
+  CHECK(table.find("relays") == std::string::npos);
+  CHECK(table.find("connect nic1") == std::string::npos);
+  process.nics.front().link_up = false;
+  CHECK(state_table(shown(), {}).find("  NIC nic0:1 eth0 100 Gb/s down") != std::string::npos);
+  process.connections.resize(1);
+  CHECK(first_line() == "process 4711 on node0 waits for whoever was given its handle for 65.0 s, in accept()");
+  process.handshakes.clear();
+  CHECK(first_line() == "process 4711 on node0 waits for nothing");
+  CHECK(state_table(shown(), {}).find("1 idle of 1 connection is left out: --all\n") != std::string::npos);
+  process.circuits.front().waits_for = "credits of B";
+  CHECK(first_line() == "process 4711 on node0 waits for credits of B, as the relay of A -> B");
+}
+
 TEST_CASE("state table: fields that are missing or of another type are left out; nothing reaches the terminal raw") {
   const auto state = parse_state(
       R"({"format":1,"host":"\u001b[2Jevil","nics":{"a":1},"connections":[{"direction":3,"outstanding":[7]},5,null],
           "circuits":[[]],"communicators":[{"hints":"x"}],"pid":"no"})");
-  const std::string table = state_table(state);
+  const std::string table = state_table(state, {.all = true});
   CHECK(table.find('\x1b') == std::string::npos);
   CHECK(table.find("?[2Jevil") != std::string::npos);
   CHECK_NOTHROW(stuck_lines(state));
