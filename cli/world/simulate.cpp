@@ -357,15 +357,15 @@ class Failures {
   Failures(sim::World& world, Gate& gate, PluginLook& look, Simulation& result, const Options& options)
       : world_(world), gate_(gate), look_(look), result_(result), options_(options) {}
 
-  /// `was_told`: it ended in the middle of something because it has learned that another one failed.
+  /// `is_consequence`: it ended in the middle of something only because another rank has failed.
   /// `repeatable` as in RankError.
-  void add(int rank, const Error& error, bool was_told, const std::string& repeatable) {
+  void add(int rank, const Error& error, bool is_consequence, const std::string& repeatable) {
     result_.states = look_.states();
     // A rank that only failed because another one did has nothing to add.
     if (gate_.broken && error.code == ErrorCode::kClosed) {
       const auto is_own = [&](const RankError& known) { return known.rank == rank; };  // it lost its power
       const bool had_power = std::none_of(result_.errors.begin(), result_.errors.end(), is_own);
-      if (had_power && was_told) ++result_.stopped;
+      if (had_power && is_consequence) ++result_.stopped;
     } else {
       result_.errors.push_back({rank, world_.now(), error.text, class_of(error.code), repeatable});
     }
