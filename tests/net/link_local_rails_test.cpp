@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,9 @@ TEST_CASE("long stream: of several such ports each finds the one on its cable, w
 
 TEST_CASE("long stream: no rail over a link-local address where it is not wanted, slow, pinned away or not cabled") {
   stream_with_rails(with(striped_from(2, 1), kStripes, "0"), 0);
-  stream_with_rails(with(striped_from(2, 1), "NCCL_IB_GID_INDEX", "3"), 0);
+  const models::Cluster cluster = striped_from(2, 1);
+  const std::string pinned = std::to_string(cluster.nodes[0].nics[0].gids.back().index);
+  stream_with_rails(with(cluster, "NCCL_IB_GID_INDEX", pinned), 0);
   stream_with_rails(with(striped_from(2, 1), "NCCL_IB_HCA", "rocep1s0f0"), 0);
   models::Cluster slow = striped_from(2, 1);
   for (models::Node& node : slow.nodes) node.nics[1].rate_bps = 10'000'000'000;
