@@ -264,6 +264,23 @@ void add_router(Topology& topology, const Cluster& cluster, int index, IpFamily 
 
 }  // namespace
 
+std::vector<PortRef> link_local_peers(const Cluster& cluster, PortRef port) {
+  std::vector<PortRef> peers;
+  for (const Cable& cable : cluster.cables) {
+    if (cable.a == port) peers.push_back(cable.b);
+    if (cable.b == port) peers.push_back(cable.a);
+  }
+  for (const Switch& box : cluster.switches) {
+    const bool is_on_it = std::find(box.ports.begin(), box.ports.end(), port) != box.ports.end();
+    if (is_on_it) peers.insert(peers.end(), box.ports.begin(), box.ports.end());
+  }
+  const bool has_address = !nic_of(cluster, port).addresses.empty();
+  std::erase_if(peers, [&](PortRef peer) {
+    return has_address || peer.node == port.node || !nic_of(cluster, peer).addresses.empty();
+  });
+  return peers;
+}
+
 Topology analyse(const Cluster& cluster) {
   Topology topology;
   topology.segments_of_node.resize(cluster.nodes.size());

@@ -8,7 +8,7 @@
 // Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour.
 // A bond's standby functions carry nothing here. Functions of a RoCE LAG (lan/bond.h) are in their device's subnet: a
 // segment of its own for each on a cable, the device's port for all of them on a switch. Link-local IPv6 is not
-// counted: it is on every cable and says nothing about who is at the other end.
+// counted: it is on every cable and says nothing about who is at the other end (but link_local_peers()).
 
 #include <cstddef>
 #include <string>
@@ -59,6 +59,10 @@ struct Topology {
   std::vector<CrossedCable> crossed;
   std::vector<SharedLink> shared_links;  // by node and link
 };
+
+/// For a port without an address: those on its cable or switch, of other nodes, that have none either. Each of two such
+/// ports reaches the other by its link-local GID.
+std::vector<PortRef> link_local_peers(const Cluster& cluster, PortRef port);
 
 /// O(ports). The other functions take its answer together with the number of nodes that it holds.
 Topology analyse(const Cluster& cluster);

@@ -59,7 +59,7 @@ class Text {
 };
 
 /// The subnet of the source port's first address that the destination port shares; where they share none "routed", if
-/// they have one router, or "-".
+/// they have one router, "link-local" if neither has an address, or "-".
 std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& key) {
   const auto nic = [&](const models::PortRef& port) -> const models::Nic& {
     return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
@@ -71,7 +71,7 @@ std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& ke
     }
   }
   if (nic(key.source).router >= 0 && nic(key.source).router == nic(key.destination).router) return "routed";
-  return "-";
+  return nic(key.source).addresses.empty() && nic(key.destination).addresses.empty() ? "link-local" : "-";
 }
 
 /// "-" for the rank of a message that never found its responder.

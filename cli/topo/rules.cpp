@@ -133,11 +133,20 @@ class RuleComparison {
         if (nic.addresses.empty()) {
           why = "no address; NCCL takes it by its link-local GID, " +
                 models::to_string(models::link_local_address({node, index}));
+          if (carries_stripes({node, index})) why += ", Mesh for stripes alone";
         }
         found.emplace_back(modelled.name + "/" + nic.device, why);
       }
     }
     return found;
+  }
+
+  /// Beside a connection to the same node on other ports.
+  bool carries_stripes(models::PortRef port) const {
+    const std::vector<models::PortRef> peers = models::link_local_peers(cluster, port);
+    return std::any_of(peers.begin(), peers.end(), [&](models::PortRef peer) {
+      return !models::direct_paths(topology, port.node, peer.node).empty();
+    });
   }
 
   static const char* name_of(std::size_t rule) {

@@ -1,6 +1,9 @@
 #include "cli/workload/bounds.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
@@ -13,16 +16,17 @@
 namespace meshbed::cli {
 namespace {
 
-/// One, or those over each function of a RoCE LAG; a standby's where a fault may have made it carry.
-std::vector<const sim::Path*> paths_of(const Scenario& scenario, const Simulation& simulation,
-                                       const sim::PairKey& key) {
+using PathsByDevices = std::map<std::pair<models::PortRef, models::PortRef>, std::vector<const sim::Path*>>;
+
+/// Between two devices one, or those over each function of a RoCE LAG; a standby's where a fault may have made it
+/// carry.
+PathsByDevices paths_by_devices(const Scenario& scenario, const Simulation& simulation) {
   const models::Cluster& cluster = scenario.cluster;
-  std::vector<const sim::Path*> found;
+  PathsByDevices found;
   for (const sim::Path& path : simulation.paths) {
-    const bool is_its = models::device_of(cluster, path.source) == key.source &&
-                        models::device_of(cluster, path.destination) == key.destination;
     const bool carries = !scenario.faults.empty() || !models::is_standby(cluster, path.source);
-    if (is_its && carries && !path.links.empty()) found.push_back(&path);
+    if (!carries || path.links.empty()) continue;
+    found[{models::device_of(cluster, path.source), models::device_of(cluster, path.destination)}].push_back(&path);
   }
   return found;
 }
@@ -64,8 +68,11 @@ BoundTable::BoundTable(const Scenario& scenario, const Simulation& simulation,
                        const std::map<sim::PairKey, sim::PairUsage>& pairs)
     : ranks_(ranks_of(scenario)), is_ring_(scenario.workload.algorithm == "ring") {
   std::map<std::pair<int, int>, std::vector<models::DirectPath>> paths;
+  const PathsByDevices known = paths_by_devices(scenario, simulation);
   for (const auto& [key, usage] : pairs) {
-    for (const sim::Path* path : paths_of(scenario, simulation, key)) {
+    const auto its = known.find({key.source, key.destination});
+    if (its == known.end()) continue;
+    for (const sim::Path* path : its->second) {
       std::uint64_t rate_bps = ~0ULL;
       for (const int link : path->links) {
         rate_bps = std::min(rate_bps, simulation.links[static_cast<std::size_t>(link)].rate_bps);

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -22,29 +21,12 @@
 #include "cli/workload/pattern.h"
 #include "cli/workload/plugin_lines.h"
 #include "cli/workload/rank_table.h"
+#include "cli/workload/reconnect_objects.h"
 #include "cli/workload/workload.h"
 #include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::cli {
 namespace {
-
-/// Verbs objects or descriptors of a rank at one time, also of one whose cables fail while it connects.
-constexpr std::uint64_t kObjectsPerRank = 64;
-/// The same of every further cable to a neighbour, over which connections are striped.
-constexpr std::uint64_t kObjectsPerCable = 16;
-/// And for each of its devices, where messages come into GPU memory: a flusher's queue pair, completion queue and word,
-/// and those of one that takes its place.
-constexpr std::uint64_t kFlusherObjectsPerDevice = 6;
-
-/// Beyond the first between two nodes, where most lie side by side.
-std::uint64_t further_cables(const models::Cluster& cluster) {
-  std::map<std::pair<int, int>, std::uint64_t> cables;
-  std::uint64_t most = 1;
-  for (const models::Cable& cable : cluster.cables) {
-    most = std::max(most, ++cables[std::minmax(cable.a.node, cable.b.node)]);
-  }
-  return most - 1;
-}
 
 struct MeetingBoard {
   std::uint64_t connections = 0;
@@ -53,13 +35,6 @@ struct MeetingBoard {
   std::int64_t descriptors_left = 0;  // more than after the first tenth of the connections, in this process
   Picoseconds duration_ps = 0;
 };
-
-/// Of all nodes.
-std::uint64_t devices_of(const Scenario& scenario) {
-  std::uint64_t devices = 0;
-  for (const auto& node : scenario.cluster.nodes) devices += node.nics.size();
-  return devices;
-}
 
 /// Each verbs context, completion channel and socket has one.
 std::int64_t open_descriptors() {
@@ -357,17 +332,11 @@ class ReconnectRun final : public WorkloadRun {
   void prove_times(const Scenario& scenario, RunResult& result) const override {
     const sim::VerbsCounters& verbs = result.simulation.verbs;
     const sim::HostCounters& host = result.simulation.host;
-    // Each rank has some of its own, and those of one connection each way, on each of the cables that it is striped
-    // over.
-    std::uint64_t most =
-        (kObjectsPerRank + further_cables(scenario.cluster) * kObjectsPerCable) * static_cast<std::uint64_t>(ranks_);
-    if (workload_.gpu_memory)
-      most +=
-          kFlusherObjectsPerDevice * devices_of(scenario) * static_cast<std::uint64_t>(ranks_per_node_most(scenario));
+    const ReconnectObjects most = most_reconnect_objects(scenario, ranks_);
     result.proofs.push_back(
         {"nothing is left behind",
-         verbs.live_objects == 0 && host.open_descriptors == 0 && verbs.peak_objects <= most &&
-             host.peak_descriptors <= most,
+         verbs.live_objects == 0 && host.open_descriptors == 0 && verbs.peak_objects <= most.verbs &&
+             host.peak_descriptors <= most.descriptors,
          fmt::format("{} verbs objects and {} descriptors at the end, {} and {} at most", verbs.live_objects,
                      host.open_descriptors, verbs.peak_objects, host.peak_descriptors)});
   }

@@ -49,6 +49,11 @@ Handle Listener::handle() const {
           {.prefix = address, .nic = static_cast<std::uint8_t>(std::min<std::size_t>(nic, 127))});
     }
   }
+  const std::vector<Nic>& others = transport_.link_local_nics();
+  for (std::size_t nic = 0; nic < others.size(); ++nic) {
+    const std::size_t number = std::min<std::size_t>(nics_.size() + nic, kTcpNic - 1);
+    handle.addresses.push_back({.prefix = *others[nic].link_local, .nic = static_cast<std::uint8_t>(number)});
+  }
   return handle;
 }
 

@@ -104,6 +104,31 @@ TEST_CASE("a pinned GID index that a port lacks is a finding, which says what th
   CHECK(lines_of(kPair, {R"(environment.NCCL_IB_GID_INDEX="3")"}).empty());
 }
 
+TEST_CASE("a link-local address alone is a note where messages are striped over it, else a warning that says why not") {
+  const char* two_cables = "kind = \"ring\"\nnodes = 2\nrails = 2\n";
+  const std::vector<std::string> bare{"node.node0.nic.rocep1s0f1.addresses=[]",
+                                      "node.node1.nic.rocep1s0f1.addresses=[]"};
+  const auto lines_with = [&](const char* topology, std::vector<std::string> more) {
+    more.insert(more.begin(), bare.begin(), bare.end());
+    return lines_of(topology, more);
+  };
+  for (const std::string& line : lines_with(two_cables, {})) {
+    CHECK(line.find("note: node") == 0);
+    CHECK(line.find("/rocep1s0f1: it has no address: its link-local GID carries stripes of long messages beside the "
+                    "node's other cables [link-local-only]") != std::string::npos);
+  }
+  const auto has = [](const Lines& lines, const char* text) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  CHECK(lines_with(two_cables, {}).size() == 2);
+  CHECK(has(lines_with(two_cables, {R"(environment.NCCL_IB_GID_INDEX="3")"}),
+            "it is not used: NCCL_IB_GID_INDEX pins another GID; give both ends"));
+  CHECK(
+      has(lines_with(two_cables, {"node.node0.nic.rocep1s0f0.addresses=[]", "node.node1.nic.rocep1s0f0.addresses=[]"}),
+          "it is not used: no cable with addresses joins the two nodes; give both ends"));
+}
+
 TEST_CASE("NICs that are down, without cable, without address or without a RoCE v2 GID are findings") {
   CHECK(lines_of(kTriangle, {"node.node1.nic.rocep1s0f0.link=down"}) ==
         Lines{"warning: node1/rocep1s0f0: it is down from the start [link-down]"});
@@ -113,7 +138,8 @@ TEST_CASE("NICs that are down, without cable, without address or without a RoCE 
   const Lines bare = lines_of(kTriangle, {"node.node1.nic.rocep1s0f0.addresses=[]"});
   CHECK(std::count(bare.begin(), bare.end(),
                    "warning: node1/rocep1s0f0: it is cabled but has no address: only its link-local GID is left, and "
-                   "it is not used; give both ends of the cable addresses of one subnet [link-local-only]") == 1);
+                   "it is not used: the other end has an address; give both ends of the cable addresses of one "
+                   "subnet [link-local-only]") == 1);
   CHECK(
       lines_of(kPair, {R"(node.node1.nic.rocep1s0f0.gids=[{index=0, type="v1", address="192.168.100.2"}])"}) ==
       Lines{"warning: node1/rocep1s0f0: it has no RoCE v2 GID for 192.168.100.2: peers that expect one cannot connect "

@@ -165,6 +165,7 @@ TEST_CASE("topo rules lists the NICs that NCCL would open and Mesh leaves out, a
   const std::string text = report_of(lone.path);
   CHECK(text.find("  a/d1: no port that it reaches has an address in its subnet\n") != std::string::npos);
   CHECK(text.find("  a/d2: no address; NCCL takes it by its link-local GID, fe80::") != std::string::npos);
+  CHECK(text.find(", Mesh for stripes alone\n") != std::string::npos);
   const Written unplugged(
       "[[node]]\nname = \"a\"\n[[node.nic]]\ndevice = \"d0\"\n[[node]]\nname = \"b\"\n[[node.nic]]\ndevice = "
       "\"d0\"\n");

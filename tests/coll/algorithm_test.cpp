@@ -221,6 +221,67 @@ TEST_CASE("the choice is the one that the simulation measured as the fastest, wh
   CHECK(chosen(line, 64 << 10) == "mesh");              // 15.38 us, halving 18.77
 }
 
+namespace {
+
+/// Graphs of the sweep's random ones, at 100 Gb/s a cable.
+Mesh random_mesh(int number) {
+  std::vector<int> cables = number == 1 ? cables_of(7, {{0, 1}, {1, 2}, {2, 3}, {1, 4}, {4, 5}, {5, 6}})
+                                        : cables_of(4, {{0, 1}, {1, 2}, {0, 3}, {0, 2}, {1, 0}, {0, 1}});
+  for (int& cable : cables) cable *= 100;
+  return make_mesh(number == 1 ? 7 : 4, cables);
+}
+
+}  // namespace
+
+TEST_CASE("where ring neighbours have relays between them the costs of ring, direct and mesh are the simulation's") {
+  struct Measured {
+    int graph;
+    Collective collective;
+    std::uint64_t bytes;
+    double ring_us, direct_us, mesh_us;
+  };
+  const std::vector<Measured> all{{1, Collective::kAllGather, 65632, 25.7, 21.9, 10.9},
+                                  {1, Collective::kAllGather, 1048656, 101.9, 172.8, 76.5},
+                                  {1, Collective::kAllReduce, 65536, 46.2, 34.2, 20.1},
+                                  {1, Collective::kAllReduce, 1048576, 175.7, 316.8, 107.3},
+                                  {2, Collective::kAllGather, 65536, 11.5, 10.4, 7.2},
+                                  {2, Collective::kAllGather, 1048576, 75.7, 74.7, 67.3},
+                                  {2, Collective::kReduceScatter, 1048576, 75.7, 74.7, 67.3},
+                                  {2, Collective::kAllReduce, 1048576, 140.1, 139.0, 92.6}};
+  for (const Measured& row : all) {
+    CAPTURE(row.graph);
+    CAPTURE(name_of(row.collective));
+    CAPTURE(row.bytes);
+    const Mesh mesh = random_mesh(row.graph);
+    const bool blocks = row.collective != Collective::kAllReduce;
+    PlanRequest request =
+        all_reduce_of(mesh.ranks, row.bytes / static_cast<std::uint64_t>(blocks ? mesh.ranks : 1), row.collective);
+    request.mesh = &mesh;
+    const auto close = [&](Algorithm algorithm, double us, double share) {
+      CHECK(cost_ns(algorithm, request, {}) / 1000 == doctest::Approx(us).epsilon(share));
+    };
+    close(Algorithm::kRing, row.ring_us, 0.1);
+    close(Algorithm::kDirect, row.direct_us, 0.18);
+    close(Algorithm::kMesh, row.mesh_us, 0.04);
+    CHECK(choose_algorithm({.automatic = true}, request, {}) == Algorithm::kMesh);
+  }
+}
+
+TEST_CASE("a bound that only equals the best cost does not win: a broadcast goes by mesh where it does not branch") {
+  // By mesh 8.4 us, by tree 18.5, whose bytes alone would take as long as the mesh does.
+  const Mesh mesh = random_mesh(2);
+  const RootTrees trees = root_trees(mesh, 0);
+  for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+    for (const std::uint64_t bytes : {64U << 10U, 1U << 20U, 16U << 20U}) {
+      CAPTURE(bytes);
+      PlanRequest request = all_reduce_of(4, bytes, collective);
+      request.mesh = &mesh;
+      request.root_trees = &trees;
+      CHECK(choose_algorithm({.automatic = true}, request, {}) == Algorithm::kMesh);
+    }
+  }
+}
+
 TEST_CASE("of several cables between two ranks a short message uses one, and a long one all: the cost knows it") {
   std::vector<int> cables(16, 0);
   for (std::size_t rank = 0; rank < 4; ++rank) {

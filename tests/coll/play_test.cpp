@@ -77,4 +77,16 @@ TEST_CASE("on a line the play of the mesh's one tree is its closed form") {
         doctest::Approx(cost_ns(Algorithm::kMesh, request, model)));
 }
 
+TEST_CASE("the ring's play on a ring is its closed form, and each slice crosses its cable once") {
+  const CostModel model{.gigabits_per_s = kCableMbps / 1000.0, .message_ns = 1000};
+  constexpr double kBeforeFirstNs = 2000;
+  const Mesh mesh = make_mesh(4, cables_of(4, {{0, 1}, {1, 2}, {2, 3}, {3, 0}}));
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
+    PlanRequest request{.collective = collective, .ranks = 4, .count = 1024, .mesh = &mesh};
+    const Played played = play(Algorithm::kRing, request, model, 1, kAnyRate);
+    CHECK(kBeforeFirstNs + played.ns == doctest::Approx(cost_ns(Algorithm::kRing, request, model)));
+    CHECK(played.steps == (collective == Collective::kAllReduce ? 6 * 4 : 3 * 4));
+  }
+}
+
 }  // namespace play_test

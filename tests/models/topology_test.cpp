@@ -78,6 +78,23 @@ TEST_CASE("a direct path names both NICs, and each rail is a path of its own") {
   CHECK(direct_paths(analyse(make(TopologyKind::kSwitch, 8, 2)), 3, 5).size() == 2);
 }
 
+TEST_CASE("ports without addresses reach those alike on their cable or switch, of other nodes") {
+  Cluster pair = make(TopologyKind::kRing, 2, 2);
+  const Cable cable = pair.cables[1];
+  const auto bare = [&pair](PortRef port) {
+    pair.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)].addresses.clear();
+  };
+  bare(cable.a);
+  CHECK(link_local_peers(pair, cable.a).empty());  // the other end has an address
+  CHECK(link_local_peers(pair, cable.b).empty());  // has one itself
+  bare(cable.b);
+  CHECK(link_local_peers(pair, cable.a) == std::vector<PortRef>{cable.b});
+  CHECK(link_local_peers(pair, cable.b) == std::vector<PortRef>{cable.a});
+  Cluster box = make(TopologyKind::kSwitch, 3);
+  for (Node& node : box.nodes) node.nics[0].addresses.clear();
+  CHECK(link_local_peers(box, {1, 0}) == std::vector<PortRef>{{0, 0}, {2, 0}});
+}
+
 TEST_CASE("a ring of four: neighbours one hop, opposite nodes two, both diagonals missing") {
   const Topology ring = analyse(make(TopologyKind::kRing, 4));
   CHECK(hop_counts(ring, 0) == std::vector<int>{0, 1, 2, 1});

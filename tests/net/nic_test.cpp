@@ -33,6 +33,27 @@ TEST_CASE("D30: every address of the port's interface is its own, and those of V
         std::vector<std::string>{"192.168.100.1/24", "fd00::1/64", "10.20.0.1/24"});
 }
 
+TEST_CASE("a port's link-local address is its own interface's, and stands in its GID table") {
+  Nic nic = test::nic("roceP2p1s0f0", {"fe80::5/64"});
+  nic.netdev = "enP2p1s0f0np0";
+  std::vector<InterfaceAddress> interfaces{{.netdev = "mgmt0", .prefix = prefix("fe80::5/64")},
+                                           {.netdev = "enP2p1s0f0np0", .prefix = prefix("fd00::1/64")},
+                                           {.netdev = "enP2p1s0f0np0", .prefix = prefix("fe80::6/64")}};
+  CHECK_FALSE(link_local_of(nic, interfaces));  // another interface's; not link-local; without a GID
+  interfaces.push_back({.netdev = "enP2p1s0f0np0", .prefix = prefix("fe80::5/64")});
+  CHECK(link_local_of(nic, interfaces) == prefix("fe80::5/64"));
+}
+
+TEST_CASE("who comes from a link-local address to that of a port of ours comes over its cable") {
+  Nic nic = test::nic("roceP2p1s0f0", {});
+  const IpAddress own = prefix("fe80::5/64").address, client = prefix("fe80::9/64").address;
+  CHECK_FALSE(is_over_cable({nic}, own, client));
+  nic.link_local = prefix("fe80::5/64");
+  CHECK(is_over_cable({nic}, own, client));
+  CHECK_FALSE(is_over_cable({nic}, own, prefix("192.168.100.2/24").address));
+  CHECK_FALSE(is_over_cable({nic}, client, own));
+}
+
 TEST_CASE("a port is spoken to by the interface that has its addresses: its own before a VLAN interface on it") {
   Nic nic = test::nic("rocep1s0f0", {"10.20.0.1/24"});
   nic.netdev = "enp1s0f0np0";

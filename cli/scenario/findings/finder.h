@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -45,6 +46,7 @@ class Finder {
   void ports();  // ports.cpp
   void port(models::PortRef port, bool is_cabled);
   void address_of(models::PortRef port);
+  std::string why_link_local_is_idle(models::PortRef port) const;
   void gids_of(models::PortRef port);
   void pinned_gid(models::PortRef port);
   void narrow_pcie(models::PortRef port);
@@ -53,7 +55,8 @@ class Finder {
   void no_path();
   bool stands_apart(std::size_t node) const;
   bool in_one_piece() const;
-  std::string reason_for_no_path(int from, int to) const;
+  std::string reason_for_no_path(int from, int to);
+  const std::vector<int>& hops_from(int from);
   bool asks_for_tcp(int node) const;
   void variables();   // environment.cpp
   void net_plugin();  // workload.cpp
@@ -64,9 +67,10 @@ class Finder {
 
   const Scenario& scenario_;
   const models::Cluster& cluster_;
-  const models::Topology topology_;   // of the cluster as the plugin uses it
-  const models::Topology later_;      // with the links and addresses that faults give later
-  std::set<models::PortRef> joined_;  // ports that reach another one
+  const models::Topology topology_;       // of the cluster as the plugin uses it
+  const models::Topology later_;          // with the links and addresses that faults give later
+  std::set<models::PortRef> joined_;      // ports that reach another one
+  std::map<int, std::vector<int>> hops_;  // [from][to] as models::hop_counts() of later_: a collective has n^2 pairs
   std::vector<Finding> findings_;
 };
 

@@ -56,20 +56,26 @@ void Finder::falls_apart() {
       "not every node reaches every other, not even by relay");
 }
 
+const std::vector<int>& Finder::hops_from(int from) {
+  const auto [entry, is_new] = hops_.try_emplace(from);
+  if (is_new) entry->second = models::hop_counts(later_, from);
+  return entry->second;
+}
+
 /// Behind "no path"; empty: there is one.
-std::string Finder::reason_for_no_path(int from, int to) const {
-  if (!models::direct_paths(later_, from, to).empty()) return "";
+std::string Finder::reason_for_no_path(int from, int to) {
+  const int cables = hops_from(from)[static_cast<std::size_t>(to)];
+  if (cables == 1) return "";
   if (asks_for_tcp(from) && asks_for_tcp(to)) return "";
-  if (models::shortest_path(later_, from, to).empty()) return "not even by relay";
+  if (cables < 0) return "not even by relay";
   if (has_variable(node(from), "NCCL_MESH_ENABLE_RELAY", "0")) {
     return "and relays are off (NCCL_MESH_ENABLE_RELAY=0)";
   }
-  const auto beyond = beyond_relays(cluster_, later_, from, to);
-  if (!beyond) return "";
+  const int limit = relay_hop_limit(node(from));
+  if (cables <= limit) return "";
   const std::uint64_t others = all_beyond_relays(cluster_, later_, nodes_of(scenario_), 0).count - 1;
   return fmt::format("and the {} cables between them are more than a chain may have (NCCL_MESH_MAX_RELAY_HOPS={}){}",
-                     beyond->cables, beyond->limit,
-                     others > 0 ? fmt::format("; so it is with {}", counted(others, "other pair")) : "");
+                     cables, limit, others > 0 ? fmt::format("; so it is with {}", counted(others, "other pair")) : "");
 }
 
 void Finder::no_path() {
@@ -86,7 +92,7 @@ void Finder::no_path() {
       if (!sends || from == to) continue;
       const std::string reason = reason_for_no_path(from, to);
       if (reason.empty()) continue;
-      if (goes_along_cables(workload) && !models::shortest_path(later_, from, to).empty()) continue;
+      if (goes_along_cables(workload) && hops_from(from)[static_cast<std::size_t>(to)] >= 0) continue;
       return add_failure(FindingCode::kNoPath, fmt::format("{} to {}", node(from).name, node(to).name),
                          fmt::format("no path for {}: no cable joins the two nodes, {}", workload.collective, reason),
                          "cable them, or promise the failure by expect.error", scenario_.expect.error.has_value());

@@ -36,9 +36,31 @@ void Finder::address_of(PortRef port) {
     return add(FindingCode::kLinkLocalOnly, Severity::kNote, name(port),
                "it has no address, and is used by its link-local GID");
   }
+  const std::string reason = why_link_local_is_idle(port);
+  if (is_ours() && reason.empty()) {
+    return add(FindingCode::kLinkLocalOnly, Severity::kNote, name(port),
+               "it has no address: its link-local GID carries stripes of long messages beside the node's other cables");
+  }
   add(FindingCode::kLinkLocalOnly, Severity::kWarning, name(port),
-      "it is cabled but has no address: only its link-local GID is left, and it is not used",
+      "it is cabled but has no address: only its link-local GID is left, and it is not used" + reason,
       "give both ends of the cable addresses of one subnet");
+}
+
+/// The plugin stripes over it where the port at the other end is alike, and a connection between the two nodes stands
+/// on another cable. Empty: it does.
+std::string Finder::why_link_local_is_idle(PortRef port) const {
+  if (!is_ours()) return "";
+  std::vector<PortRef> others = models::link_local_peers(cluster_, port);
+  if (others.empty()) return ": the other end has an address";
+  std::erase_if(others, [&](PortRef other) { return models::direct_paths(later_, port.node, other.node).empty(); });
+  if (others.empty()) return ": no cable with addresses joins the two nodes";
+  const auto is_pinned = [this](PortRef of) {
+    const auto& variables = node(of.node).environment;
+    return std::any_of(variables.begin(), variables.end(),
+                       [](const auto& variable) { return variable.first == "NCCL_IB_GID_INDEX"; });
+  };
+  const bool all_pinned = is_pinned(port) || std::all_of(others.begin(), others.end(), is_pinned);
+  return all_pinned ? ": NCCL_IB_GID_INDEX pins another GID" : "";
 }
 
 void Finder::port(PortRef port, bool is_cabled) {

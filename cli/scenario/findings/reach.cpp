@@ -16,13 +16,13 @@ std::int64_t number_of(const models::Node& node, net::Variable variable) {
   return net::evaluate(info_of(variable), given != node.environment.end() ? given->second.c_str() : nullptr).number;
 }
 
-/// In cables, as Config::max_relay_hops().
-int hop_limit(const models::Node& node) {
+}  // namespace
+
+// As Config::max_relay_hops().
+int relay_hop_limit(const models::Node& node) {
   const std::int64_t hops = number_of(node, net::Variable::kMaxRelayHops);
   return static_cast<int>(hops > 0 ? hops : number_of(node, info_of(net::Variable::kMaxRelayHops).zero_means));
 }
-
-}  // namespace
 
 models::Cluster as_plugin_takes_it(const models::Cluster& cluster) {
   models::Cluster taken = models::in_use(cluster);
@@ -35,18 +35,10 @@ models::Cluster as_plugin_takes_it(const models::Cluster& cluster) {
   return taken;
 }
 
-std::optional<BeyondRelays> beyond_relays(const models::Cluster& cluster, const models::Topology& topology, int from,
-                                          int to) {
-  const int cables = models::hop_counts(topology, from)[static_cast<std::size_t>(to)];
-  const int limit = hop_limit(cluster.nodes[static_cast<std::size_t>(from)]);
-  if (cables <= 1 || cables <= limit) return std::nullopt;
-  return BeyondRelays{.from = from, .to = to, .cables = cables, .limit = limit};
-}
-
 AllBeyondRelays all_beyond_relays(const models::Cluster& cluster, const models::Topology& topology, int nodes,
                                   std::size_t most) {
   std::vector<int> limits;
-  for (const models::Node& node : cluster.nodes) limits.push_back(hop_limit(node));
+  for (const models::Node& node : cluster.nodes) limits.push_back(relay_hop_limit(node));
   AllBeyondRelays found;
   for (int from = 0; from < nodes; ++from) {
     const std::vector<int> hops = models::hop_counts(topology, from);

@@ -2,7 +2,6 @@
 // Reach: what a scenario's cabling says before a run of who will not be reached. Pure functions.
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "cli/scenario/scenario.h"
@@ -17,9 +16,8 @@ struct BeyondRelays {
   int cables = 0;  // of the shortest chain
   int limit = 0;   // of the one whose messages do not get there
 };
-/// From `from` to `to` alone; nullopt: a chain leads there, or none at all.
-std::optional<BeyondRelays> beyond_relays(const models::Cluster& cluster, const models::Topology& topology, int from,
-                                          int to);
+/// The most cables of a chain that the node's messages take.
+int relay_hop_limit(const models::Node& node);
 
 /// The cluster as Meshbed's plugin takes it: a NIC whose routes it does not take (NCCL_MESH_ALLOW_ROUTED=0, or a table
 /// of their own without NCCL_MESH_ALLOW_ROUTED=1) has no router, and one that the environment leaves out

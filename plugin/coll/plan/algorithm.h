@@ -54,8 +54,9 @@ struct CostModel {
 /// busiest link) / rate, the alpha-beta model of Thakur, Rabenseifner, Gropp (2005, section 3); a message over h hops
 /// fills h links. Where request.mesh tells the cables, they and their rates take the place of `hops` and the link's
 /// rate: cable_load.h. Lines make the bytes more, and the memory need not be registered. An estimate that only has to
-/// order the algorithms and protocols. On a mesh trees and halving-doubling are played (play.h), unless that cannot
-/// cost less than `ns_most`: then it is a lower bound, no less than `ns_most`.
+/// order the algorithms and protocols. On a mesh trees and halving-doubling are played (play.h), and others where
+/// ring neighbours have relays between them, unless that cannot cost less than `ns_most`: then it is a lower bound, no
+/// less than `ns_most`.
 double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model,
                Protocol protocol = Protocol::kSimple, double ns_most = std::numeric_limits<double>::infinity());
 

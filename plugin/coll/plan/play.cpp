@@ -51,6 +51,46 @@ struct Cable {
   std::size_t last_line = 0;                        // served last
 };
 
+/// The steps of a plan (plan.h) as transfers, all rounds in one: a step sends what the step before has brought.
+Schedule ring_schedule(const PlanRequest& request) {
+  Schedule schedule;
+  schedule.algorithm = Algorithm::kRing;
+  schedule.request = request;
+  schedule.slice_count = std::max<std::uint64_t>(make_plan(request).slice_count, 1);
+  const int ranks = request.ranks, rank = request.rank;
+  const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+  const auto add = [&](bool receives, const Range& range, bool partial) {
+    Transfer transfer;
+    transfer.peer = receives ? previous : next;
+    transfer.receives = receives;
+    transfer.range = range;
+    transfer.partial = partial;
+    schedule.transfers.push_back(transfer);
+  };
+  const bool reduces = request.collective == Collective::kReduce;
+  if (reduces || request.collective == Collective::kBroadcast) {
+    const int first = reduces ? (request.root + 1) % ranks : request.root;
+    const int place = (rank + ranks - first) % ranks;  // in the chain
+    const Range whole{0, request.count};
+    if (place > 0) add(true, whole, reduces && place > 1);
+    if (place < ranks - 1) add(false, whole, reduces && place > 0);
+    return schedule;
+  }
+  const bool all = request.collective == Collective::kAllReduce;
+  const bool is_reduced_first = all || request.collective == Collective::kReduceScatter;
+  const auto chunk = [&](int number) -> Range {
+    const auto index = static_cast<std::uint64_t>((number + 2 * ranks) % ranks);
+    if (all) return part_of(request.count, static_cast<std::uint64_t>(ranks), index);
+    return {index * request.count, request.count};
+  };
+  for (int step = 0; step < (all ? 2 : 1) * (ranks - 1); ++step) {
+    const bool partial = is_reduced_first && step > 0 && step < ranks - 1;
+    add(false, chunk(rank - step), partial);
+    add(true, chunk(rank - step - 1), partial);
+  }
+  return schedule;
+}
+
 class Player {
  public:
   Player(Algorithm algorithm, const PlanRequest& request, const CostModel& model, double wire_per_byte,
@@ -64,7 +104,7 @@ class Player {
     for (int rank = 0; rank < request.ranks; ++rank) {
       PlanRequest own = request;
       own.rank = rank;
-      schedules_.push_back(make_schedule(algorithm, own));
+      schedules_.push_back(algorithm == Algorithm::kRing ? ring_schedule(own) : make_schedule(algorithm, own));
     }
   }
 
@@ -127,7 +167,7 @@ class Player {
 
   bool next_rounds() {
     bool any = false;
-    for (Schedule& schedule : schedules_) any |= next_round(schedule);
+    for (Schedule& schedule : schedules_) any |= schedule.algorithm != Algorithm::kRing && next_round(schedule);
     return any;
   }
 

@@ -6,6 +6,27 @@
 
 namespace meshbed::net {
 
+namespace {
+
+/// The interface took the client's packets in: whoever sends to a link-local address is on its link.
+Result<LocalEnd> link_local_end_for(ProcessLinks& process, const IpAddress& own, const WireEnd& peer) {
+  for (const Nic& nic : process.current_link_local_nics()) {
+    if (nic.link_local->address != own) continue;
+    if (!is_link_local(peer.address.address) || peer.gid != gid_of(peer.address.address)) {
+      return handshake_error(foreign_gid_text(peer.gid, peer.address.address));
+    }
+    const auto gid = find_gid(nic, own, {.roce_v2 = peer.gid_type == verbs::GidType::kRoceV2});
+    if (!gid || gid->type != peer.gid_type) {
+      return handshake_error("it uses a " + std::string(verbs::to_text(peer.gid_type)) + " GID, but " +
+                             nic.device_name + " has none for " + to_text(own));
+    }
+    return process.local_end(nic, *nic.link_local, *gid);
+  }
+  return handshake_error("it came in on " + to_text(own) + ", which is no link-local address that is used here");
+}
+
+}  // namespace
+
 bool Neighbours::include(const IpAddress& own, const IpAddress& client) {
   const bool changed = !looked_ || events_ != process_.port_events();
   if (changed) look();
@@ -18,7 +39,7 @@ bool Neighbours::include(const IpAddress& own, const IpAddress& client) {
 void Neighbours::look() {
   looked_ = true;
   events_ = process_.port_events();
-  nics_ = process_.current_nics();
+  nics_ = process_.current_ports();
   next_look_ = Deadline::in_ms(kLookPauseMs);
 }
 
@@ -32,6 +53,7 @@ Result<LocalEnd> local_end_for(ProcessLinks& process, const IpAddress& own, cons
     return handshake_error("its ring has " + std::to_string(peer.memory_entries) + " entries, ours " +
                            std::to_string(kRingEntries));
   }
+  if (is_link_local(own) && own.family == Family::kIpv6) return link_local_end_for(process, own, peer);
   const std::vector<Nic> nics = process.current_nics();
   for (const Nic& nic : nics) {
     for (const IpPrefix& address : nic.addresses) {

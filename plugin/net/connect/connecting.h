@@ -40,6 +40,8 @@ class Connecting {
 
   /// True: connected, but for READY where that is kept. After an error the object is of no use.
   Result<bool> advance();
+  /// Nothing has come from the peer yet.
+  bool is_dialling() const { return state_ == State::kDial || state_ == State::kDialling; }
   /// Connected, and READY is kept.
   bool is_kept() const { return state_ == State::kKept; }
   /// Once connected: READY is sent, too, by the next calls of advance().

@@ -129,6 +129,8 @@ void keep_routes_if_any(std::vector<Route>& routes, Predicate keep) {
 std::string peer_subnets(std::span<const PeerAddress> peer) {
   std::string text;
   for (const PeerAddress& address : peer) {
+    // For stripes alone (rail_layer.h).
+    if (address.prefix.address.family == Family::kIpv6 && is_link_local(address.prefix.address)) continue;
     if (!text.empty()) text += ", ";
     text += subnet_text(address.prefix) + " (" + to_text(address.prefix.address) + ")";
   }

@@ -12,9 +12,15 @@ std::vector<std::uint64_t> ProcessLinks::in_flight_bytes() const {
 }
 
 LocalEnd ProcessLinks::local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid) {
-  const auto ours = std::find_if(nics().begin(), nics().end(), [&](const Nic& known) {
-    return known.device == nic.device && known.port == nic.port;
-  });
+  const auto is_it = [&](const Nic& known) { return known.device == nic.device && known.port == nic.port; };
+  const auto ours = std::find_if(nics().begin(), nics().end(), is_it);
+  const auto among_others = std::find_if(link_local_nics().begin(), link_local_nics().end(), is_it);
+  PortLoad* load = nullptr;
+  if (ours != nics().end()) {
+    load = &loads_[static_cast<std::size_t>(ours - nics().begin())];
+  } else if (among_others != link_local_nics().end()) {
+    load = &loads_[nics().size() + static_cast<std::size_t>(among_others - link_local_nics().begin())];
+  }
   return {.device = &device_of(nic),
           .nic = nic,
           .address = address,
@@ -22,7 +28,7 @@ LocalEnd ProcessLinks::local_end(const Nic& nic, const IpPrefix& address, const 
           .node = node(),
           .psn = static_cast<std::uint32_t>(random() & 0xffffffU),
           .service_port = service_port_,
-          .load = ours != nics().end() ? &loads_[static_cast<std::size_t>(ours - nics().begin())] : nullptr,
+          .load = load,
           .spent = &retired_links_};
 }
 

@@ -38,7 +38,7 @@ class ProcessLinks : public Process {
 
  protected:
   /// After the NICs are known.
-  void count_loads() { loads_ = std::make_unique<PortLoad[]>(nics().size()); }
+  void count_loads() { loads_ = std::make_unique<PortLoad[]>(nics().size() + link_local_nics().size()); }
   void begin_service(Service& service, std::uint16_t port) {
     service_ = &service;
     service_port_ = port;
@@ -46,7 +46,7 @@ class ProcessLinks : public Process {
   RetiredLinks& retired_links() { return retired_links_; }
 
  private:
-  std::unique_ptr<PortLoad[]> loads_;  // one a NIC
+  std::unique_ptr<PortLoad[]> loads_;  // one a NIC, then one of each with a link-local address alone
   RetiredLinks retired_links_;
   Sessions sessions_;
   SilentCables& silent_cables_;

@@ -106,6 +106,7 @@ socklen_t to_sockaddr(const SocketAddress& from, sockaddr_storage& storage) {
   sockaddr_in6 raw{};
   raw.sin6_family = AF_INET6;
   raw.sin6_port = htons(from.port);
+  raw.sin6_scope_id = from.scope;
   std::memcpy(&raw.sin6_addr, from.address.bytes.data(), sizeof raw.sin6_addr);
   std::memcpy(&storage, &raw, sizeof raw);
   return sizeof raw;
@@ -131,6 +132,7 @@ std::optional<SocketAddress> from_sockaddr(const sockaddr* from) {
   std::memcpy(&raw, from, sizeof raw);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(&raw.sin6_addr);
   result.port = ntohs(raw.sin6_port);
+  result.scope = raw.sin6_scope_id;
   if (std::equal(kMapped.begin(), kMapped.end(), bytes)) {
     std::copy_n(bytes + kMapped.size(), 4, result.address.bytes.begin());
   } else {

@@ -53,6 +53,7 @@ IpAddress address_of(const verbs::Gid& gid);
 struct SocketAddress {
   IpAddress address;
   std::uint16_t port = 0;
+  std::uint32_t scope = 0;  // of an IPv6 link-local address: the interface's index
 };
 /// Fills `storage`, returns the length that goes with it.
 socklen_t to_sockaddr(const SocketAddress& from, sockaddr_storage& storage);

@@ -68,9 +68,13 @@ void apply(Nic& nic, const verbs::PortState& port) {
 
 /// Empty: the port is usable. Else why it is not.
 std::string unusable(const Nic& nic, const verbs::PortState& port, const Config& config) {
+  const auto pinned_gid = static_cast<int>(config.number(Variable::kIbGidIndex));
   if (!hca_allowed(config.text(Variable::kIbHca), nic.device_name, nic.port)) return "NCCL_IB_HCA leaves it out";
   if (!port.ethernet) return "it is InfiniBand, not RoCE: NCCL's own IB transport serves it";
-  if (nic.addresses.empty()) return "its network interface " + nic.netdev + " has no address";
+  if (nic.addresses.empty() && !nic.link_local) return "its network interface " + nic.netdev + " has no address";
+  if (nic.addresses.empty() && pinned_gid >= 0) {
+    return "it has a link-local address alone, whose GID index NCCL_IB_GID_INDEX does not leave to it";
+  }
   return "";
 }
 
@@ -130,9 +134,9 @@ Result<void> leave_out_without_gid(std::vector<Nic>& nics, const Config& config)
   return ok();
 }
 
-}  // namespace
-
-Result<std::vector<InterfaceAddress>> read_interfaces(bool with_loopback) {
+/// Those that `wanted` takes.
+template <typename Predicate>
+Result<std::vector<InterfaceAddress>> read_interfaces_if(Predicate wanted) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) {
     return Error{.code = ErrorCode::kSystem,
@@ -143,8 +147,7 @@ Result<std::vector<InterfaceAddress>> read_interfaces(bool with_loopback) {
   std::vector<InterfaceAddress> interfaces;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     const auto address = from_sockaddr(entry->ifa_addr);
-    if (!address || (!with_loopback && (entry->ifa_flags & IFF_LOOPBACK) != 0)) continue;
-    if (address->address.family == Family::kIpv6 && is_link_local(address->address)) continue;
+    if (!address || !wanted(address->address, entry->ifa_flags)) continue;
     interfaces.push_back({.netdev = entry->ifa_name,
                           .prefix = {.address = address->address, .length_bits = prefix_length(entry->ifa_netmask)},
                           .up = (entry->ifa_flags & kWorking) == kWorking});
@@ -153,9 +156,25 @@ Result<std::vector<InterfaceAddress>> read_interfaces(bool with_loopback) {
   return interfaces;
 }
 
+bool is_ipv6_link_local(const IpAddress& address) { return address.family == Family::kIpv6 && is_link_local(address); }
+
+}  // namespace
+
+Result<std::vector<InterfaceAddress>> read_interfaces(bool with_loopback) {
+  return read_interfaces_if([with_loopback](const IpAddress& address, unsigned flags) {
+    return !is_ipv6_link_local(address) && (with_loopback || (flags & IFF_LOOPBACK) == 0);
+  });
+}
+
+Result<std::vector<InterfaceAddress>> read_link_local_interfaces() {
+  return read_interfaces_if([](const IpAddress& address, unsigned) { return is_ipv6_link_local(address); });
+}
+
 Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) {
   auto interfaces = read_interfaces();
   if (!interfaces) return interfaces.error();
+  auto link_local = read_link_local_interfaces();
+  if (!link_local) return link_local.error();
   std::vector<Nic> nics;
   std::vector<PortName> ports;
   for (std::size_t index = 0; index < devices.size(); ++index) {
@@ -181,6 +200,7 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
       nic.rate_mbps = nic.rate_known ? rate_mbps : kUnknownRateMbps;
       nic.addresses = addresses_of(nic, *interfaces, address_preference(config));
       nic.netdev = addressed_netdev(nic, *interfaces);
+      if (nic.addresses.empty()) nic.link_local = link_local_of(nic, *link_local);
       apply(nic, *port);
       const HcaChoice choice = hca_choice(config.text(Variable::kIbHca), nic.device_name, nic.port);
       nic.rail = choice.rail;
@@ -194,6 +214,7 @@ Result<std::vector<Nic>> discover(const Devices& devices, const Config& config) 
   }
   warn_of_filters(ports, nics, config);
   leave_out_management(nics, config);
+  std::stable_partition(nics.begin(), nics.end(), [](const Nic& nic) { return !nic.link_local; });
   if (auto usable = leave_out_without_gid(nics, config); !usable) return usable.error();
   return nics;
 }

@@ -17,9 +17,12 @@ using Devices = std::vector<std::unique_ptr<verbs::Device>>;
 
 /// IPv4 and IPv6 addresses; no IPv6 link-local, and loopback only where it is asked for.
 Result<std::vector<InterfaceAddress>> read_interfaces(bool with_loopback = false);
+/// IPv6 link-local addresses alone.
+Result<std::vector<InterfaceAddress>> read_link_local_interfaces();
 
-/// All RoCE ports with at least one address that the configuration lets in, in the order of the devices. Ports that are
-/// left out are logged with the reason. An error where every port that is left lacks the GID at NCCL_IB_GID_INDEX.
+/// All RoCE ports with at least one address that the configuration lets in, in the order of the devices; behind them
+/// those that have a link-local address alone. Ports that are left out are logged with the reason. An error where every
+/// port that is left lacks the GID at NCCL_IB_GID_INDEX.
 Result<std::vector<Nic>> discover(const Devices& devices, const Config& config);
 AddressPreference address_preference(const Config& config);
 /// Link state, MTU and GIDs as they are now.

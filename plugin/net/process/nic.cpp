@@ -81,6 +81,18 @@ std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAd
   return addresses;
 }
 
+std::optional<IpPrefix> link_local_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces) {
+  for (const InterfaceAddress& candidate : interfaces) {
+    const IpAddress& address = candidate.prefix.address;
+    if (candidate.netdev != nic.netdev || address.family != Family::kIpv6 || !is_link_local(address)) continue;
+    const verbs::Gid gid = gid_of(address);
+    const bool in_table =
+        std::any_of(nic.gids.begin(), nic.gids.end(), [&](const verbs::GidEntry& entry) { return entry.gid == gid; });
+    if (in_table) return candidate.prefix;
+  }
+  return std::nullopt;
+}
+
 std::string addressed_netdev(const Nic& nic, const std::vector<InterfaceAddress>& interfaces) {
   if (nic.netdev.empty()) return "";  // whose it would be is not known
   std::string first;
@@ -99,6 +111,7 @@ bool is_over_cable(const std::vector<Nic>& nics, const IpAddress& own, const IpA
     for (const IpPrefix& address : nic.addresses) {
       if (address.address == own && contains(address, client)) return true;
     }
+    if (nic.link_local && nic.link_local->address == own && contains(*nic.link_local, client)) return true;
   }
   return false;
 }

@@ -23,6 +23,7 @@ struct Nic {
   std::string pci_path;     // below /sys/devices; empty: unknown
   std::uint64_t guid = 0;
   std::vector<IpPrefix> addresses;
+  std::optional<IpPrefix> link_local{};  // IPv6; only of a port that has no other address
   std::vector<verbs::GidEntry> gids;
   bool link_up = false;
   std::uint8_t mtu = 3;  // ibv_mtu
@@ -59,6 +60,9 @@ struct AddressPreference {
 std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces,
                                    const AddressPreference& preference = {});
 
+/// The IPv6 link-local address of the port's network interface that its GID table has, too.
+std::optional<IpPrefix> link_local_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces);
+
 /// The interface that `nic` is spoken to by: its own where that has one of its addresses, else the one that has the
 /// first, which is a VLAN interface on it. What goes out by name of an interface (IPv6 multicast) is lost on the other.
 std::string addressed_netdev(const Nic& nic, const std::vector<InterfaceAddress>& interfaces);
@@ -87,8 +91,9 @@ bool gid_may_answer(const Nic& nic, const verbs::Gid& gid, const IpAddress& addr
 std::string foreign_gid_text(const verbs::Gid& gid, const IpAddress& address);
 
 /// Whether who came from `client` to our address `own` came over one of the cables: `own` is an RDMA port's, and
-/// `client` in its subnet. The own address alone says little, for Linux takes what comes for any of its addresses in on
-/// any interface, and routers bring it there; but what we answer to an address of the subnet leaves over that cable.
+/// `client` in its subnet, or both are link-local. The own address alone says little, for Linux takes what comes for
+/// any of its addresses in on any interface, and routers bring it there; but what we answer to an address of the subnet
+/// leaves over that cable.
 bool is_over_cable(const std::vector<Nic>& nics, const IpAddress& own, const IpAddress& client);
 
 bool has_ipv6(const std::vector<Nic>& nics);

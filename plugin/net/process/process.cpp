@@ -68,7 +68,11 @@ Result<void> Process::find_nics() {
   devices_ = std::move(*devices);
   auto nics = discover(devices_, config_);
   if (!nics) return nics.error();
+  const auto rest = std::find_if(nics->begin(), nics->end(), [](const Nic& nic) { return nic.link_local.has_value(); });
+  link_local_nics_.assign(rest, nics->end());
+  nics->erase(rest, nics->end());
   nics_ = std::move(*nics);
+  if (nics_.empty()) link_local_nics_.clear();  // nothing would stand beside them
   device_memory_ = find_device_memory_support(devices_, nics_);
   return ok();
 }
@@ -96,6 +100,24 @@ std::vector<Nic> Process::current_nics() const {
     if (interfaces) nic.addresses = addresses_of(nic, *interfaces, address_preference(config_));
   }
   return nics;
+}
+
+std::vector<Nic> Process::current_link_local_nics() const {
+  std::vector<Nic> nics = link_local_nics_;
+  if (nics.empty()) return nics;
+  const auto interfaces = read_link_local_interfaces();
+  for (Nic& nic : nics) {
+    refresh(nic, device_of(nic));
+    if (interfaces) nic.link_local = link_local_of(nic, *interfaces);
+  }
+  std::erase_if(nics, [](const Nic& nic) { return !nic.link_local; });
+  return nics;
+}
+
+std::vector<Nic> Process::current_ports() const {
+  std::vector<Nic> ports = current_nics();
+  for (Nic& nic : current_link_local_nics()) ports.push_back(std::move(nic));
+  return ports;
 }
 
 std::shared_ptr<const std::vector<Nic>> Process::recent_nics() {

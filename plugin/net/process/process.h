@@ -37,9 +37,16 @@ class Process {
 
   const Config& config() const { return config_; }
   const std::vector<Nic>& nics() const { return nics_; }
+  /// Ports with a link-local address alone. No device of the ncclNet table: which cable they are on is known only to a
+  /// peer that answers over it, so that they carry stripes of connections that stand on nics() (rail_layer.h).
+  const std::vector<Nic>& link_local_nics() const { return link_local_nics_; }
   /// The NICs with link state, MTU, GIDs and addresses as they are now.
   std::vector<Nic> current_nics() const;
-  /// The same, as they were a moment ago at most: to ask for them is many system calls, and some ask very often.
+  /// link_local_nics() likewise; without those that have lost that address.
+  std::vector<Nic> current_link_local_nics() const;
+  /// current_nics(), then current_link_local_nics().
+  std::vector<Nic> current_ports() const;
+  /// current_nics(), as they were a moment ago at most: to ask for them is many system calls, and some ask very often.
   std::shared_ptr<const std::vector<Nic>> recent_nics();
   /// Likewise this machine's routes by way of routers.
   std::shared_ptr<const std::vector<GatewayRoute>> recent_routes();
@@ -77,7 +84,7 @@ class Process {
  private:
   Config config_;
   Devices devices_;
-  std::vector<Nic> nics_;
+  std::vector<Nic> nics_, link_local_nics_;
   DeviceMemorySupport device_memory_;
   std::uint64_t node_ = 0;
   std::uint32_t number_ = 0;

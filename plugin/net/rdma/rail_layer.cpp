@@ -1,5 +1,7 @@
 #include "plugin/net/rdma/rail_layer.h"
 
+#include <net/if.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -16,8 +18,15 @@ namespace {
 /// One attempt; a peer that is there answers within a round trip, and its adapter may take a second to find ours.
 constexpr std::int64_t kRailAttemptMs = 2500;
 constexpr std::int64_t kLongestRailPauseMs = 60'000;
+/// So long connect() waits for the pairs of link-local addresses: a neighbour answers within a round trip, and most
+/// pairs are none.
+constexpr std::int64_t kLinkLocalPatienceMs = 200;
 /// So many between two looks at the clock.
 constexpr std::uint32_t kRailCallsBetweenClocks = 16;
+
+bool has_link_local(const PeerAddress& address) {
+  return address.prefix.address.family == Family::kIpv6 && is_link_local(address.prefix.address);
+}
 
 }  // namespace
 
@@ -75,6 +84,67 @@ void RailLayer::plan(const std::vector<Nic>& nics) {
       --room;
     }
   }
+  plan_link_local();
+}
+
+void RailLayer::plan_link_local() {
+  const GidPreference preference{.roce_v2 = origin_.process->gid_preference().roce_v2};
+  const auto has_rail = [this](const Nic& nic, const IpAddress& peer) {
+    for (std::size_t number = 0; number < kMaxRails; ++number) {
+      const QpLink* rail = qp_link_.rail(number);
+      if (rail == nullptr) continue;
+      const CableEnds ends = CableEnds::of(*rail);
+      if ((ends.device == nic.device && ends.port == nic.port) || ends.peer == peer) return true;
+    }
+    return false;
+  };
+  for (const Nic& nic : origin_.process->current_link_local_nics()) {
+    if (!nic.link_up || 2 * std::uint64_t{nic.rate_mbps} < qp_link_.local().nic.rate_mbps) continue;
+    const auto gid = find_gid(nic, nic.link_local->address, preference);
+    if (!gid) continue;
+    for (const PeerAddress& remote : origin_.peer.addresses) {
+      if (!has_link_local(remote) || has_rail(nic, remote.prefix.address)) continue;
+      plan_.push_back({.route = {.nic = -1, .local = *nic.link_local, .gid = *gid, .remote = remote, .shared_bits = 64},
+                       .nic = nic,
+                       .link_local = true});
+    }
+  }
+}
+
+void RailLayer::settle_link_local(const RailRoute& laid) {
+  const auto shares_port = [&](const RailRoute& way) {
+    return way.link_local && ((way.nic.device == laid.nic.device && way.nic.port == laid.nic.port) ||
+                              way.route.remote.prefix.address == laid.route.remote.prefix.address);
+  };
+  const CableEnds cable = CableEnds::of(laid.nic, laid.route);
+  const auto is_pair = [&](const RailRoute& way) { return CableEnds::of(way.nic, way.route) == cable; };
+  for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
+    // Where both are on one switch the other pair answers, too, and the receiver may have its rail already.
+    const bool is_futile = shares_port(attempt->way) && !is_pair(attempt->way) && attempt->connecting->is_dialling();
+    if (is_futile) give_up(*attempt);
+    attempt = is_futile ? attempts_.erase(attempt) : attempt + 1;
+  }
+  const auto begun = plan_.begin() + static_cast<std::ptrdiff_t>(std::min(untried_, plan_.size()));
+  untried_ -= static_cast<std::size_t>(
+      std::count_if(plan_.begin(), begun, [&](const RailRoute& way) { return shares_port(way) && !is_pair(way); }));
+  std::erase_if(plan_, [&](const RailRoute& way) { return shares_port(way) && !is_pair(way); });
+  auto rails = static_cast<unsigned>(
+      std::count_if(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) { return is_pair(attempt.way); }));
+  rails += static_cast<unsigned>(std::count_if(plan_.begin(), plan_.end(), is_pair));
+  for (std::size_t number = 0; number < kMaxRails; ++number) {
+    if (qp_link_.rail(number) != nullptr && CableEnds::of(*qp_link_.rail(number)) == cable) ++rails;
+  }
+  for (; rails < queue_pairs_; ++rails) {
+    plan_.insert(plan_.begin(), laid);
+    if (joining_) ++untried_;
+  }
+}
+
+bool RailLayer::waits_for_cables() const {
+  const bool cables_answer = unheard_.empty() && std::all_of(attempts_.begin(), attempts_.end(),
+                                                             [](const Attempt& one) { return one.way.link_local; });
+  const std::int64_t patience_ms = cables_answer ? std::min(patience_ms_, kLinkLocalPatienceMs) : patience_ms_;
+  return (!attempts_.empty() || !unheard_.empty()) && waited_ns_ < patience_ms * 1'000'000;
 }
 
 std::size_t RailLayer::free_number() const {
@@ -117,7 +187,7 @@ bool RailLayer::joined(const std::vector<Nic>& nics) {
   constexpr std::int64_t kLongestGapNs = 100'000'000;
   const std::int64_t now = now_ns();
   waited_ns_ += std::min(now - std::exchange(looked_ns_, now), kLongestGapNs);
-  if ((!attempts_.empty() || !unheard_.empty()) && waited_ns_ < patience_ms_ * 1'000'000) return false;
+  if (waits_for_cables()) return false;
   for (const Attempt& attempt : attempts_) {
     tell_silent(attempt.way, "it did not answer within " + std::to_string(patience_ms_) + " ms");
   }
@@ -152,6 +222,7 @@ std::optional<std::size_t> RailLayer::advance() {
     origin_.process->silent_cables().remove(CableEnds::of(over.way.nic, over.way.route));
     if (joining_) unheard_.push_back({.number = over.number, .control = over.connecting->take_control()});
     qp_link_.lay(over.number, std::move(over.rail));
+    if (over.way.link_local) settle_link_local(over.way);
     return over.number;
   }
   return std::nullopt;
@@ -161,7 +232,11 @@ void RailLayer::begin() {
   waits_ = false;
   const std::size_t number = free_number();
   if (number == kMaxRails) {
-    plan_.clear();
+    // Pairs that are being tried may leave theirs again.
+    const bool all_laid = attempts_.empty();
+    if (all_laid) plan_.clear();
+    waits_ = !all_laid;
+    next_try_ = Deadline::in_ms(pause_ms_);
     return;
   }
   RailRoute way = std::move(plan_.front());
@@ -179,7 +254,9 @@ void RailLayer::begin() {
   }
   Destination destination{
       .route = way.route,
-      .target = {.address = way.route.remote.prefix.address, .port = origin_.service_port},
+      .target = {.address = way.route.remote.prefix.address,
+                 .port = origin_.service_port,
+                 .scope = way.link_local ? ::if_nametoindex(way.nic.netdev.c_str()) : 0},
       .cookie = origin_.session,
       .rail = WireRail{.number = static_cast<std::uint8_t>(number), .sender_qp_link = qp_link_.pair().number()},
       .patience_ms = kRailAttemptMs};
@@ -195,7 +272,7 @@ void RailLayer::fail(RailRoute way, const Error& why, bool answered) {
 }
 
 void RailLayer::tell_silent(const RailRoute& way, const std::string& why) {
-  if (!origin_.process->silent_cables().add(CableEnds::of(way.nic, way.route))) return;
+  if (!origin_.process->silent_cables().add(CableEnds::of(way.nic, way.route)) || way.link_local) return;
   MESHBED_WARN("%s: long messages are not striped over %s %s -> %s until that cable answers (look at it): %s",
                qp_link_.ends_text().c_str(), way.nic.device_name.c_str(), to_text(way.route.local.address).c_str(),
                to_text(way.route.remote.prefix.address).c_str(), why.c_str());

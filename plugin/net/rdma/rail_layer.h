@@ -10,6 +10,11 @@
 //
 // The control connection runs over the cable itself, as for a QP link; but a QP link has no choice, and a rail is a
 // luxury: it is used only after an empty write of its own was acknowledged, for where TCP gets through RDMA may not.
+//
+// A port with a link-local address alone, as the second function of a QSFP port often has, may carry a rail as well.
+// Its subnet does not show which of the peer's such ports is on its cable: each pair of them is tried, and the first
+// that answers is laid. The others are expected to stay silent, so that connections wait for them only briefly, and
+// without a warning.
 
 #include <memory>
 #include <optional>
@@ -50,6 +55,7 @@ class RailLayer {
   struct RailRoute {
     Route route;
     Nic nic;
+    bool link_local = false;  // the pair may not be on one cable
   };
   /// A rail that is being laid.
   struct Attempt {
@@ -58,6 +64,11 @@ class RailLayer {
     std::unique_ptr<QpLink> rail;
     std::unique_ptr<Connecting> connecting;
   };
+  /// Pairs of ports with link-local addresses alone, where neither port has a rail.
+  void plan_link_local();
+  /// Where pairs of either port are planned or tried, they are not any more; the cable's further queue pairs are.
+  void settle_link_local(const RailRoute& laid);
+  bool waits_for_cables() const;
   /// Of the first way in the plan.
   void begin();
   void give_up(Attempt& attempt);

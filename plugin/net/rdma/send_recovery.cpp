@@ -375,7 +375,7 @@ void SendRecovery::look_at_port() {
   events_seen_ = origin_->process->port_events();
   failback_->hurry();
   if (!can_resume()) return;
-  const std::vector<Nic> nics = origin_->process->current_nics();
+  const std::vector<Nic> nics = origin_->process->current_ports();
   failed_paths_.forgive(nics);
   detour_.reset();
   const auto ours = connection_.local().port_in(nics);

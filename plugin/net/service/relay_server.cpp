@@ -12,7 +12,7 @@ namespace meshbed::net {
 
 Result<void> RelayServer::open() {
   return accept_queue_.open(
-      has_ipv6(process_.nics()),
+      has_ipv6(process_.nics()) || !process_.link_local_nics().empty(),
       {.name = "service",
        .patience_s = process_.config().number(Variable::kAcceptTimeoutSec),
        .has_visitors = true,  // failback.h

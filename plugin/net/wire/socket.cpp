@@ -84,7 +84,7 @@ Result<Socket> Socket::begin_connect(const IpAddress& local, const SocketAddress
   Socket socket(::socket(remote.address.family == Family::kIpv4 ? AF_INET : AF_INET6, kFlags, 0));
   if (!socket.is_open()) return socket_error("no socket for the control connection", errno);
   sockaddr_storage name{};
-  socklen_t length = to_sockaddr({.address = local, .port = 0}, name);
+  socklen_t length = to_sockaddr({.address = local, .port = 0, .scope = remote.scope}, name);
   if (::bind(socket.descriptor_, reinterpret_cast<const sockaddr*>(&name), length) != 0) {
     return socket_error("cannot use the NIC's address", errno);
   }

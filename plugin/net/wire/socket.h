@@ -35,6 +35,7 @@ class Socket {
   Result<std::optional<Client>> accept_client();
 
   /// Begins a connection from our address `local` to `remote`; the source address keeps it on the chosen subnet.
+  /// Link-local ones are both on the interface of the remote one's scope.
   static Result<Socket> begin_connect(const IpAddress& local, const SocketAddress& remote);
   /// False: still under way. An error carries errno.
   Result<bool> finish_connect();

@@ -26,6 +26,7 @@ std::optional<Endpoint> read_sockaddr(int family, const sockaddr* address, sockl
   if (length < sizeof(in6)) return std::nullopt;
   std::memcpy(&in6, address, sizeof(in6));
   endpoint.port = ntohs(in6.sin6_port);
+  endpoint.scope = in6.sin6_scope_id;
   const std::uint8_t* bytes = in6.sin6_addr.s6_addr;
   if (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr)) {
     std::copy_n(bytes + 12, 4, endpoint.address.bytes.begin());
@@ -52,6 +53,7 @@ void write_sockaddr(int family, const Endpoint& endpoint, sockaddr* address, soc
   } else {
     in6.sin6_family = AF_INET6;
     in6.sin6_port = htons(endpoint.port);
+    in6.sin6_scope_id = endpoint.scope;
     if (endpoint.address.family == IpFamily::kIpv6) {
       std::copy_n(bytes.begin(), 16, in6.sin6_addr.s6_addr);
     } else {
@@ -76,6 +78,10 @@ bool is_loopback(const IpAddress& address) {
   IpAddress one = any_address(AF_INET6);
   one.bytes[15] = 1;
   return address == one;
+}
+
+bool is_link_local(const IpAddress& address) {
+  return address.family == IpFamily::kIpv6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0U) == 0x80;
 }
 
 std::string to_string(const Endpoint& endpoint) {

@@ -16,6 +16,7 @@ namespace meshbed::sim {
 struct Endpoint {
   models::IpAddress address;
   std::uint16_t port = 0;  // host order
+  unsigned scope = 0;      // of a link-local address: the interface's index
 };
 
 /// nullopt where the length or the family is not that of an address for a socket of `family` (AF_INET, AF_INET6).
@@ -26,6 +27,8 @@ void write_sockaddr(int family, const Endpoint& endpoint, sockaddr* address, soc
 models::IpAddress any_address(int family);
 bool is_any(const models::IpAddress& address);
 bool is_loopback(const models::IpAddress& address);
+/// IPv6: fe80::/10.
+bool is_link_local(const models::IpAddress& address);
 std::string to_string(const Endpoint& endpoint);  // 192.168.100.1:4000, [fe80::1]:4000
 
 }  // namespace meshbed::sim

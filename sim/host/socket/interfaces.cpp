@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "models/gid_table.h"
 #include "models/lan/vlan.h"
 #include "sim/engine/network.h"
 #include "sim/host/host_state.h"
@@ -110,6 +111,17 @@ char* name_of_index(unsigned index, char* name) {
 
 }  // namespace
 
+std::optional<models::IpPrefix> link_local_of(models::PortRef port) {
+  const models::Nic& nic = World::get().node_at(port.node).nics[static_cast<std::size_t>(port.nic)];
+  if (!nic.addresses.empty()) return std::nullopt;
+  const models::IpAddress address = models::link_local_address(port);
+  const models::RawGid gid = models::gid_of(address);
+  const bool in_table = std::any_of(nic.gids.begin(), nic.gids.end(),
+                                    [&](const models::GidEntry& entry) { return entry.gid == gid && entry.vlan == 0; });
+  if (!in_table) return std::nullopt;
+  return models::IpPrefix{.address = address, .length_bits = 64};
+}
+
 std::vector<Interface> interfaces_of(int node) {
   const auto& world = World::get();
   const models::Node& own = world.cluster().nodes[static_cast<std::size_t>(node)];
@@ -126,6 +138,7 @@ std::vector<Interface> interfaces_of(int node) {
                           .loopback = false,
                           .running = World::get().network().port_up(port),
                           .addresses = nic.vlan == 0 ? nic.addresses : std::vector<models::IpPrefix>{}});
+    if (const auto link_local = link_local_of(port)) interfaces.back().addresses.push_back(*link_local);
     ++port.nic;
   }
   if (own.management) {

@@ -6,6 +6,7 @@
 #include "sim/engine/network.h"
 #include "sim/engine/world.h"
 #include "sim/host/socket/endpoint.h"
+#include "sim/host/socket/interfaces.h"
 
 namespace meshbed::sim {
 namespace {
@@ -54,12 +55,34 @@ std::optional<int> node_with_management_address(const IpAddress& address) {
   return found != nodes.end() ? std::optional(static_cast<int>(found - nodes.begin())) : std::nullopt;
 }
 
+/// {-1, -1}: none of the node's.
+models::PortRef port_with_link_local(int node, const IpAddress& address) {
+  const std::size_t nics = World::get().node_at(node).nics.size();
+  for (models::PortRef port{node, 0}; port.nic < static_cast<int>(nics); ++port.nic) {
+    const auto own = link_local_of(port);
+    if (own && own->address == address) return port;
+  }
+  return {};
+}
+
+/// Who answers for a link-local address on the wire of `port`; {-1, -1}: nobody.
+models::PortRef link_local_neighbour(models::PortRef port, const IpAddress& address) {
+  Network& network = World::get().network();
+  if (!network.port_up(port)) return {};
+  for (const models::PortRef other : network.neighbours(port)) {
+    const auto own = link_local_of(other);
+    if (own && own->address == address && network.port_up(other)) return other;
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_own_address(int node, const IpAddress& address) {
   if (is_loopback(address)) return true;
   const models::Node& own = World::get().node_at(node);
   if (own.management && own.management->address.address == address) return true;
+  if (is_link_local(address)) return port_with_link_local(node, address).node >= 0;
   return std::any_of(own.nics.begin(), own.nics.end(), [&](const models::Nic& nic) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(),
                        [&](const IpPrefix& prefix) { return prefix.address == address; });
@@ -70,6 +93,13 @@ std::optional<Route> find_route(int node, const IpAddress& destination, const Ip
   if (is_own_address(node, destination)) {
     return Route{
         .kind = RouteKind::kLocal, .node = node, .port = {}, .source = destination, .destination = destination};
+  }
+  if (is_link_local(destination)) {
+    // By the interface that the socket is bound to.
+    const models::PortRef port = port_with_link_local(node, preferred_source);
+    if (port.node < 0) return std::nullopt;
+    return Route{
+        .kind = RouteKind::kPort, .node = node, .port = port, .source = preferred_source, .destination = destination};
   }
   const models::Node& own = World::get().node_at(node);
   Choice choice(destination, preferred_source);
@@ -117,8 +147,13 @@ std::optional<Neighbour> resolve(const Route& route) {
       break;
   }
   Network& network = world.network();
-  const models::PortRef far = route.by_router ? network.routed(route.port, route.destination)
-                                              : network.neighbour(route.port, route.destination);
+  models::PortRef far;
+  if (is_link_local(route.destination)) {
+    far = link_local_neighbour(route.port, route.destination);
+  } else {
+    far = route.by_router ? network.routed(route.port, route.destination)
+                          : network.neighbour(route.port, route.destination);
+  }
   if (far.node < 0) return std::nullopt;
   const Path* path = network.path(route.port, far);
   if (path == nullptr || !network.usable(*path)) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/host/host_state.h"
+#include "sim/host/identity.h"
 #include "sim/host/socket/tcp_connection.h"
 #include "sim/host/socket/tcp_socket.h"
 
@@ -85,7 +86,9 @@ void Connection::syn_arrived() {
   streams[1].route.source = remote.address;
   streams[1].far = *home;
   embryo = std::make_shared<TcpSocket>(listener->process, listener->family());
-  embryo->adopt(*this, 1, remote, source);
+  Endpoint own = remote, peer = source;
+  if (is_link_local(own.address)) own.scope = peer.scope = interface_index_of(back->port);
+  embryo->adopt(*this, 1, own, peer);
   ends[1] = embryo.get();
   later<&Connection::syn_ack_arrived>(streams[1].one_way_ps());
 }

@@ -24,8 +24,10 @@ TcpSocket::~TcpSocket() {
 
 int TcpSocket::bind(const Endpoint& endpoint) {
   if (bound_ || state_ != State::kFresh) return EINVAL;
+  if (is_link_local(endpoint.address) && endpoint.scope == 0) return EINVAL;  // Linux: __inet6_bind()
   if (!is_any(endpoint.address) && !is_own_address(process.node, endpoint.address)) return EADDRNOTAVAIL;
   local.address = endpoint.address;
+  local.scope = endpoint.scope;
   if (const int error = host().tcp.ports.bind(process.node, *this, endpoint.port); error != 0) return error;
   bound_ = true;
   return 0;
@@ -71,6 +73,10 @@ int TcpSocket::connect(const Endpoint& endpoint) {
 }
 
 int TcpSocket::choose_route(const Endpoint& endpoint) {
+  if (is_link_local(endpoint.address)) {  // Linux: tcp_v6_connect()
+    const unsigned scope = endpoint.scope != 0 ? endpoint.scope : local.scope;
+    if (scope == 0 || (local.scope != 0 && local.scope != scope)) return EINVAL;
+  }
   const auto route = find_route(process.node, endpoint.address, local.address);
   // Linux finds no route from an address that the node has lost since the socket was bound to it.
   const bool has_source = is_any(local.address) || is_own_address(process.node, local.address);

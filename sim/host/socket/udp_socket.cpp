@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "models/gid_table.h"
 #include "models/lan/vlan.h"
 #include "plugin/base/log.h"
 #include "sim/host/host_state.h"
@@ -32,18 +33,6 @@ std::optional<Segment> broadcast_segment(int node, const models::IpAddress& dest
   return std::nullopt;
 }
 
-/// What a kernel sends from where a multicast's source is not said: the interface's link-local address (RFC 6724, rule
-/// 2). No interface here lists it, and nothing can be sent to it without a scope, as in a kernel.
-models::IpAddress link_local_of(models::PortRef port) {
-  models::IpAddress address{.family = models::IpFamily::kIpv6, .bytes = {0xfe, 0x80}};
-  const int node = port.node + 1, nic = port.nic + 1;
-  address.bytes[12] = static_cast<std::uint8_t>(node >> 8);
-  address.bytes[13] = static_cast<std::uint8_t>(node);
-  address.bytes[14] = static_cast<std::uint8_t>(nic >> 8);
-  address.bytes[15] = static_cast<std::uint8_t>(nic);
-  return address;
-}
-
 /// The cable behind an interface index.
 std::optional<Segment> multicast_segment(int node, int interface_index) {
   const auto& nics = World::get().cluster().nodes[static_cast<std::size_t>(node)].nics;
@@ -55,7 +44,8 @@ std::optional<Segment> multicast_segment(int node, int interface_index) {
       const bool has_ipv6 =
           std::any_of(nics[nic].addresses.begin(), nics[nic].addresses.end(),
                       [](const models::IpPrefix& prefix) { return prefix.address.family == models::IpFamily::kIpv6; });
-      if (has_ipv6) return Segment{port, link_local_of(port)};
+      // What a kernel sends from where a multicast's source is not said (RFC 6724, rule 2).
+      if (has_ipv6) return Segment{port, models::link_local_address(port)};
     }
   }
   return std::nullopt;
