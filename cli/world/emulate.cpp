@@ -20,11 +20,13 @@
 #include "cli/world/emulated_gpus.h"
 #include "cli/world/fault_folder.h"
 #include "cli/world/metal.h"
+#include "cli/world/metal_place.h"
 #include "emu/config.h"
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
 #include "emu/microvm/probe.h"
 #include "models/topology.h"
+#include "plugin/coll/store/job_key.h"
 #include "sim/host/identity.h"
 
 namespace meshbed::cli {
@@ -61,7 +63,8 @@ int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
   return kSystemMib + static_cast<int>((bytes + kMiB - 1) / kMiB);
 }
 
-std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank) {
+std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank,
+                                      const std::string& job_key) {
   const models::Node& first = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))];  // rank 0's
   const std::string address = models::to_string(first.management->address.address);
   std::vector<std::string> command{"/usr/bin/env",
@@ -69,6 +72,7 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    fmt::format("WORLD_SIZE={}", ranks_of(scenario)),
                                    fmt::format("MASTER_ADDR={}", address),
                                    fmt::format("MASTER_PORT={}", MetalPlace().port),
+                                   fmt::format("{}={}", coll::kJobKeyVariable, job_key),
                                    fmt::format("{}={}", kWorldNameVariable, kEmulatedWorld),
                                    fmt::format("{}=.", kFaultFolderVariable),
                                    fs::read_symlink("/proc/self/exe").string()};
@@ -215,6 +219,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
   }
   emu::EmuCluster result;
   result.wires = static_cast<int>(cluster.cables.size() + cluster.switches.size());
+  const std::string job_key = new_job_key();
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     const models::Node& node = cluster.nodes[index];
     emu::EmuNode one;
@@ -242,7 +247,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     }
     for (int rank = 0; rank < ranks_of(scenario); ++rank) {
       if (node_of(scenario, rank) == static_cast<int>(index)) {
-        one.commands.push_back(rank_command(scenario, options, rank));
+        one.commands.push_back(rank_command(scenario, options, rank, job_key));
       }
     }
     result.nodes.push_back(std::move(one));

@@ -24,6 +24,7 @@
 #include "emu/process.h"
 #include "emu/scratch.h"
 #include "emu/shell_quote.h"
+#include "plugin/coll/store/job_key.h"
 
 namespace meshbed::cli {
 namespace {
@@ -122,9 +123,11 @@ std::vector<std::string> found(std::vector<std::string> words) {
 
 /// What all ranks get, the scenario's variables of their node first, what its GPUs need last.
 std::vector<std::pair<std::string, std::string>> environment_of(const Scenario& scenario, const models::Node& node,
-                                                                const ProgramOptions& options) {
+                                                                const ProgramOptions& options,
+                                                                const std::string& job_key) {
   std::vector<std::pair<std::string, std::string>> all{{"MASTER_ADDR", master_address(scenario)},
-                                                       {"MASTER_PORT", std::to_string(MetalPlace().port)}};
+                                                       {"MASTER_PORT", std::to_string(MetalPlace().port)},
+                                                       {coll::kJobKeyVariable, job_key}};
   all.insert(all.end(), node.environment.begin(), node.environment.end());
   all.insert(all.end(), options.environment.begin(), options.environment.end());
   std::string library_path;
@@ -344,12 +347,13 @@ emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& 
   }
   if (options.mpi) refuse_for_mpirun(scenario, keys);
   emu::EmuCluster cluster = emulated_cluster(scenario, {});
+  const std::string job_key = new_job_key();
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     emu::EmuNode& node = cluster.nodes[index];
     node.commands.clear();
     node.memory_mib = options.memory_mib;
     node.cpus = options.cpus;
-    node.environment = environment_of(scenario, scenario.cluster.nodes[index], options);
+    node.environment = environment_of(scenario, scenario.cluster.nodes[index], options, job_key);
     if (options.mpi) {
       const std::string address = models::to_string(scenario.cluster.nodes[index].management->address.address);
       node.commands.push_back(index == 0 ? mpirun_words(scenario, options, keys)

@@ -225,7 +225,7 @@ int meshcoll_version(void) { return MESHCOLL_VERSION; }
 void meshcoll_set_log(void (*write)(void* context, int level, int rank, const char* text), void* context) {
   meshbed::coll::set_plugin_log_writer(write, context);
 }
-int64_t meshcoll_now_ns(void) { return meshbed::coll::now_ns(); }
+int64_t meshcoll_now_ns(void) { return meshbed::now_ns(); }
 
 meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MESHCOLL_ID_BYTES]) {
   return without_communicator("read_launcher", [&]() -> Result<void> {

@@ -90,8 +90,8 @@ void PendingConnect::begin_search(Error no_path, bool afresh) {
                                           std::min(longest_ms, ChainSearch::kFirstNeighboursLatestMs));
   no_path_ = std::move(no_path);
   refusal_.clear();
-  give_up_ = Deadline::in_ms(timeout_ms);
-  look_further_ = Deadline::in_ms(timeout_ms - std::min(kLookFurtherMs, timeout_ms / 2));
+  give_up_ = Deadline::after_ms_or_never(timeout_ms);
+  look_further_ = Deadline::after_ms_or_never(timeout_ms - std::min(kLookFurtherMs, timeout_ms / 2));
   rests_ = false;
   search_->begin(afresh);
 }
@@ -328,7 +328,7 @@ bool PendingConnect::rails_joined() {
 
 void PendingConnect::rest() {
   rests_ = true;
-  rest_ends_ = Deadline::in_ms(rest_ms_);
+  rest_ends_ = Deadline::after_ms_or_never(rest_ms_);
   rest_ms_ = std::min(2 * rest_ms_, kLongestRestMs);
 }
 

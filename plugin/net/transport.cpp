@@ -6,10 +6,10 @@
 
 #include "plugin/base/check.h"
 #include "plugin/base/counted.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
 #include "plugin/net/listener.h"
 #include "plugin/net/pending_connect.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/rdma/receive.h"
 #include "plugin/net/rdma/send.h"

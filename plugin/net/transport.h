@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/link/connection.h"
 #include "plugin/net/link/context.h"
 #include "plugin/net/link/process_links.h"
 #include "plugin/net/link/roster.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/process/object.h"
 #include "plugin/net/process/state.h"

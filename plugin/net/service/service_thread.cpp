@@ -146,7 +146,7 @@ bool ServiceThread::wait_for_others() {
 }
 
 bool ServiceThread::wait_for_departures() {
-  const Deadline end = Deadline::in_ms(kDeparturesMs);
+  const Deadline end = Deadline::after_ms_or_never(kDeparturesMs);
   while (discovery_.is_needed()) {
     if (end.passed()) return false;
     std::unique_lock lock(use_mutex_);
@@ -195,7 +195,7 @@ void ServiceThread::list_what_to_watch() {
       desk_->busy() || desk_->has_callers() || tcp_.lingers() || (state_socket_ && state_socket_->busy());
   others_wait_ = shaking_hands || has_callers;
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
-  next_look_ = Deadline::in_ms(pause_ms_);
+  next_look_ = Deadline::after_ms_or_never(pause_ms_);
   if (!others_wait_ && !circuits_.empty()) pause_ms_ = RelayEnd::kLookPauseMs;
   if (cts_timer_.busy() && (pause_ms_ < 0 || pause_ms_ > cts_timer_.pause_ms())) {
     pause_ms_ = cts_timer_.pause_ms();
@@ -224,7 +224,7 @@ void ServiceThread::look_around(bool moving) {
 
 void ServiceThread::listen_to_silence() {
   if (circuits_.empty() || !next_listening_.passed()) return;
-  next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
+  next_listening_ = Deadline::after_ms_or_never(RelayEnd::kLookPauseMs);
   for (const auto& circuit : circuits_) circuit->listen_to_silence();
 }
 

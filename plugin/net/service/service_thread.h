@@ -96,7 +96,7 @@ class ServiceThread final : public Service {
   bool list_holds_ = false;   // watched_ and what follows, as things are now
   int pause_ms_ = -1;         // asleep for so long at most; -1: for ever
   bool others_wait_ = false;  // with deadlines
-  Deadline next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
+  Deadline next_listening_ = Deadline::after_ms_or_never(RelayEnd::kLookPauseMs);
   Deadline next_look_;  // at those who wait, while pieces are moving
   std::size_t first_event_ = 0, first_of_state_ = 0;
   std::unique_ptr<StateSocket> state_socket_;  // nullptr: none

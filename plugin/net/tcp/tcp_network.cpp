@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/verbs/sysfs.h"
 
@@ -110,7 +110,7 @@ std::string TcpNetwork::describe() const {
 
 void TcpNetwork::linger(Socket socket) {
   if (!socket.is_open() || ::shutdown(socket.descriptor(), SHUT_WR) != 0) return;
-  Lingering one{.socket = std::move(socket), .deadline = Deadline::in_ms(kTcpLingerMs)};
+  Lingering one{.socket = std::move(socket), .deadline = Deadline::after_ms_or_never(kTcpLingerMs)};
   const std::lock_guard lock(mutex_);
   if (is_over(one)) return;
   lingering_.push_back(std::move(one));
@@ -151,7 +151,7 @@ void TcpNetwork::announce_closed_to(std::function<void()> wake) {
 }
 
 void TcpNetwork::wait_for_peers() {
-  const Deadline end = Deadline::in_ms(kTcpEndMs);
+  const Deadline end = Deadline::after_ms_or_never(kTcpEndMs);
   for (sweep(); lingers() && !end.passed(); sweep()) ::poll(nullptr, 0, kTcpEndPauseMs);
 }
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/net/process/clock.h"
+#include "plugin/base/deadline.h"
 #include "plugin/net/process/config.h"
 #include "plugin/net/tcp/tcp_interfaces.h"
 #include "plugin/net/wire/socket.h"
