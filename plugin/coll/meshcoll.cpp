@@ -71,7 +71,7 @@ std::optional<Error> failure_of(const Body& body, CallPointer& failed) {
 meshcoll_result at_boundary(meshcoll_comm* comm, const Body& body) {
   const Visit visit(comm);
   if (!visit.welcome()) {
-    keep_error("comm", "this is no communicator (any more)");
+    keep_error("comm", visit.refusal());
     return MESHCOLL_INVALID_ARGUMENT;
   }
   CallPointer failed;
@@ -262,12 +262,11 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
 
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm) {
   if (comm == nullptr) return MESHCOLL_OK;
+  if (at_boundary(comm, [](CallPointer&) { return ok(); }) != MESHCOLL_OK) return MESHCOLL_INVALID_ARGUMENT;
   {
     Copy& copy = this_copy();
     std::unique_lock<std::mutex> lock(copy.mutex);
-    const auto found = std::find(copy.live.begin(), copy.live.end(), comm);
-    if (found == copy.live.end()) return MESHCOLL_INVALID_ARGUMENT;
-    copy.live.erase(found);
+    if (std::erase(copy.live, comm) == 0) return MESHCOLL_INVALID_ARGUMENT;
     copy.left.wait(lock, [&] { return comm->users == 0; });
   }
   delete comm;

@@ -21,7 +21,9 @@ Listener::Listener(Transport& transport, int dev, const ContextSettings& owner)
 Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, const ContextSettings& owner) {
   std::unique_ptr<Listener> listener(new Listener(transport, dev, owner));
   bool ipv6 = has_ipv6(listener->nics_);
-  for (const InterfaceAddress& interface : transport.tcp_interfaces()) {
+  const auto interfaces = transport.tcp_interfaces();
+  if (!interfaces) return interfaces.error();
+  for (const InterfaceAddress& interface : *interfaces) {
     ipv6 = ipv6 || interface.prefix.address.family == Family::kIpv6;
   }
   AcceptQueueOptions options{

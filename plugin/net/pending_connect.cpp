@@ -108,7 +108,7 @@ Error PendingConnect::with_hints(Error error) const {
     error.text += std::string("; the peer offers no address for TCP: ") +
                   (network.everything() ? "NCCL_MESH_DISABLE_RDMA=1" : "NCCL_MESH_HYBRID_TCP=1") +
                   " must be set there too, and its NCCL_SOCKET_IFNAME must leave an interface";
-    if (transport_.tcp_interfaces().empty()) {
+    if (const auto usable = transport_.tcp_interfaces(); usable && usable->empty()) {
       error.text += " (here NCCL_SOCKET_IFNAME=" + transport_.config().text(Variable::kSocketIfname) + " leaves none)";
     }
   }

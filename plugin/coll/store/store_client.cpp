@@ -88,6 +88,7 @@ Result<void> StoreClient::introduce(const std::optional<JobKey>& key, const Iden
 }
 
 StoreClient::~StoreClient() {
+  if (owner_ != ::getpid()) return;  // a child (fork) that ends is not the rank that leaves
   std::string bye = encode({FrameType::kBye, 0, {}});
   if (socket_.valid()) socket_.write_from(&bye);
 }

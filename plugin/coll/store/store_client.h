@@ -5,6 +5,8 @@
 // Requests may be left open (begin_get) and their answers collected later (take), so that many connections can be
 // made at once. A failure that any rank announced shows in failure(), whatever we were waiting for.
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -119,6 +121,7 @@ class StoreClient {
 
   const std::string address_;
   const int rank_;
+  const pid_t owner_ = ::getpid();
   std::mutex sending_;  // frames are whole, whoever sends them
   Socket socket_;
   std::string received_;

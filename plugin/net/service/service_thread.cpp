@@ -32,19 +32,18 @@ constexpr std::int64_t kDeparturesMs = 2000;
 
 }  // namespace
 
-ServiceThread::ServiceThread(ProcessLinks& process, TcpNetwork& tcp, std::function<ProcessState()> state)
+ServiceThread::ServiceThread(ProcessLinks& process, TcpNetwork& tcp, ServiceCalls calls)
     : process_(process),
       tcp_(tcp),
-      state_(std::move(state)),
+      calls_(std::move(calls)),
       discovery_(process),
       agreement_(process, discovery_),
       resume_server_(process),
       cts_timer_(process.sessions()),
       address_notifier_(process) {}
 
-Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process, TcpNetwork& tcp,
-                                                           std::function<ProcessState()> state) {
-  std::unique_ptr<ServiceThread> service(new ServiceThread(process, tcp, std::move(state)));
+Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process, TcpNetwork& tcp, ServiceCalls calls) {
+  std::unique_ptr<ServiceThread> service(new ServiceThread(process, tcp, std::move(calls)));
   for (const auto& device : process.devices()) {
     auto channel = verbs::CompletionChannel::create(*device);
     if (!channel) return channel.error();
@@ -255,6 +254,7 @@ void ServiceThread::look_at_others() {
   if (told) address_notifier_.look();
   if (address_notifier_.busy()) address_notifier_.advance();
   tcp_.sweep();
+  calls_.drop_abandoned();
   answer_for_state();
   note_use();
 }
@@ -272,7 +272,7 @@ void ServiceThread::answer_for_state() {
   const auto begin = watched_.begin() + static_cast<std::ptrdiff_t>(first_of_state_);
   if (state_socket_ && (state_socket_->busy() || std::any_of(begin, watched_.end(), has_news))) {
     state_socket_->advance([this] {
-      ProcessState state = state_();
+      ProcessState state = calls_.state();
       state.circuits = circuits();
       return to_json(state);
     });

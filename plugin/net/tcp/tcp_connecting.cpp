@@ -28,7 +28,9 @@ TcpConnecting::TcpConnecting(const Process& process, TcpNetwork& network, const 
 Result<std::unique_ptr<TcpConnecting>> TcpConnecting::begin(const Process& process, TcpNetwork& network,
                                                             const Handle& peer, int dev, std::string why) {
   const std::string& preferred = process.nics()[static_cast<std::size_t>(dev)].netdev;
-  auto routes = tcp_routes(network.interfaces(), peer.tcp_addresses, preferred, peer.node == process.node());
+  const auto interfaces = network.interfaces();
+  if (!interfaces) return interfaces.error();
+  auto routes = tcp_routes(*interfaces, peer.tcp_addresses, preferred, peer.node == process.node());
   if (!routes.empty()) {
     return std::unique_ptr<TcpConnecting>(new TcpConnecting(process, network, peer, std::move(routes), std::move(why)));
   }

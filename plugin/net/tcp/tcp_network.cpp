@@ -73,14 +73,16 @@ TcpNetwork::TcpNetwork(const Config& config, std::set<std::string> cables)
   if (wanted()) family_ = family_of(config.text(Variable::kSocketFamily));
 }
 
-std::vector<InterfaceAddress> TcpNetwork::interfaces() const {
+Result<std::vector<InterfaceAddress>> TcpNetwork::interfaces() const {
   const auto all = read_interfaces(/*with_loopback=*/true);
-  if (!all) return {};
+  if (!all) return all.error();
   return usable_interfaces(*all, {.list = list_, .family = family_, .cables = &cables_});
 }
 
 std::optional<std::string> TcpNetwork::interface_with(const IpAddress& address) const {
-  for (const InterfaceAddress& interface : interfaces()) {
+  const auto usable = interfaces();
+  if (!usable) return std::nullopt;
+  for (const InterfaceAddress& interface : *usable) {
     if (interface.prefix.address == address) return interface.netdev;
   }
   return std::nullopt;
@@ -99,8 +101,10 @@ std::string TcpNetwork::up() const {
 }
 
 std::string TcpNetwork::describe() const {
+  const auto usable = interfaces();
+  if (!usable) return "interfaces that are not known (" + usable.error().text + ")";
   std::string text;
-  for (const InterfaceAddress& interface : interfaces()) {
+  for (const InterfaceAddress& interface : *usable) {
     text += (text.empty() ? "" : ", ") + to_text(interface.prefix) + " on " + interface.netdev;
   }
   if (text.empty() && list_.empty()) text = "no interface that is up";
