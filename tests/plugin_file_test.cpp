@@ -18,6 +18,7 @@ namespace {
 void needs_only(const std::string& plugin, const std::vector<std::string>& others) {
   const CommandResult needed = run_command_line("readelf -d " + plugin + " | grep NEEDED | sed 's/.*\\[//; s/\\].*//'");
   std::istringstream list(needed.output);
+  CHECK_MESSAGE(needed.output.find("libc.so.6") != std::string::npos, plugin, ": ", needed.output);
   for (std::string library; std::getline(list, library);) {
     const bool expected_library = library == "libc.so.6" || library == "libm.so.6" ||
                                   library.rfind("ld-linux", 0) == 0 ||
@@ -52,6 +53,17 @@ TEST_CASE("the local plugin exports its table and needs nothing but libc") {
   const std::string plugin = "'" + std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-local.so'";
   CHECK(run_command_line("nm -D --defined-only " + plugin + " | awk '{print $3}'").output == "ncclNetPlugin_v11\n");
   needs_only(plugin, {});
+}
+
+TEST_CASE("the engine and the drop-ins need nothing but libc, whatever they are built from") {
+  for (const char* file : {"lib/libmeshcoll.so", "nccl-lib/libnccl.so.2", "sim-lib/libibverbs.so.1"}) {
+    needs_only("'" + std::string(MESHBED_BINARY_DIR) + "/" + file + "'", {});
+  }
+  // Nor does a library of theirs stand in the way of the program's own.
+  for (const char* file : {"lib/libmeshcoll.so", "nccl-lib/libnccl.so.2"}) {
+    const std::string exported = "nm -D --defined-only '" + std::string(MESHBED_BINARY_DIR) + "/" + file + "'";
+    CHECK(run_command_line(exported + " | grep -c -e nettle -e hmac -e sha256").output == "0\n");
+  }
 }
 
 }  // namespace plugin_file_test

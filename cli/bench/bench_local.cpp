@@ -24,8 +24,10 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/workload/result.h"
+#include "cli/world/metal_place.h"
 #include "emu/process.h"
 #include "plugin/base/units.h"
+#include "plugin/coll/store/job_key.h"
 #include "plugin/coll/store/socket.h"
 
 namespace meshbed::cli {
@@ -57,7 +59,7 @@ std::string free_address() {
   if (!socket) throw std::runtime_error(socket.error().text);
   auto address = socket->own_address();
   if (!address) throw std::runtime_error(address.error().text);
-  return coll::to_text(*address);
+  return to_text(*address);
 }
 
 /// The milliseconds of each iteration.
@@ -68,7 +70,8 @@ std::vector<double> run_job(const BenchLocalOptions& options, const std::string&
   std::vector<std::string> words{"mpirun",    "--oversubscribe",
                                  "--timeout", std::to_string(kLimitSeconds),
                                  "-np",       std::to_string(options.ranks),
-                                 "-x",        "MASTER_PORT=" + address.substr(address.rfind(':') + 1)};
+                                 "-x",        "MASTER_PORT=" + address.substr(address.rfind(':') + 1),
+                                 "-x",        std::string(coll::kJobKeyVariable) + "=" + new_job_key()};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
   words.insert(words.end(), {program, "bench", "local", "--rank-by", by, "--algorithm", rank.algorithm});
   words.insert(words.end(), {"--bytes", std::to_string(rank.bytes), "--iterations", std::to_string(rank.iterations)});

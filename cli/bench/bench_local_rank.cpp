@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "cli/common/files.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/prng.h"
 #include "plugin/coll/meshcoll.h"
-#include "plugin/coll/store/deadline.h"
 
 namespace meshbed::cli {
 namespace {
@@ -54,9 +54,9 @@ void iterate(const Job& job, const LocalRankOptions& options, std::ostream& out)
   for (std::size_t i = 0; i < count; ++i) input[i] = value_of(job.rank, i);
   for (int iteration = 0; iteration <= options.iterations; ++iteration) {
     job.barrier();
-    const std::int64_t begin_ns = coll::now_ns();
+    const std::int64_t begin_ns = now_ns();
     job.all_reduce(input.data(), output.data(), count);
-    const std::int64_t end_ns = coll::now_ns();
+    const std::int64_t end_ns = now_ns();
     if (iteration > 0) out << fmt::format("iteration {} {} {}\n", iteration, begin_ns, end_ns);
   }
   std::size_t wrong = 0;

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "emu/process.h"
-#include "plugin/coll/store/deadline.h"
+#include "plugin/base/deadline.h"
 
 namespace meshbed::cli {
 namespace {
@@ -53,7 +53,7 @@ std::vector<double> perftest_figures(const std::string& output, std::uint64_t si
 }
 
 Result<std::vector<double>> run_perftest(const PerftestPeer& peer, const PerftestCase& wanted) {
-  const coll::Deadline deadline = coll::Deadline::after_ms(kListenWithin_ms);
+  const Deadline deadline = Deadline::after_ms(kListenWithin_ms);
   while (true) {
     const emu::ProgramResult result = emu::run_program(perftest_command(peer, wanted));
     if (result.status == 0) {

@@ -58,7 +58,7 @@ std::string ended(const RankEnd& rank) {
 
 int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  std::string file, world = kEmulatedWorld, time_limit = "300", memory = "512", cpus = "1", after_port;
+  std::string file, world = kEmulatedWorld, time_limit = "300", memory = "512", cpus = "1", output = "256", after_port;
   std::vector<std::string> overrides, variables;
   ProgramOptions options;
   bool plugin = false, dropin = false;
@@ -73,9 +73,11 @@ int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& er
       ("after-port", po::value(&after_port)->value_name("PORT"),
        "the other ranks begin when rank 0's node listens on this TCP port")  //
       ("env", po::value(&variables)->value_name("NAME[=VALUE]"),
-       "a variable of every rank; without a value, this shell's; may be repeated")                   //
-      ("memory", po::value(&memory)->value_name("MIB"), "of a node; default 512")                    //
-      ("cpus", po::value(&cpus)->value_name("N"), "processors of a node; default 1")                 //
+       "a variable of every rank; without a value, this shell's; may be repeated")    //
+      ("memory", po::value(&memory)->value_name("MIB"), "of a node; default 512")     //
+      ("cpus", po::value(&cpus)->value_name("N"), "processors of a node; default 1")  //
+      ("output-limit", po::value(&output)->value_name("MIB"),
+       "of what all ranks write to standard output and standard error; default 256")                 //
       ("time-limit", po::value(&time_limit)->value_name("SECONDS"), "of the programs; default 300")  //
       ("results", po::value(&options.results)->value_name("FOLDER"),
        "keep what rank N leaves in $MESHBED_RESULTS as FOLDER/rank-N");
@@ -91,6 +93,7 @@ int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   options.time_limit_s = static_cast<double>(parse_count("--time-limit", time_limit, 1, 1'000'000));
   options.memory_mib = static_cast<int>(parse_count("--memory", memory, emu::kLeastMemoryMib, 1'000'000));
   options.cpus = static_cast<int>(parse_count("--cpus", cpus, 1, 64));
+  options.output_mib = parse_count("--output-limit", output, 1, 1'000'000);
   if (!after_port.empty()) options.after_port = static_cast<int>(parse_count("--after-port", after_port, 1, 65535));
 
   const fs::path net_plugin = built_files().net_plugin;

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "plugin/net/process/clock.h"
+#include "plugin/base/deadline.h"
 
 namespace meshbed::cli {
 
@@ -15,7 +15,7 @@ HostClock::HostClock() {
 }
 
 Picoseconds HostClock::now_ps() const {
-  if (simulated_ == nullptr) return net::now_ns() * kPicosecondsPerNanosecond;
+  if (simulated_ == nullptr) return now_ns() * kPicosecondsPerNanosecond;
   long long now = 0;
   simulated_(0, &now);
   return now;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
@@ -19,12 +20,15 @@
 #include "cli/world/emulated_faults.h"
 #include "cli/world/emulated_gpus.h"
 #include "cli/world/fault_folder.h"
+#include "cli/world/line_follower.h"
 #include "cli/world/metal.h"
+#include "cli/world/metal_place.h"
 #include "emu/config.h"
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
 #include "emu/microvm/probe.h"
 #include "models/topology.h"
+#include "plugin/coll/store/job_key.h"
 #include "sim/host/identity.h"
 
 namespace meshbed::cli {
@@ -61,7 +65,8 @@ int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
   return kSystemMib + static_cast<int>((bytes + kMiB - 1) / kMiB);
 }
 
-std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank) {
+std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank,
+                                      const std::string& job_key) {
   const models::Node& first = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))];  // rank 0's
   const std::string address = models::to_string(first.management->address.address);
   std::vector<std::string> command{"/usr/bin/env",
@@ -69,6 +74,7 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    fmt::format("WORLD_SIZE={}", ranks_of(scenario)),
                                    fmt::format("MASTER_ADDR={}", address),
                                    fmt::format("MASTER_PORT={}", MetalPlace().port),
+                                   fmt::format("{}={}", coll::kJobKeyVariable, job_key),
                                    fmt::format("{}={}", kWorldNameVariable, kEmulatedWorld),
                                    fmt::format("{}=.", kFaultFolderVariable),
                                    fs::read_symlink("/proc/self/exe").string()};
@@ -85,27 +91,34 @@ std::string text_if_there(const std::string& path) {
   return fs::exists(path, problem) ? read_text_file(path) : "";
 }
 
+/// The end of what a rank has written, which may be anything; empty where it has written nothing.
+std::string last_words(const std::string& path) {
+  constexpr std::streamoff kBytesMax = 64 * 1024;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
+  const std::streamoff left_out = std::max<std::streamoff>(0, size - kBytesMax);
+  std::string text(static_cast<std::size_t>(size - left_out), '\0');
+  if (size > 0) file.seekg(left_out).read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(size > 0 ? static_cast<std::size_t>(file.gcount()) : 0);
+  return left_out > 0 ? fmt::format("... {} bytes before are left out ...\n{}", left_out, text) : text;
+}
+
 /// Waits for the end; what rank 0 says on standard error is said here, line by line, as it comes.
 emu::Outcome wait_and_follow(const Scenario& scenario, emu::MicroVms& machines, const EmulateOptions& options,
                              EmulatedFaults& faults, std::vector<std::string>& waiters) {
   const emu::NodeOutcome first = machines.outcome().nodes[static_cast<std::size_t>(node_of(scenario, 0))];
-  std::size_t said = 0;
-  const auto follow = [&] {
-    const std::string text = text_if_there(first.commands.front().stderr_path);
-    for (std::size_t end; (end = text.find('\n', said)) != std::string::npos; said = end + 1) {
-      options.say(first.name + ": " + text.substr(said, end - said));
-    }
-  };
+  LineFollower follower(first.commands.front().stderr_path,
+                        [&](std::string_view line) { options.say(fmt::format("{}: {}", first.name, line)); });
   while (!machines.advance(faults.pending() ? kFaultsTurn_s : kLookTurn_s)) {
     for (const std::string& line : faults.serve()) options.say("fault: " + line);
-    follow();
+    follower.follow();
     if (faults.waits_for_the_stopped()) {
       options.say("nothing lets the nodes that stand still go on, and nobody else runs any more: it ends here");
       waiters = faults.stopped();
       machines.stop();
     }
   }
-  follow();
+  follower.finish(&MachineSignals::interrupted);
   return machines.wait();
 }
 
@@ -162,7 +175,7 @@ void collect(const Scenario& scenario, const EmulateOptions& options, const emu:
   for (const emu::NodeOutcome& node : outcome.nodes) {
     for (const emu::CommandOutcome& command : node.commands) {
       const bool heard = followed && &command == &first.commands.front();
-      const std::string said = text_if_there(command.stderr_path);
+      const std::string said = last_words(command.stderr_path);
       if (!said.empty() && !heard)
         result.troubles.push_back(node.name + ": " + said.substr(0, said.find_last_not_of('\n') + 1));
       if (result.exit_code == kExitOk && command.exit_code != kExitOk) result.exit_code = kExitBroken;
@@ -215,6 +228,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
   }
   emu::EmuCluster result;
   result.wires = static_cast<int>(cluster.cables.size() + cluster.switches.size());
+  const std::string job_key = new_job_key();
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     const models::Node& node = cluster.nodes[index];
     emu::EmuNode one;
@@ -242,7 +256,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     }
     for (int rank = 0; rank < ranks_of(scenario); ++rank) {
       if (node_of(scenario, rank) == static_cast<int>(index)) {
-        one.commands.push_back(rank_command(scenario, options, rank));
+        one.commands.push_back(rank_command(scenario, options, rank, job_key));
       }
     }
     result.nodes.push_back(std::move(one));

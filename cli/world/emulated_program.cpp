@@ -15,6 +15,7 @@
 #include "cli/world/emulate.h"
 #include "cli/world/emulated_gpus.h"
 #include "cli/world/kept_results.h"
+#include "cli/world/line_follower.h"
 #include "cli/world/metal_place.h"
 #include "emu/clock.h"
 #include "emu/config.h"
@@ -24,6 +25,8 @@
 #include "emu/process.h"
 #include "emu/scratch.h"
 #include "emu/shell_quote.h"
+#include "plugin/base/units.h"
+#include "plugin/coll/store/job_key.h"
 
 namespace meshbed::cli {
 namespace {
@@ -122,9 +125,11 @@ std::vector<std::string> found(std::vector<std::string> words) {
 
 /// What all ranks get, the scenario's variables of their node first, what its GPUs need last.
 std::vector<std::pair<std::string, std::string>> environment_of(const Scenario& scenario, const models::Node& node,
-                                                                const ProgramOptions& options) {
+                                                                const ProgramOptions& options,
+                                                                const std::string& job_key) {
   std::vector<std::pair<std::string, std::string>> all{{"MASTER_ADDR", master_address(scenario)},
-                                                       {"MASTER_PORT", std::to_string(MetalPlace().port)}};
+                                                       {"MASTER_PORT", std::to_string(MetalPlace().port)},
+                                                       {coll::kJobKeyVariable, job_key}};
   all.insert(all.end(), node.environment.begin(), node.environment.end());
   all.insert(all.end(), options.environment.begin(), options.environment.end());
   std::string library_path;
@@ -164,49 +169,16 @@ std::vector<std::string> mpirun_words(const Scenario& scenario, const ProgramOpt
   return words;
 }
 
-/// Hands on a growing file's lines.
-class LineFollower {
- public:
-  LineFollower(std::string path, std::string label, std::ostream& out)
-      : path_(std::move(path)), label_(std::move(label)), out_(out) {}
-
-  /// The lines that are whole by now; at the end also one that is not.
-  void follow(bool at_end) {
-    std::ifstream file(path_, std::ios::binary);
-    if (!file.seekg(read_)) return;
-    for (char block[4096]; file.read(block, sizeof block), file.gcount() > 0;) {
-      rest_.append(block, static_cast<std::size_t>(file.gcount()));
-      read_ += file.gcount();
-      say_whole_lines();
-    }
-    if (at_end && !rest_.empty()) say(std::exchange(rest_, {}));
-    out_.flush();
+void say_line(std::ostream& out, const std::string& label, std::string_view line) {
+  // mpirun's --tag-output: "[JOB,RANK]<stdout>:what the rank said".
+  int job = 0, rank = 0, length = 0;
+  if (label == kMpirun && std::sscanf(std::string(line).c_str(), "[%d,%d]<std%*3c>:%n", &job, &rank, &length) == 2 &&
+      length > 0) {
+    out << "rank " << rank << ": " << line.substr(static_cast<std::size_t>(length)) << "\n";
+  } else {
+    out << label << ": " << line << "\n";
   }
-
- private:
-  void say_whole_lines() {
-    std::size_t from = 0;
-    for (std::size_t end; (end = rest_.find('\n', from)) != std::string::npos; from = end + 1) {
-      say(rest_.substr(from, end - from));
-    }
-    rest_.erase(0, from);
-  }
-  void say(const std::string& line) {
-    // mpirun's --tag-output: "[JOB,RANK]<stdout>:what the rank said".
-    int job = 0, rank = 0, length = 0;
-    if (label_ == kMpirun && std::sscanf(line.c_str(), "[%d,%d]<std%*3c>:%n", &job, &rank, &length) == 2 &&
-        length > 0) {
-      out_ << "rank " << rank << ": " << line.substr(static_cast<std::size_t>(length)) << "\n";
-    } else {
-      out_ << label_ << ": " << line << "\n";
-    }
-  }
-
-  std::string path_, label_;
-  std::ostream& out_;
-  std::streamoff read_ = 0;
-  std::string rest_;
-};
+}
 
 std::optional<int> status_in(const std::string& path) {
   std::ifstream file(path);
@@ -220,7 +192,8 @@ std::optional<int> status_in(const std::string& path) {
 class RankWatch {
  public:
   RankWatch(const Scenario& scenario, const ProgramOptions& options, const emu::Outcome& outcome, std::ostream& out,
-            std::ostream& err) {
+            std::ostream& err)
+      : out_(out), err_(err) {
     std::vector<std::size_t> commands(outcome.nodes.size());
     for (int rank = 0; rank < (options.mpi ? 1 : ranks_of(scenario)); ++rank) {
       const auto node = options.mpi ? 0 : static_cast<std::size_t>(node_of(scenario, rank));
@@ -230,19 +203,36 @@ class RankWatch {
       ends_.push_back({.name = name, .node = there.name, .status = std::nullopt});
       status_files_.push_back(there.folder + (options.mpi ? "/mpirun" : fmt::format("/rank-{}", rank)) + ".status");
       places_.emplace_back(node, commands[node] - 1);
-      followers_.emplace_back(command.stdout_path, name, out);
-      followers_.emplace_back(command.stderr_path, name, err);
+      followers_.emplace_back(command.stdout_path, [&out, name](auto line) { say_line(out, name, line); });
+      followers_.emplace_back(command.stderr_path, [&err, name](auto line) { say_line(err, name, line); });
     }
   }
 
-  void look(const emu::Outcome& now, bool at_end) {
-    for (std::size_t rank = 0; rank < ends_.size(); ++rank) {
-      if (!ends_[rank].status) ends_[rank].status = status_in(status_files_[rank]);
-      // A rank that was killed, or had no room for the file, has left none.
-      const auto [node, command] = places_[rank];
-      if (!ends_[rank].status) ends_[rank].status = now.nodes[node].commands[command].exit_code;
+  void look(const emu::Outcome& now) {
+    find_ends(now);
+    for (LineFollower& one : followers_) one.follow();
+    flush();
+  }
+  /// All have ended. `stops`: hand on no more.
+  void finish(const emu::Outcome& now, const std::function<bool()>& stops) {
+    find_ends(now);
+    for (LineFollower& one : followers_) one.finish(stops);
+    flush();
+  }
+  /// What all ranks have written by now, and the one that has written most.
+  struct Written {
+    std::uint64_t bytes = 0;
+    std::string most_by{};
+  };
+  Written written() const {
+    Written all;
+    std::uint64_t most = 0;
+    for (std::size_t at = 0; at < followers_.size(); ++at) {
+      const std::uint64_t bytes = followers_[at].written_bytes();
+      all.bytes += bytes;
+      if (std::exchange(most, std::max(most, bytes)) < bytes) all.most_by = ends_[at / 2].name;
     }
-    for (LineFollower& one : followers_) one.follow(at_end);
+    return all;
   }
   const std::vector<RankEnd>& ends() const { return ends_; }
   bool one_failed() const {
@@ -250,10 +240,25 @@ class RankWatch {
   }
 
  private:
+  void find_ends(const emu::Outcome& now) {
+    for (std::size_t rank = 0; rank < ends_.size(); ++rank) {
+      if (!ends_[rank].status) ends_[rank].status = status_in(status_files_[rank]);
+      // A rank that was killed, or had no room for the file, has left none.
+      const auto [node, command] = places_[rank];
+      if (!ends_[rank].status) ends_[rank].status = now.nodes[node].commands[command].exit_code;
+    }
+  }
+  void flush() {
+    out_.flush();
+    err_.flush();
+  }
+
+  std::ostream& out_;
+  std::ostream& err_;
   std::vector<RankEnd> ends_;
   std::vector<std::string> status_files_;
   std::vector<std::pair<std::size_t, std::size_t>> places_;  // [rank] its node, and its command there
-  std::vector<LineFollower> followers_;
+  std::vector<LineFollower> followers_;                      // two a rank: standard output, standard error
 };
 
 /// A server of the other nodes that has ended, with its last words: none is to, and mpirun would wait for it for ever.
@@ -344,12 +349,13 @@ emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& 
   }
   if (options.mpi) refuse_for_mpirun(scenario, keys);
   emu::EmuCluster cluster = emulated_cluster(scenario, {});
+  const std::string job_key = new_job_key();
   for (std::size_t index = 0; index < cluster.nodes.size(); ++index) {
     emu::EmuNode& node = cluster.nodes[index];
     node.commands.clear();
     node.memory_mib = options.memory_mib;
     node.cpus = options.cpus;
-    node.environment = environment_of(scenario, scenario.cluster.nodes[index], options);
+    node.environment = environment_of(scenario, scenario.cluster.nodes[index], options, job_key);
     if (options.mpi) {
       const std::string address = models::to_string(scenario.cluster.nodes[index].management->address.address);
       node.commands.push_back(index == 0 ? mpirun_words(scenario, options, keys)
@@ -406,14 +412,22 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
   const emu::NodeOutcome& first = begun.nodes[first_node(scenario)];
   RankWatch ranks(scenario, options, begun, out, err);
   std::optional<emu::Deadline> grace;  // from when a rank has failed
-  bool waiting = options.after_port.has_value(), ready = false;
+  bool waiting = options.after_port.has_value(), ready = false, flooded = false;
   ProgramRun run;
   while (!machines.advance(kOutputTurn_s)) {
     if (!std::exchange(ready, machines.ready_s() > 0) && ready) {
       say(fmt::format("ready after {:.1f} s", machines.ready_s()));
     }
     const emu::Outcome now = machines.outcome();
-    ranks.look(now, false);
+    ranks.look(now);
+    if (const auto written = ranks.written(); !flooded && written.bytes > options.output_mib * kMiB) {
+      flooded = true;
+      run.troubles.push_back(fmt::format(
+          "the ranks have written more than {} MiB of output, {} most of it: the run is stopped; write less, "
+          "write to a file in MESHBED_RESULTS, or raise --output-limit",
+          options.output_mib, written.most_by));
+      machines.stop();
+    }
     if (waiting && fs::exists(first.folder + "/" + kListening)) {
       for (const emu::NodeOutcome& node : begun.nodes) emu::write_file(node.folder + "/" + kBegin, "");
       waiting = false;
@@ -436,7 +450,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
     if ((grace && grace->passed()) || mpirun_ended) machines.stop();
   }
   const emu::Outcome outcome = machines.wait();
-  ranks.look(outcome, true);
+  ranks.finish(outcome, [&] { return flooded || MachineSignals::interrupted(); });
   run.ranks = ranks.ends();
   run.interrupted = MachineSignals::interrupted();
   run.troubles.insert(run.troubles.end(), outcome.troubles.begin(), outcome.troubles.end());

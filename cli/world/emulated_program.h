@@ -6,6 +6,7 @@
 // a folder whose files outlive the machines where ProgramOptions::results names a place for them. The host's file
 // system is the nodes' own, read-only; what is written elsewhere is lost.
 
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -28,10 +29,11 @@ struct ProgramOptions {
   /// Ranks beyond 0 begin when something in rank 0's node listens on this TCP port: a client that tries once meets its
   /// server. Not with `mpi`.
   std::optional<int> after_port;
-  double time_limit_s = 300;  // from when the programs begin; booting comes on top
-  int memory_mib = 512;       // a node
-  int cpus = 1;               // a node
-  std::string results;        // where MESHBED_RESULTS of rank N becomes the folder rank-N; empty: nowhere
+  double time_limit_s = 300;       // from when the programs begin; booting comes on top
+  int memory_mib = 512;            // a node
+  int cpus = 1;                    // a node
+  std::uint64_t output_mib = 256;  // what all ranks may write to standard output and standard error
+  std::string results;             // where MESHBED_RESULTS of rank N becomes the folder rank-N; empty: nowhere
 };
 
 /// What became of one rank. Under mpirun there is one, which stands for all.

@@ -10,30 +10,38 @@
 
 #include "cli/common/files.h"
 #include "cli/world/fault_folder.h"
+#include "plugin/coll/store/job_key.h"
 
 namespace meshbed::cli {
 namespace {
 
 constexpr int kMeetingPort = 1, kEnginePort = 2;  // beyond MASTER_PORT
 constexpr std::size_t kPieceBytes = 4096;         // of a text that is handed over; a frame of the store holds 8 KiB
-constexpr int kFailurePollEvery = 1024;           // idle turns
+constexpr std::size_t kHandedOverBytesMax = std::size_t{1} << 30U;
+constexpr int kFailurePollEvery = 1024;  // idle turns
 
 std::string port_of(const MetalPlace& place, int beyond) {
-  return address_and_port(place.address, place.port + beyond);
+  const std::string address = address_and_port(place.address, place.port + beyond);
+  return place.job_key.empty() ? address : address + "/" + place.job_key;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, coll::Deadline deadline) {
+Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, Deadline deadline) {
   std::unique_ptr<MetalHost> host(new MetalHost(place, deadline));
   host->bootstrap_ = port_of(place, kEnginePort);
   const std::string meeting = port_of(place, kMeetingPort);
   const coll::Identity identity{.world = static_cast<std::uint32_t>(place.ranks),
                                 .rank = static_cast<std::uint32_t>(place.rank)};
   if (place.rank == 0) {
-    const auto address = coll::parse_address(meeting);
-    if (!address) return address.error();
-    auto server = coll::StoreServer::start({.address = *address, .identity = identity, .linger_ms = 5000});
+    const auto where = coll::parse_meeting_place(meeting);
+    if (!where) return where.error();
+    // Ranks hand over whole results, which rank 0 reads when it has its own.
+    auto server = coll::StoreServer::start({.address = where->address,
+                                            .identity = identity,
+                                            .linger_ms = 5000,
+                                            .key = where->key,
+                                            .unread_bytes_max = kHandedOverBytesMax});
     if (!server) return server.error();
     host->server_ = std::move(*server);
   }
@@ -44,7 +52,7 @@ Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, coll
   return host;
 }
 
-Picoseconds MetalHost::now_ps() const { return coll::now_ns() * kPicosecondsPerNanosecond; }
+Picoseconds MetalHost::now_ps() const { return now_ns() * kPicosecondsPerNanosecond; }
 
 void MetalHost::idle(const void*, const char*) {
   if (++idle_turns_ % kFailurePollEvery == 0) static_cast<void>(failure());

@@ -11,7 +11,7 @@
 
 #include "cli/workload/rank_host.h"
 #include "cli/world/metal_place.h"
-#include "plugin/coll/store/deadline.h"
+#include "plugin/base/deadline.h"
 #include "plugin/coll/store/store_client.h"
 #include "plugin/coll/store/store_server.h"
 
@@ -20,7 +20,7 @@ namespace meshbed::cli {
 class MetalHost final : public RankHost {
  public:
   /// Connects to rank 0's store, which rank 0 starts; `deadline` holds for this and for every later wait.
-  static Result<std::unique_ptr<MetalHost>> meet(const MetalPlace& place, coll::Deadline deadline);
+  static Result<std::unique_ptr<MetalHost>> meet(const MetalPlace& place, Deadline deadline);
 
   int rank() const override { return place_.rank; }
   int ranks() const override { return place_.ranks; }
@@ -50,11 +50,11 @@ class MetalHost final : public RankHost {
   Result<std::string> take_over(const std::string& key);
 
  private:
-  MetalHost(const MetalPlace& place, coll::Deadline deadline) : place_(place), deadline_(deadline) {}
+  MetalHost(const MetalPlace& place, Deadline deadline) : place_(place), deadline_(deadline) {}
   Error broken();
 
   MetalPlace place_;
-  coll::Deadline deadline_;
+  Deadline deadline_;
   std::string bootstrap_;
   std::unique_ptr<coll::StoreServer> server_;  // rank 0's; outlives the client
   std::mutex store_;                           // of the client, which serves one thread at a time

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "cli/common/environment.h"
+#include "plugin/coll/store/job_key.h"
 
 namespace meshbed::cli {
 namespace {
@@ -59,7 +60,20 @@ MetalPlace metal_place(const Lookup& lookup) {
   }
   place.address = *address;
   if (const auto port = lookup("MASTER_PORT")) place.port = number("MASTER_PORT", *port, 1, 65'533);
+  if (const auto key = lookup(coll::kJobKeyVariable); key && !key->empty()) {
+    if (!coll::JobKey::parse(*key)) {
+      throw std::runtime_error(
+          fmt::format("--world metal: {} is not 32 hexadecimal digits (openssl rand -hex 16)", coll::kJobKeyVariable));
+    }
+    place.job_key = *key;
+  }
   return place;
+}
+
+std::string new_job_key() {
+  const auto key = coll::JobKey::draw();
+  if (!key) throw std::runtime_error("no key for the job: " + key.error().text);
+  return key->text();
 }
 
 }  // namespace meshbed::cli

@@ -151,7 +151,7 @@ MetalSession::MetalSession(const Scenario& scenario, const MetalPlace& place, do
     const std::string asked = from_environment(kDeviceListVariable).value_or("");
     setenv(kDeviceListVariable, devices_.device_list(asked).c_str(), 1);
   }
-  auto host = MetalHost::meet(place, coll::Deadline::after_ms(static_cast<std::int64_t>(time_limit_s * 1e3)));
+  auto host = MetalHost::meet(place, Deadline::after_ms(static_cast<std::int64_t>(time_limit_s * 1e3)));
   if (!host) throw std::runtime_error("--world metal: the ranks do not meet: " + host.error().text);
   host_ = std::move(*host);
   start_ps_ = host_->now_ps();

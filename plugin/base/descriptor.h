@@ -23,6 +23,8 @@ class Descriptor {
 
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
+  /// The caller owns it from now on.
+  int release() { return std::exchange(number_, -1); }
   void close() {
     if (number_ >= 0) ::close(std::exchange(number_, -1));
   }

@@ -71,7 +71,7 @@ std::optional<Error> failure_of(const Body& body, CallPointer& failed) {
 meshcoll_result at_boundary(meshcoll_comm* comm, const Body& body) {
   const Visit visit(comm);
   if (!visit.welcome()) {
-    keep_error("comm", "this is no communicator (any more)");
+    keep_error("comm", visit.refusal());
     return MESHCOLL_INVALID_ARGUMENT;
   }
   CallPointer failed;
@@ -225,7 +225,7 @@ int meshcoll_version(void) { return MESHCOLL_VERSION; }
 void meshcoll_set_log(void (*write)(void* context, int level, int rank, const char* text), void* context) {
   meshbed::coll::set_plugin_log_writer(write, context);
 }
-int64_t meshcoll_now_ns(void) { return meshbed::coll::now_ns(); }
+int64_t meshcoll_now_ns(void) { return meshbed::now_ns(); }
 
 meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MESHCOLL_ID_BYTES]) {
   return without_communicator("read_launcher", [&]() -> Result<void> {
@@ -262,12 +262,11 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
 
 meshcoll_result meshcoll_destroy(meshcoll_comm* comm) {
   if (comm == nullptr) return MESHCOLL_OK;
+  if (at_boundary(comm, [](CallPointer&) { return ok(); }) != MESHCOLL_OK) return MESHCOLL_INVALID_ARGUMENT;
   {
     Copy& copy = this_copy();
     std::unique_lock<std::mutex> lock(copy.mutex);
-    const auto found = std::find(copy.live.begin(), copy.live.end(), comm);
-    if (found == copy.live.end()) return MESHCOLL_INVALID_ARGUMENT;
-    copy.live.erase(found);
+    if (std::erase(copy.live, comm) == 0) return MESHCOLL_INVALID_ARGUMENT;
     copy.left.wait(lock, [&] { return comm->users == 0; });
   }
   delete comm;

@@ -73,7 +73,7 @@ typedef enum {
 typedef struct {
   size_t struct_bytes;
   int rank, world;
-  const char* bootstrap;        /* "ADDRESS:PORT" of rank 0 on the management network */
+  const char* bootstrap;        /* "ADDRESS:PORT" of rank 0 on the management network, or an id */
   const char* net_plugin;       /* as NCCL_NET_PLUGIN: a path, or NAME for libnccl-net-NAME.so */
   int net_version;              /* 8..12; 0: the newest that the plugin has */
   int channels;                 /* connections per neighbour and direction; channel c opens device c % devices */
@@ -187,13 +187,14 @@ typedef struct {
 #define MESHCOLL_ID_BYTES 128
 
 int meshcoll_version(void);
-/* A unique id, for those who have no address to agree on: "ADDRESS:PORT" of this process on the management network, to
- * be handed to every rank as options.bootstrap. Made by the process that will be rank 0: it listens there from now on,
- * until its meshcoll_init with that id. NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose the address. */
+/* A unique id, for those who have no address to agree on: "ADDRESS:PORT/KEY", this process on the management network
+ * and 128 random bits that every rank proves to know (docs/security.md), to be handed to every rank as
+ * options.bootstrap. Made by the process that will be rank 0: it listens there from now on, until its meshcoll_init
+ * with that id. NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose the address. */
 meshcoll_result meshcoll_get_id(char id[MESHCOLL_ID_BYTES]);
 /* Who the launcher says that this process is, and where rank 0 is to be met, for options of the same names: torchrun's
- * RANK and WORLD_SIZE, mpirun's OMPI_COMM_WORLD_*, srun's SLURM_*; MASTER_ADDR and MASTER_PORT. An error names the
- * variable, its value and what to set. */
+ * RANK and WORLD_SIZE, mpirun's OMPI_COMM_WORLD_*, srun's SLURM_*; MASTER_ADDR and MASTER_PORT, and MESHBED_JOB_KEY. An
+ * error names the variable, its value and what to set. */
 meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MESHCOLL_ID_BYTES]);
 /* Returns when all ranks are there, with the same world, channels, steps and slice_bytes. */
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm);

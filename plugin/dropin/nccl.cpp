@@ -7,6 +7,7 @@
 #include <string>
 
 #include "plugin/coll/store/environment.h"
+#include "plugin/coll/store/job_key.h"
 #include "plugin/dropin/config.h"
 #include "plugin/dropin/group.h"
 #include "plugin/dropin/library.h"
@@ -92,10 +93,12 @@ Outcome make_id(ncclUniqueId* id) {
   if (id == nullptr) return invalid_argument("uniqueId is null");
   const auto given = meshbed::coll::variable(kIdVariable);
   if (!given) return outcome_of(meshcoll_get_id(id->internal), nullptr);
-  const auto address = meshbed::coll::parse_address(*given);
-  if (!address) return invalid_usage(std::string(kIdVariable) + ": " + address.error().text);
+  const auto keyed = meshbed::coll::with_job_key(*given, meshbed::coll::variable(meshbed::coll::kJobKeyVariable));
+  if (!keyed) return invalid_usage(keyed.error().text);
+  const auto place = meshbed::coll::parse_meeting_place(*keyed);
+  if (!place) return invalid_usage(std::string(kIdVariable) + ": " + place.error().text);
   std::memset(id->internal, 0, sizeof id->internal);
-  given->copy(id->internal, sizeof id->internal - 1);
+  keyed->copy(id->internal, sizeof id->internal - 1);
   return {};
 }
 

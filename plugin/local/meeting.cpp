@@ -1,17 +1,19 @@
 #include "plugin/local/meeting.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "plugin/base/random.h"
 #include "plugin/local/refusal.h"
 
 namespace meshbed::local {
@@ -70,9 +72,9 @@ Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<PollBackoff> po
   auto host = boot_id();
   if (!host) return host.error();
   Handle made{.magic = kMagic};
-  if (getrandom(&made.secret, sizeof made.secret, 0) != sizeof made.secret) {
-    return refused_by_kernel("getrandom", errno);
-  }
+  std::array<std::uint8_t, sizeof made.secret> secret{};
+  if (auto drawn = fill_unpredictable(secret); !drawn) return refused_by_kernel("getrandom", drawn.error().os_errno);
+  made.secret = std::bit_cast<std::uint64_t>(secret);
   if (address->size() > sizeof made.address) return refuse(ErrorCode::kInternal, "the kernel chose a long address");
   std::memcpy(made.boot_id, host->data(), host->size());
   std::memcpy(made.address, address->data(), address->size());

@@ -62,6 +62,8 @@ int dereg_mr(void* comm, void* mhandle) {
   return at_boundary("deregMr", [&]() -> Result<void> {
     auto* memory = net::object_cast<net::Memory>(mhandle);
     if (connection_of(comm) == nullptr || memory == nullptr) return refuse("deregMr", "bad arguments");
+    if (is_fork())
+      return refuse("deregMr", "called in a child (fork) of the process that it belongs to, which keeps it");
     memory->release();
     return ok();
   });

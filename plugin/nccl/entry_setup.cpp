@@ -26,6 +26,15 @@ std::span<std::uint8_t, net::kHandleBytes> handle_bytes(void* handle) {
 /// NCCL's structs have char* where const char* is meant; the strings live as long as the transport does.
 char* text_of(const std::string& text) { return text.empty() ? nullptr : const_cast<char*>(text.c_str()); }
 
+/// at_boundary() for what changes what this process has open.
+template <typename Body>
+int at_owners_boundary(const char* entry, const Body& body) {
+  return at_boundary(entry, [&]() -> Result<void> {
+    if (is_fork()) return refuse(entry, "called in a child (fork) of the process that it belongs to, which keeps it");
+    return body();
+  });
+}
+
 }  // namespace
 
 int init(void** context, std::uint64_t comm_id, CommConfig* config, LogFunction log, ProfilerFunction profiler) {
@@ -42,7 +51,7 @@ int init(void** context, std::uint64_t comm_id, CommConfig* config, LogFunction 
 }
 
 int finalize(void* context) {
-  return at_boundary("finalize", [&]() -> Result<void> {
+  return at_owners_boundary("finalize", [&]() -> Result<void> {
     auto* user = net::object_cast<net::Context>(context);
     if (user == nullptr) return refuse("finalize", "this is no context");
     return remove_context(user);
@@ -139,7 +148,7 @@ int properties(int dev, PropertiesV12* props) {
 }
 
 int listen(void* context, int dev, void* handle, void** listen_comm) {
-  return at_boundary("listen", [&]() -> Result<void> {
+  return at_owners_boundary("listen", [&]() -> Result<void> {
     auto* user = net::object_cast<net::Context>(context);
     if (user == nullptr || handle == nullptr || listen_comm == nullptr) return refuse("listen", "bad arguments");
     auto listener = user->transport.listen(*user, dev, handle_bytes(handle));
@@ -154,7 +163,7 @@ int connect(void* context, int dev, void* handle, void** send_comm, NetDeviceHan
 }
 
 int connect_with_class(void* context, int dev, int traffic_class, void* handle, void** send_comm) {
-  return at_boundary("connect", [&]() -> Result<void> {
+  return at_owners_boundary("connect", [&]() -> Result<void> {
     auto* user = net::object_cast<net::Context>(context);
     if (user == nullptr || handle == nullptr || send_comm == nullptr) return refuse("connect", "bad arguments");
     const int wanted = traffic_class != kTrafficClassUndefined ? traffic_class : user->settings.traffic_class;
@@ -167,7 +176,7 @@ int connect_with_class(void* context, int dev, int traffic_class, void* handle, 
 }
 
 int accept(void* listen_comm, void** recv_comm, NetDeviceHandle** /*recv_dev_comm*/) {
-  return at_boundary("accept", [&]() -> Result<void> {
+  return at_owners_boundary("accept", [&]() -> Result<void> {
     auto* listener = net::object_cast<net::Listener>(listen_comm);
     if (listener == nullptr || recv_comm == nullptr) return refuse("accept", "bad arguments");
     auto connection = listener->transport().accept(*listener);
@@ -178,7 +187,7 @@ int accept(void* listen_comm, void** recv_comm, NetDeviceHandle** /*recv_dev_com
 }
 
 int close_send(void* send_comm) {
-  return at_boundary("closeSend", [&]() -> Result<void> {
+  return at_owners_boundary("closeSend", [&]() -> Result<void> {
     if (send_comm == nullptr) return ok();  // what is left of a set-up that failed half-way
     net::Endpoint* connection = net::object_cast<net::SendConnection>(send_comm);
     if (connection == nullptr) connection = net::object_cast<net::TcpSendConnection>(send_comm);
@@ -189,7 +198,7 @@ int close_send(void* send_comm) {
 }
 
 int close_recv(void* recv_comm) {
-  return at_boundary("closeRecv", [&]() -> Result<void> {
+  return at_owners_boundary("closeRecv", [&]() -> Result<void> {
     if (recv_comm == nullptr) return ok();  // what is left of a set-up that failed half-way
     net::Endpoint* connection = net::object_cast<net::ReceiveConnection>(recv_comm);
     if (connection == nullptr) connection = net::object_cast<net::TcpReceiveConnection>(recv_comm);
@@ -200,7 +209,7 @@ int close_recv(void* recv_comm) {
 }
 
 int close_listen(void* listen_comm) {
-  return at_boundary("closeListen", [&]() -> Result<void> {
+  return at_owners_boundary("closeListen", [&]() -> Result<void> {
     if (listen_comm == nullptr) return ok();  // what is left of a set-up that failed half-way
     auto* listener = net::object_cast<net::Listener>(listen_comm);
     if (listener == nullptr) return refuse("closeListen", "this is no listener");

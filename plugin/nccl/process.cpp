@@ -1,5 +1,8 @@
 #include "plugin/nccl/process.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -14,6 +17,7 @@ constexpr int kTraceFrom = 2;  // of NCCL_MESH_DEBUG
 constinit std::mutex g_mutex;
 constinit net::Transport* g_transport = nullptr;
 constinit int g_contexts = 0;
+constinit std::atomic<std::int64_t> g_owner{0};  // the process that opened the transport; 0: none has
 constinit net::Context* g_shared = nullptr;
 
 /// Each init() starts the log anew; NCCL_MESH_DEBUG holds for all of them.
@@ -27,6 +31,12 @@ net::Context* new_context(const net::ContextSettings& settings) {
 }
 
 Result<net::Context*> add_locked(const net::ContextSettings& settings) {
+  if (g_transport != nullptr && is_fork()) {
+    // The parent's, whose threads are not here: it is left as it is, and this process begins anew.
+    g_transport = nullptr;
+    g_shared = nullptr;
+    g_contexts = 0;
+  }
   if (g_transport == nullptr) {
     auto opened = net::Transport::open(net::Config::from_environment());
     if (!opened) {
@@ -34,12 +44,18 @@ Result<net::Context*> add_locked(const net::ContextSettings& settings) {
       return opened.error();
     }
     g_transport = opened->release();
+    g_owner.store(g_transport->pid());
   }
   apply_debug_level();
   return new_context(settings);
 }
 
 }  // namespace
+
+bool is_fork() {
+  const std::int64_t owner = g_owner.load();
+  return owner != 0 && owner != ::getpid();
+}
 
 Result<net::Context*> add_context(const net::ContextSettings& settings) {
   const std::lock_guard lock(g_mutex);
@@ -72,7 +88,7 @@ Result<void> remove_context(net::Context* context) {
 
 Result<net::Context*> shared_process_context(net::EventFunction profiler) {
   const std::lock_guard lock(g_mutex);
-  if (g_shared == nullptr) {
+  if (g_shared == nullptr || is_fork()) {
     auto context = add_locked({.profiler = profiler});
     if (!context) return context.error();
     g_shared = *context;

@@ -12,6 +12,9 @@
 
 namespace meshbed::nccl {
 
+/// This process is a child (fork) of the one that opened the transport. What that has open is shared with it: closing
+/// a queue pair or a TCP connection here would end it there.
+bool is_fork();
 /// A new user of the transport; opens it where there is none.
 Result<net::Context*> add_context(const net::ContextSettings& settings);
 /// Likewise, but nullptr where no net plugin of ours is in use: nothing is opened.

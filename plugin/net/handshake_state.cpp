@@ -1,9 +1,9 @@
 // What a connection that is being made waits for, to whoever looks from outside.
 #include "plugin/base/counted.h"
+#include "plugin/base/deadline.h"
 #include "plugin/net/connect/connecting.h"
 #include "plugin/net/listener.h"
 #include "plugin/net/pending_connect.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/transport.h"
 
 namespace meshbed::net {
@@ -58,14 +58,14 @@ std::string Listener::waits_for() const {
                                           : "READY of ";
     whom += to_text(client->remote.address);
   }
-  if (const std::size_t callers = accept_queue_.callers(); callers > 0) {
+  if (const std::size_t callers = first_messages_.queue().size(); callers > 0) {
     whom += (whom.empty() ? "" : ", ") + std::string("the request of ") + counted(callers, "caller");
   }
   if (!whom.empty() || taken_ > 0) return whom;
   const std::uint64_t sent_away = dropped_.count() + refused_.count();
   return "whoever was given its handle: " +
          (sent_away == 0 ? "nobody has called" : counted(sent_away, "caller") + " did not finish a handshake") +
-         " at port " + std::to_string(accept_queue_.port());
+         " at port " + std::to_string(first_messages_.queue().port());
 }
 
 HandshakeState Listener::state_while_frozen(std::int64_t now_ns) const {

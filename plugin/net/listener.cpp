@@ -21,16 +21,19 @@ Listener::Listener(Transport& transport, int dev, const ContextSettings& owner)
 Result<std::unique_ptr<Listener>> Listener::create(Transport& transport, int dev, const ContextSettings& owner) {
   std::unique_ptr<Listener> listener(new Listener(transport, dev, owner));
   bool ipv6 = has_ipv6(listener->nics_);
-  for (const InterfaceAddress& interface : transport.tcp_interfaces()) {
+  const auto interfaces = transport.tcp_interfaces();
+  if (!interfaces) return interfaces.error();
+  for (const InterfaceAddress& interface : *interfaces) {
     ipv6 = ipv6 || interface.prefix.address.family == Family::kIpv6;
   }
   AcceptQueueOptions options{
       .name = "listener",
-      .patience_s = transport.config().number(Variable::kAcceptTimeoutSec),
+      .patience_name = "NCCL_MESH_ACCEPT_TIMEOUT_SEC",
+      .patience_ms = transport.config().number(Variable::kAcceptTimeoutSec) * 1000,
       .is_over_cable = [&neighbours = listener->neighbours_](const auto& own, const auto& client) {
         return neighbours.include(own, client);
       }};
-  if (auto opened = listener->accept_queue_.open(ipv6, std::move(options)); !opened) return opened.error();
+  if (auto opened = listener->first_messages_.open(ipv6, std::move(options)); !opened) return opened.error();
   return listener;
 }
 
@@ -39,7 +42,7 @@ Handle Listener::handle() const {
   handle.node = transport_.node();
   handle.process = transport_.number();
   handle.cookie = cookie_;
-  handle.tcp_port = accept_queue_.port();
+  handle.tcp_port = first_messages_.queue().port();
   handle.dev = static_cast<std::uint8_t>(dev_);
   handle.tcp_addresses = transport_.tcp_addresses(dev_);
   if (transport_.tcp().everything()) return handle;
@@ -78,7 +81,7 @@ void Listener::advance_if_idle() {
 }
 
 Result<void> Listener::advance() {
-  const Result<void> admitted = accept_queue_.advance(arrivals_);
+  const Result<void> admitted = first_messages_.advance(arrivals_);
   for (Arrival& arrival : arrivals_) greet(std::move(arrival));
   arrivals_.clear();
   for (auto& client : clients_) {
@@ -98,7 +101,7 @@ void Listener::greet(Arrival arrival) {
   client->remote = arrival.remote;
   client->deadline = arrival.deadline;
   // Soon enough that the answer comes before the sender's own time is up.
-  client->held_until = Deadline::in_ms(transport_.config().number(Variable::kAcceptTimeoutSec) * 750);
+  client->held_until = Deadline::after_ms_or_never(transport_.config().number(Variable::kAcceptTimeoutSec) * 750);
   client->request = std::move(arrival.message);
   if (read_request(*client) == Progress::kWaits) clients_.push_back(std::move(client));
 }
@@ -238,7 +241,7 @@ Listener::Progress Listener::write_reply(Client& client) {
   if (!written) return drop(client, written.error().text);
   if (*written) {
     client.state = State::kReady;
-    client.next_question = Deadline::in_ms(client.question_pause_ms);
+    client.next_question = Deadline::after_ms_or_never(client.question_pause_ms);
   }
   return Progress::kWaits;
 }
@@ -264,7 +267,7 @@ bool Listener::is_ready_elsewhere(Client& client) {
   if (answer == LivenessCheck::Answer::kGone) {
     client.liveness_check.reset();
     client.question_pause_ms *= 2;
-    client.next_question = Deadline::in_ms(client.question_pause_ms);
+    client.next_question = Deadline::after_ms_or_never(client.question_pause_ms);
   }
   return answer == LivenessCheck::Answer::kThere;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The accepting side of the handshake: one TCP socket on an ephemeral port of every address (accept_queue.h), any
+// The accepting side of the handshake: one TCP socket on an ephemeral port of every address (first_messages.h), any
 // number of clients, each with its own state and deadline. A slow, silent or confused client costs nobody else's time.
 //
 // A client is served by the NIC whose address it dialled: that TCP arrived there is the proof of the cable. One that
@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
+#include "plugin/base/rare_warnings.h"
 #include "plugin/base/result.h"
-#include "plugin/net/connect/accept_queue.h"
 #include "plugin/net/connect/answering.h"
+#include "plugin/net/connect/first_messages.h"
 #include "plugin/net/link/connection.h"
 #include "plugin/net/link/context.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/object.h"
-#include "plugin/net/process/rare_warnings.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/rdma/receive.h"
 #include "plugin/net/recover/liveness_check.h"
@@ -104,7 +104,7 @@ class Listener : public Object {
   std::int64_t begun_ns_;
   std::mutex mutex_;
   Neighbours neighbours_;
-  AcceptQueue accept_queue_;
+  FirstMessages first_messages_;
   RareWarnings dropped_, refused_;
   std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;

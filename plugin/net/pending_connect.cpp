@@ -90,8 +90,8 @@ void PendingConnect::begin_search(Error no_path, bool afresh) {
                                           std::min(longest_ms, ChainSearch::kFirstNeighboursLatestMs));
   no_path_ = std::move(no_path);
   refusal_.clear();
-  give_up_ = Deadline::in_ms(timeout_ms);
-  look_further_ = Deadline::in_ms(timeout_ms - std::min(kLookFurtherMs, timeout_ms / 2));
+  give_up_ = Deadline::after_ms_or_never(timeout_ms);
+  look_further_ = Deadline::after_ms_or_never(timeout_ms - std::min(kLookFurtherMs, timeout_ms / 2));
   rests_ = false;
   search_->begin(afresh);
 }
@@ -108,7 +108,7 @@ Error PendingConnect::with_hints(Error error) const {
     error.text += std::string("; the peer offers no address for TCP: ") +
                   (network.everything() ? "NCCL_MESH_DISABLE_RDMA=1" : "NCCL_MESH_HYBRID_TCP=1") +
                   " must be set there too, and its NCCL_SOCKET_IFNAME must leave an interface";
-    if (transport_.tcp_interfaces().empty()) {
+    if (const auto usable = transport_.tcp_interfaces(); usable && usable->empty()) {
       error.text += " (here NCCL_SOCKET_IFNAME=" + transport_.config().text(Variable::kSocketIfname) + " leaves none)";
     }
   }
@@ -328,7 +328,7 @@ bool PendingConnect::rails_joined() {
 
 void PendingConnect::rest() {
   rests_ = true;
-  rest_ends_ = Deadline::in_ms(rest_ms_);
+  rest_ends_ = Deadline::after_ms_or_never(rest_ms_);
   rest_ms_ = std::min(2 * rest_ms_, kLongestRestMs);
 }
 

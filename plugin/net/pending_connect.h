@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/connect/connecting.h"
 #include "plugin/net/connect/whereabouts.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/rdma/send.h"
 #include "plugin/net/relay/chain_search.h"

@@ -1,15 +1,17 @@
 #include "plugin/net/transport.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <string>
 
 #include "plugin/base/check.h"
 #include "plugin/base/counted.h"
+#include "plugin/base/deadline.h"
+#include "plugin/base/descriptor_shortage.h"
 #include "plugin/base/log.h"
 #include "plugin/net/listener.h"
 #include "plugin/net/pending_connect.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/rdma/receive.h"
 #include "plugin/net/rdma/send.h"
@@ -37,9 +39,16 @@ Transport::Transport(const Config& config) : ProcessLinks(config, silent_cables_
 Transport::~Transport() = default;
 
 Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
+  if (const int shortage = descriptor_shortage()) {
+    return Error{.code = ErrorCode::kSystem,
+                 .scope = Scope::kJob,
+                 .text = std::string("init: ") + std::strerror(shortage) +
+                         ": this process has no free descriptor for devices and sockets: raise its limit (ulimit -n)",
+                 .os_errno = shortage};
+  }
   std::unique_ptr<Transport> transport(new Transport(config));
   if (auto found = transport->find_nics(); !found) return found.error();
-  transport->find_interfaces();
+  if (auto found = transport->find_interfaces(); !found) return found.error();
   transport->count_loads();
   if (auto known = transport->learn_who_it_is(); !known) return known.error();
   transport->log_summary();
@@ -48,7 +57,8 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
 }
 
 void Transport::open_service() {
-  auto service = ServiceThread::open(*this, *tcp_, [this] { return state(); });
+  auto service = ServiceThread::open(
+      *this, *tcp_, {.state = [this] { return state(); }, .drop_abandoned = [this] { return drop_abandoned(); }});
   if (!service) {
     // Everything else works; whoever asks for a relay, or lost a QP link, is told.
     MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
@@ -60,18 +70,21 @@ void Transport::open_service() {
   tcp_->announce_closed_to([this] { thread_->wake(); });
 }
 
-void Transport::find_interfaces() {
+Result<void> Transport::find_interfaces() {
   std::set<std::string> cables;
   for (const Nic& nic : nics()) cables.insert(nic.netdev);
   tcp_ = std::make_unique<TcpNetwork>(config(), std::move(cables));
-  if (!tcp_->everything()) return;
-  use_instead(tcp_devices(tcp_->interfaces()));
+  if (!tcp_->everything()) return ok();
+  const auto usable = tcp_->interfaces();
+  if (!usable) return usable.error();
+  use_instead(tcp_devices(*usable));
   if (nics().empty()) {
     // NCCL goes on without us then, and over what it finds.
     MESHBED_WARN("NCCL_MESH_DISABLE_RDMA=1, and for TCP there is %s", tcp_->describe().c_str());
   } else {
     MESHBED_INFO("NCCL_MESH_DISABLE_RDMA=1: everything goes over TCP, by %s", tcp_->describe().c_str());
   }
+  return ok();
 }
 
 void Transport::log_summary() const {
@@ -91,13 +104,16 @@ void Transport::log_summary() const {
                by_peer ? "by its address (peer memory)" : "");
 }
 
-std::vector<InterfaceAddress> Transport::tcp_interfaces() const {
-  return tcp_->wanted() ? tcp_->interfaces() : std::vector<InterfaceAddress>{};
+Result<std::vector<InterfaceAddress>> Transport::tcp_interfaces() const {
+  if (!tcp_->wanted()) return std::vector<InterfaceAddress>{};
+  return tcp_->interfaces();
 }
 
 std::vector<PeerAddress> Transport::tcp_addresses(int dev) const {
   const std::string& netdev = nics()[static_cast<std::size_t>(dev)].netdev;
-  std::vector<InterfaceAddress> interfaces = tcp_interfaces();
+  // Listener::create has listed them, and reports where that fails.
+  const auto listed = tcp_interfaces();
+  std::vector<InterfaceAddress> interfaces = listed ? *listed : std::vector<InterfaceAddress>{};
   std::stable_partition(interfaces.begin(), interfaces.end(),
                         [&](const InterfaceAddress& interface) { return interface.netdev == netdev; });
   std::vector<PeerAddress> addresses;
@@ -128,6 +144,7 @@ Result<Listener*> Transport::listen(const Context& context, int dev, std::span<s
   if (auto fine = check_dev(dev); !fine) return fine.error();
   tcp_->sweep();
   retired_links().sweep();
+  drop_abandoned();
   auto listener = Listener::create(*this, dev, context.settings);
   if (!listener) {
     MESHBED_WARN("listen on %s: %s", nics()[static_cast<std::size_t>(dev)].device_name.c_str(),
@@ -154,6 +171,7 @@ void Transport::close(Listener* listener) {
 Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle) {
   if (auto fine = check_dev(call.dev); !fine) return fine.error();
   auto pending_connect = take_or_begin(call, handle);
+  drop_abandoned();
   if (!pending_connect) return pending_connect.error();
   const auto done_with = [this](PendingConnect* ended) { forget(*ended); };
   std::unique_ptr<PendingConnect, decltype(done_with)> at_work(*pending_connect, done_with);
@@ -186,7 +204,10 @@ Result<PendingConnect*> Transport::take_or_begin(const ConnectCall& call,
     const std::lock_guard lock(pending_mutex_);
     const auto found = std::find_if(pending_.begin(), pending_.end(),
                                     [&](const Pending& entry) { return entry.token == token && !entry.at_work; });
-    if (found == pending_.end()) return invalid("connect: the handle names a connection that is not under way here");
+    if (found == pending_.end())
+      return invalid(
+          "connect: the handle names a connection that is not under way here (any more: connect() must be "
+          "called again within NCCL_MESH_CONNECT_TIMEOUT_SEC)");
     found->at_work = true;
     found->asked_ns = now_ns();
     return found->pending_connect.get();
@@ -231,6 +252,7 @@ void Transport::advance_listeners() {
 }
 
 Result<Endpoint*> Transport::accept(Listener& listener) {
+  drop_abandoned();
   auto connection = listener.take();
   if (!connection) return connection.error();
   if (!*connection) return nullptr;
@@ -248,7 +270,7 @@ void Transport::enroll(Endpoint& endpoint, const ContextSettings& owner) {
 void Transport::close(Endpoint* connection) {
   roster_.remove(*connection);
   connection->close();
-  delete connection;
+  remains_.bury(connection);
   --open_objects_;
 }
 
@@ -294,6 +316,28 @@ Result<Memory*> Transport::register_memory(Endpoint& endpoint, const MemoryCall&
     }
   }
   return new Memory(device, *registration, call.data, call.size_bytes, call.kind);
+}
+
+void Transport::drop_abandoned() {
+  const std::int64_t limit_ns = config().number(Variable::kConnectTimeoutSec) * 1000 * kNsPerMs;
+  if (limit_ns == 0) return;
+  std::vector<std::unique_ptr<PendingConnect>> dropped;  // destroyed without the lock
+  {
+    const std::lock_guard lock(pending_mutex_);
+    if (pending_.empty()) return;
+    const std::int64_t now = now_ns();
+    for (Pending& entry : pending_) {
+      if (entry.at_work || now - entry.asked_ns < limit_ns / 2) continue;
+      if (entry.missed_ns < entry.asked_ns) entry.missed_ns = now;
+      // A process that stood still, and not its caller, gets the time to call.
+      if (now - entry.asked_ns < limit_ns || now - entry.missed_ns < limit_ns / 8) continue;
+      dropped.push_back(std::move(entry.pending_connect));
+    }
+    std::erase_if(pending_, [](const Pending& entry) { return entry.pending_connect == nullptr; });
+  }
+  if (dropped.empty()) return;
+  MESHBED_WARN("connect: %s given up: not called again for %lld ms (NCCL_MESH_CONNECT_TIMEOUT_SEC)",
+               counted(dropped.size(), "handshake").c_str(), static_cast<long long>(limit_ns / kNsPerMs));
 }
 
 void Transport::abandon(const Context& context) {

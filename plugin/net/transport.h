@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/link/connection.h"
 #include "plugin/net/link/context.h"
 #include "plugin/net/link/process_links.h"
 #include "plugin/net/link/roster.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/process/object.h"
 #include "plugin/net/process/state.h"
@@ -64,7 +64,7 @@ class Transport final : public ProcessLinks {
 
   TcpNetwork& tcp() { return *tcp_; }
   /// Those that data may go over by TCP; none where it is not wanted.
-  std::vector<InterfaceAddress> tcp_interfaces() const;
+  Result<std::vector<InterfaceAddress>> tcp_interfaces() const;
   /// What a listener on `dev` offers for TCP: where the device is an interface its addresses come first.
   std::vector<PeerAddress> tcp_addresses(int dev) const;
   /// Before its end: says that this process leaves, and waits a little for those who send to or through it, or may
@@ -86,6 +86,10 @@ class Transport final : public ProcessLinks {
   Result<Memory*> register_memory(Endpoint& connection, const MemoryCall& call);
   /// Ends what `context` began and did not finish.
   void abandon(const Context& context);
+  /// Drops the handshakes that their callers have abandoned: connect() was not called for them for as long as a whole
+  /// handshake may take (NCCL_MESH_CONNECT_TIMEOUT_SEC). At each call, and whenever the service is awake: a timer of
+  /// its own would wake every job that connects.
+  void drop_abandoned();
   void enroll(Context& context);
   void leave(const Context& context);
   bool has_context_of(std::uint64_t comm) override;
@@ -107,6 +111,7 @@ class Transport final : public ProcessLinks {
     std::unique_ptr<PendingConnect> pending_connect;
     bool at_work = false;  // in a call of connect()
     std::int64_t asked_ns = 0;
+    std::int64_t missed_ns = 0;  // when it was found that its caller stays away; 0: it was not
   };
   Result<PendingConnect*> take_or_begin(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle);
   Pending& pending_of(const PendingConnect& pending_connect);
@@ -119,12 +124,13 @@ class Transport final : public ProcessLinks {
   ProcessState identity() const;
   Result<void> check_dev(int dev) const;
   Result<verbs::Registration*> acquire(verbs::Device& device, const MemoryCall& call) const;
-  void find_interfaces();
+  Result<void> find_interfaces();
   void open_service();
   void log_summary() const;
 
   SilentCables silent_cables_;
   std::unique_ptr<TcpNetwork> tcp_;
+  Remains remains_;  // of connections
   std::mutex pending_mutex_;
   std::vector<Pending> pending_;
   std::mutex listeners_mutex_;

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/listener.h"
 #include "plugin/net/pending_connect.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/service/service_thread.h"
 #include "plugin/net/transport.h"
 
@@ -122,7 +122,7 @@ ProcessState Transport::state() {
     for (Context* context : contexts_) state.communicators.push_back(context->hint());
   }
   const std::int64_t now = now_ns();
-  const Deadline enough = Deadline::in_ms(kLongestStateLookMs);
+  const Deadline enough = Deadline::after_ms_or_never(kLongestStateLookMs);
   look_until(enough, [&](bool last) { return look_at_accepts(now, last, state.handshakes); });
   look_until(enough, [&](bool last) { return look_at_connects(now, last, state.handshakes); });
   state.connections = roster_.look(now_ns());

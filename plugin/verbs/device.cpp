@@ -74,6 +74,10 @@ Result<std::vector<std::unique_ptr<Device>>> Device::open_all(bool relaxed_order
     auto device = open(list[index], relaxed_ordering);
     if (device) {
       devices.push_back(std::move(*device));
+    } else if (const int problem = device.error().os_errno; problem == EMFILE || problem == ENFILE) {
+      // It is this process that has no room for the device, not the device that is of no use.
+      ibv_free_device_list(list);
+      return device.error();
     } else {
       MESHBED_WARN("%s: left out", device.error().text.c_str());
     }

@@ -38,7 +38,7 @@ void run_hosts(int ranks, const std::function<void(MetalHost&)>& body) {
     threads.emplace_back([&, rank] {
       auto host =
           MetalHost::meet({.rank = rank, .ranks = ranks, .address = "127.0.0.1", .port = port, .said_by = "the test"},
-                          coll::Deadline::after_ms(60'000));
+                          Deadline::after_ms(60'000));
       REQUIRE_MESSAGE(host.has_value(), host.error().text);
       body(**host);
     });

@@ -68,6 +68,12 @@ TEST_CASE("what is missing or wrong is said with the way to set it") {
   CHECK(says({{"RANK", "x"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "x"}}, "RANK=\"x\": not a number"));
   CHECK(says({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "x"}, {"MASTER_PORT", "65534"}},
              "MASTER_PORT=\"65534\": not a number from 1 to 65533"));
+  CHECK(says({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "x"}, {"MESHBED_JOB_KEY", "secret"}},
+             "MESHBED_JOB_KEY is not 32 hexadecimal digits (openssl rand -hex 16)"));
+  const std::string key = new_job_key();
+  CHECK(key.size() == 32);
+  CHECK(key != new_job_key());
+  CHECK(place_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "x"}, {"MESHBED_JOB_KEY", key}}).job_key == key);
 }
 
 }  // namespace metal_place_test

@@ -175,7 +175,7 @@ TEST_CASE("without a limit a peer that has died, or left, ends the wait for it a
   };
   std::thread zero([&] { without_limit(0); }), one([&] { without_limit(1); });
   {
-    auto socket = coll::Socket::connect(*coll::parse_address(address), coll::Deadline::after_ms(20000));
+    auto socket = coll::Socket::connect(*coll::parse_address(address), Deadline::after_ms(20000));
     REQUIRE(socket.has_value());
     std::string hello =
         coll::encode({coll::FrameType::kHello, 0,
@@ -219,7 +219,7 @@ TEST_CASE("a refusal is no asynchronous error; another rank's abort is, without 
       CHECK(meshcoll_abort(comm, "bored") == MESHCOLL_OK);
       while (!looked) std::this_thread::yield();
     } else {
-      for (const auto by = coll::Deadline::after_ms(20000); state() == MESHCOLL_OK && !by.passed();) {
+      for (const auto by = Deadline::after_ms(20000); state() == MESHCOLL_OK && !by.passed();) {
         std::this_thread::yield();
       }
       looked = true;

@@ -58,6 +58,9 @@ TEST_CASE("torchrun: its four variables; the next port where its agent keeps tha
   says(kTorchrun, 3, 8, "10.0.0.1:29400");
   says(kTorchrun + Variables{{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, 3, 8, "10.0.0.1:29401");
   says(kTorchrun + Variables{{"MASTER_ADDR", "fd00::1"}}, 3, 8, "[fd00::1]:29400");
+  const std::string key = "00112233445566778899aabbccddeeff";
+  says(kTorchrun + Variables{{"MESHBED_JOB_KEY", key}}, 3, 8, "10.0.0.1:29400/" + key);
+  refuses(kTorchrun + Variables{{"MESHBED_JOB_KEY", "0011"}}, "MESHBED_JOB_KEY is not 32 hexadecimal digits");
   // A node's torchrun under srun or mpirun: their ranks are of nodes.
   says(kTorchrun + Variables{{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}, 3, 8,
        "10.0.0.1:29400");

@@ -49,7 +49,7 @@ meshcoll_comm* go_on(meshcoll_comm* comm, int world, float own, float expected) 
 
 std::unique_ptr<coll::StoreClient> join(const std::string& address, int rank) {
   const coll::Identity identity{.world = 3, .rank = static_cast<std::uint32_t>(rank)};
-  auto client = coll::StoreClient::connect(address, identity, coll::Deadline::after_ms(5000));
+  auto client = coll::StoreClient::connect(address, identity, Deadline::after_ms(5000));
   REQUIRE_MESSAGE(client.has_value(), client.error().text);
   return std::move(*client);
 }
@@ -136,7 +136,7 @@ TEST_CASE("a rank that dies while the others agree is left out") {
   auto server = serve(address, 20'000);
   auto one = join(address, 1), two = join(address, 2);
   std::thread dies([&] {
-    const auto connected = coll::Socket::connect(*coll::parse_address(address), coll::Deadline::after_ms(5000));
+    const auto connected = coll::Socket::connect(*coll::parse_address(address), Deadline::after_ms(5000));
     const coll::Socket& zero = *connected;
     std::string hello = coll::encode({coll::FrameType::kHello, 0, coll::encode_hello({.world = 3, .rank = 0})});
     zero.write_from(&hello);

@@ -1,6 +1,7 @@
 // The rendezvous over real sockets on this machine.
 #include <doctest/doctest.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -267,7 +268,7 @@ TEST_CASE(
   Socket socket;
   while (!socket.valid()) {
     listener->wait_for(POLLIN, 5000);
-    socket = listener->accept();
+    socket = Socket(::accept4(listener->descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   }
   std::string welcome = encode({FrameType::kWelcome, 0, {}});
   CHECK(socket.write_from(&welcome) == Socket::Outcome::kMoved);

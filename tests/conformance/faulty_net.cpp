@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/nccl/entry.h"
 #include "plugin/nccl/exports.h"
-#include "plugin/net/process/clock.h"
 
 using namespace meshbed::nccl;
 
@@ -131,7 +131,7 @@ int faulty_irecv(void* comm, int n, void** data, std::size_t* sizes, int* tags, 
   const bool optional = *request != nullptr;
   const int code = irecv(comm, n, data, sizes, tags, memories, events, request);
   if (code != kNcclSuccess || *request == nullptr) return code;
-  g_posted_ns = meshbed::net::now_ns();
+  g_posted_ns = meshbed::now_ns();
   Posted posted;
   posted.data.assign(data, data + n);
   posted.sizes.assign(sizes, sizes + n);
@@ -211,7 +211,7 @@ int faulty_close_send(void* comm) {
 
 int faulty_close_receive(void* comm) {
   // Not at once, and not when all that the receive set off has been on the wire and is through: in between.
-  const std::int64_t since_ns = meshbed::net::now_ns() - g_posted_ns;
+  const std::int64_t since_ns = meshbed::now_ns() - g_posted_ns;
   const bool half_way = since_ns > 0 && since_ns < 40'000;
   return half_way && faulty("a close half-way is forgotten") ? int{kNcclSuccess} : close_recv(comm);
 }

@@ -71,6 +71,7 @@ TEST_CASE("exec says what it cannot do before anything boots") {
       {"--env NOBODY_SETS_THIS -- true", "--env NOBODY_SETS_THIS: it is not set in this shell"},
       {"--after-port 70000 -- true", "--after-port"},
       {"--memory 16 -- true", "--memory"},
+      {"--output-limit 0 -- true", "--output-limit"},
       {"--mpi -- true : false", "mpirun starts one program for all ranks"},
       {"--worlds emu -- true", "--worlds"},
   };
@@ -257,6 +258,29 @@ TEST_CASE("exec: perftest's server and client on a cable, and a rank that fails 
   const CommandResult slow = run_command_line(exec_line("pair", "--time-limit 3 -- sleep 1000"));
   CHECK_MESSAGE(slow.status == 3, slow.output);
   CHECK_MESSAGE(has(slow.output, "the time limit of 3 s came first"), slow.output);
+}
+
+TEST_CASE("exec: a rank that floods its output is stopped at the limit, at the time limit and by SIGTERM") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const std::string only_ours = " | grep -v '^rank '";
+  const auto status_of = [&](const std::string& line) {
+    return run_command_line("{ " + line + "; echo \"status $?\"; }" + only_ours).output;
+  };
+  const std::string much = status_of(exec_line("pair", "--output-limit 2 -- yes : sleep 1000"));
+  CHECK_MESSAGE(has(much, "the ranks have written more than 2 MiB of output, rank 0 most of it"), much);
+  CHECK_MESSAGE(has(much, "status 1"), much);
+  const std::string slow = status_of(exec_line("pair", "--output-limit 100000 --time-limit 3 -- yes : sleep 1000"));
+  CHECK_MESSAGE(has(slow, "the time limit of 3 s came first"), slow);
+  CHECK_MESSAGE(has(slow, "status 3"), slow);
+  // Without an end of its line, too.
+  const std::string ended = status_of("timeout 60 " + exec_line("pair", "--output-limit 2 -- cat /dev/zero"));
+  CHECK_MESSAGE(has(ended, "the ranks have written more than 2 MiB of output"), ended);
+  const std::string stopped =
+      status_of("timeout 40 " + exec_line("pair", "--output-limit 100000 --time-limit 1000 -- yes : sleep 1000"));
+  CHECK_MESSAGE(has(stopped, "nothing is left running"), stopped);
 }
 
 TEST_CASE("exec: a program against nccl.h on the drop-in over a ring of four: twenty runs in a row, right and quiet") {

@@ -5,9 +5,9 @@
 
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <memory>
 
+#include "plugin/coll/store/job_key.h"
 #include "plugin/coll/store/socket.h"
 
 namespace meshbed::coll {
@@ -97,21 +97,18 @@ Result<SocketAddress> resolve(const RankPlace& place) {
   const std::string what = std::string(place.variable) + ": \"" + place.name + "\" ";
   if (code != 0) return wrong(what + "is no address and no name that is known here: " + gai_strerror(code));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(first, &freeaddrinfo);
-  SocketAddress address;
-  address.length = first->ai_addrlen;
-  std::memcpy(&address.storage, first->ai_addr, first->ai_addrlen);
+  const auto address = from_sockaddr(first->ai_addr);
+  if (!address) return wrong(what + "is neither an IPv4 nor an IPv6 address");
   // Debian gives a machine's own name an address of the loopback; the other machines would look for it on themselves.
   in6_addr parsed{};
   const bool is_name = inet_pton(AF_INET, place.name.c_str(), &parsed) != 1 &&
                        inet_pton(AF_INET6, place.name.c_str(), &parsed) != 1 && place.name != "localhost";
-  const bool loopback =
-      address.storage.ss_family == AF_INET &&
-      (ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24U) == IN_LOOPBACKNET;
+  const bool loopback = address->address.family == Family::kIpv4 && address->address.bytes[0] == IN_LOOPBACKNET;
   if (is_name && loopback) {
-    return wrong(what + "is " + to_text(address) + " here, which no other machine reaches: set " + kAddress +
+    return wrong(what + "is " + to_text(*address) + " here, which no other machine reaches: set " + kAddress +
                  " to an address");
   }
-  return address;
+  return *address;
 }
 
 /// A RANK that somebody exported for all of mpirun's ranks is nobody's.
@@ -147,8 +144,10 @@ Result<Launch> read_launcher(const Variables& variable) {
   }
   auto address = resolve(*place);
   if (!address) return address.error();
-  set_port(&*address, static_cast<std::uint16_t>(taken ? port + 1 : port));
-  launch->bootstrap = to_text(*address);
+  address->port = static_cast<std::uint16_t>(taken ? port + 1 : port);
+  auto bootstrap = with_job_key(to_text(*address), variable(kJobKeyVariable));
+  if (!bootstrap) return bootstrap.error();
+  launch->bootstrap = std::move(*bootstrap);
   return launch;
 }
 

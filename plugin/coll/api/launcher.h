@@ -12,7 +12,7 @@ namespace meshbed::coll {
 
 struct Launch {
   int rank = 0, world = 1;
-  std::string bootstrap{};  // "ADDRESS:PORT"; empty where the world is one rank
+  std::string bootstrap{};  // "ADDRESS:PORT", "/KEY" behind it where there is one; empty where the world is one rank
 };
 
 /// The first of these that is there says rank and world: RANK and WORLD_SIZE; OMPI_COMM_WORLD_RANK and _SIZE;

@@ -8,11 +8,19 @@
 namespace meshbed::coll {
 namespace {
 
-// All ranks of a communicator share the rendezvous address; NCCL likewise derives commId from its unique id. FNV-1a.
+// FNV-1a.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
   return hash;
+}
+
+/// All ranks of a communicator share the place where they meet; NCCL likewise derives commId from its unique id. It
+/// travels where strangers read it, so the key itself is no part of it.
+std::uint64_t comm_id_of(const std::string& bootstrap) {
+  const auto place = parse_meeting_place(bootstrap);
+  if (!place || !place->key) return hash_of(bootstrap);
+  return hash_of(to_text(place->address)) ^ place->key->public_number();
 }
 
 /// No algorithm has such a one.
@@ -51,8 +59,11 @@ Identity identity_of(const CommunicatorOptions& options) {
 
 }  // namespace
 
-StoreServer::Options server_options(const CommunicatorOptions& options, const SocketAddress& address) {
-  return {.address = address, .identity = identity_of(options), .linger_ms = options.connect_timeout_ms};
+StoreServer::Options server_options(const CommunicatorOptions& options, const MeetingPlace& place) {
+  return {.address = place.address,
+          .identity = identity_of(options),
+          .linger_ms = options.connect_timeout_ms,
+          .key = place.key};
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOptions& options,
@@ -66,7 +77,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOpt
 
 Result<std::unique_ptr<Communicator>> Communicator::create_at(const CommunicatorOptions& options, Socket listener) {
   if (options.world == 1 || !listener.valid()) return create(options);
-  auto server = StoreServer::start(server_options(options, {}), std::move(listener));
+  const auto place = parse_meeting_place(options.bootstrap);
+  if (!place) return place.error();
+  auto server = StoreServer::start(server_options(options, *place), std::move(listener));
   if (!server) return server.error();
   return create(options, std::move(*server));
 }
@@ -87,9 +100,9 @@ Result<void> Communicator::start() {
   }
   if (options_.world == 1) return ok();  // nobody to talk to: neither store nor plugin
   if (options_.rank == 0 && server_ == nullptr) {
-    auto address = parse_address(options_.bootstrap);
-    if (!address) return address.error();
-    auto server = StoreServer::start(server_options(options_, *address));
+    const auto place = parse_meeting_place(options_.bootstrap);
+    if (!place) return place.error();
+    auto server = StoreServer::start(server_options(options_, *place));
     if (!server) return server.error();
     server_ = std::move(*server);
   }
@@ -113,7 +126,7 @@ Result<void> Communicator::start() {
 Result<void> Communicator::open_transport() {
   auto transport = Transport::load({.plugin = options_.net_plugin,
                                     .version = options_.net_version,
-                                    .comm_id = hash_of(options_.bootstrap),
+                                    .comm_id = comm_id_of(options_.bootstrap),
                                     .rank = options_.rank});
   if (!transport) return transport.error();
   transport_ = std::move(*transport);

@@ -80,7 +80,7 @@ struct CommunicatorOptions {
 };
 
 /// Where the ranks of a communicator meet.
-StoreServer::Options server_options(const CommunicatorOptions& options, const SocketAddress& address);
+StoreServer::Options server_options(const CommunicatorOptions& options, const MeetingPlace& place);
 
 /// One collective call, as the caller made it. Counts are elements; plan.h says of what.
 struct Operation {

@@ -15,6 +15,16 @@ constexpr int kRebuiltRanksMost = kFrameBodyBytesMax / sizeof(std::uint32_t);
 
 std::string key_of(const std::string& group, int rank) { return group + "/" + std::to_string(rank); }
 
+/// All members derive it, so that it need not travel.
+std::optional<JobKey> key_of_group(const std::optional<JobKey>& key, const std::string& name) {
+  return key ? std::optional(key->derive(name)) : std::nullopt;
+}
+
+std::string place_of_group(const std::string& address, const std::optional<JobKey>& key, const std::string& name) {
+  const auto own = key_of_group(key, name);
+  return own ? address + "/" + own->text() : address;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
@@ -97,6 +107,9 @@ Result<std::unique_ptr<Communicator>> Communicator::meet(const std::vector<int>&
 /// The first member's server; the others learn its address.
 Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<int>& members, const std::string& name,
                                                               CommunicatorOptions* options) {
+  const auto place = parse_meeting_place(options_.bootstrap);
+  if (!place) return place.error();
+  const std::optional<JobKey>& key = place->key;
   if (options->rank > 0) {
     auto address = store_->get(key_of(name, options_.rank), Deadline::after_ms_or_never(options->connect_timeout_ms),
                                {.long_ms = options->long_wait_ms(), .for_rank = members.front()});
@@ -109,11 +122,12 @@ Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<
       return Error{ErrorCode::kRemote, Scope::kJob,
                    "rank " + std::to_string(members.front()) + ": " + address->substr(1)};
     }
-    options->bootstrap = *address;
+    options->bootstrap = place_of_group(*address, key, name);
     return std::unique_ptr<StoreServer>();
   }
   const auto address = store_->own_address();
-  auto server = address ? StoreServer::start(server_options(*options, at_any_port(*address)))
+  auto server = address ? StoreServer::start(server_options(
+                              *options, {.address = at_any_port(*address), .key = key_of_group(key, name)}))
                         : Result<std::unique_ptr<StoreServer>>(address.error());
   const std::string word = server ? (*server)->address() : kRefusal + server.error().text;
   for (const int member : members) {
@@ -121,7 +135,7 @@ Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<
     auto told = store_->set(key_of(name, member), word);
     if (!told) return told.error();
   }
-  if (server) options->bootstrap = (*server)->address();
+  if (server) options->bootstrap = place_of_group((*server)->address(), key, name);
   return server;
 }
 

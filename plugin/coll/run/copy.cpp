@@ -49,6 +49,8 @@ Visit::Visit(const meshcoll_comm* comm) {
   Copy& copy = this_copy();
   const std::lock_guard<std::mutex> lock(copy.mutex);
   if (std::find(copy.live.begin(), copy.live.end(), comm) == copy.live.end()) return;
+  of_parent_ = comm->owner != ::getpid();
+  if (of_parent_) return;
   comm_ = const_cast<meshcoll_comm*>(comm);  // of whose users we are one
   ++comm_->users;
 }

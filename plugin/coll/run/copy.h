@@ -2,6 +2,8 @@
 // Copy: what a copy of this library knows beyond what happens in its communicators: which of them live, who is in a
 // call of theirs, and the last errors. Any thread.
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -21,6 +23,7 @@ struct meshcoll_comm {
   std::unique_ptr<meshbed::coll::Communicator> communicator;
   std::uint64_t number = 0;  // of this copy's communicators
   int users = 0;             // threads that are in a call; guarded by the copy's mutex
+  pid_t owner = ::getpid();  // a child (fork) has its threads not, and shares its connections
 
   std::mutex mutex{};                                           // of what follows
   std::vector<std::shared_ptr<meshbed::coll::Call>> started{};  // and not waited for to the end
@@ -63,11 +66,16 @@ class Visit {
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
 
-  /// False: it is none of this copy's, or not any more.
+  /// False: it is none of this copy's, or not any more; or it is another process's.
   bool welcome() const { return comm_ != nullptr; }
+  /// Why not.
+  const char* refusal() const { return of_parent_ ? kOfParent : "this is no communicator (any more)"; }
+  static constexpr const char* kOfParent =
+      "called in a child (fork) of the process that the communicator belongs to, which alone may use it";
 
  private:
   meshcoll_comm* comm_ = nullptr;
+  bool of_parent_ = false;
 };
 
 }  // namespace meshbed::coll

@@ -13,7 +13,7 @@ namespace {
 // The clock and the store are looked at after this many passes in which nothing moved, ...
 constexpr std::uint32_t kIdlePassesPerLook = 16;
 // ... and the store, which costs a system call, no more often than this.
-constexpr std::int64_t kStorePeriodNs = 10 * kNanosecondsPerMillisecond;
+constexpr std::int64_t kStorePeriodNs = 10 * kNsPerMs;
 
 Error late(const ChannelRuns& channel_runs, std::int64_t timeout_ms) {
   std::string text = "not finished after " + std::to_string(timeout_ms) + " ms;";

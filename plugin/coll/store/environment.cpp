@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "plugin/base/check.h"
 #include "plugin/base/interface_list.h"
 
 namespace meshbed::coll {
@@ -76,10 +77,9 @@ Result<SocketAddress> management_address() {
                  std::string("no interface that is up has an address that fits ") + kInterfaces + " \"" + names +
                      "\" and " + kFamily + " \"" + variable(kFamily).value_or("") + "\""};
   }
-  SocketAddress address;
-  address.length = best->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  std::memcpy(&address.storage, best->ifa_addr, address.length);
-  return at_any_port(address);
+  const auto address = from_sockaddr(best->ifa_addr);
+  MESHBED_CHECK(address.has_value());  // has_address() looked at the family
+  return at_any_port(*address);
 }
 
 }  // namespace meshbed::coll

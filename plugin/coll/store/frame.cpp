@@ -37,7 +37,7 @@ std::optional<Frame> take_frame(std::string* buffer, bool* broken) {
   if (buffer->size() < kFrameHeaderBytes) return std::nullopt;
   const std::uint64_t body_bytes = get(*buffer, 0, 4), type = get(*buffer, 4, 4);
   if (body_bytes > kFrameBodyBytesMax || type < static_cast<std::uint64_t>(FrameType::kHello) ||
-      type > static_cast<std::uint64_t>(FrameType::kWhoWaits)) {
+      type > static_cast<std::uint64_t>(FrameType::kChallenge)) {
     *broken = true;
     return std::nullopt;
   }

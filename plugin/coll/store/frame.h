@@ -9,6 +9,10 @@
 //   kBarrier  C->S  timeout_ms u32             kExpired S->C  text: who is missing
 //   kFail     C->S  text: this communicator is broken; kFailed S->C  the first such text, to every rank
 //   kBye      C->S  -: the end of this connection is not an accident
+//
+// Where the job has a key (job_key.h) a client begins with kProve, and its hello carries a proof:
+//   kProve    C->S  nonce u8[16]               kChallenge S->C nonce u8[16]
+//   kHello    C->S  as above, proof u8[32]     kWelcome  S->C  proof u8[32]
 
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +41,8 @@ enum class FrameType : std::uint8_t {
   // Answered by kValue: a bit for each rank that waits, and as many bytes of bits for those that have left; with a rank
   // u32: u32 for each that is waited for in turn.
   kWhoWaits,
+  kProve,      // a client that knows the job's key begins so
+  kChallenge,  // its answer
 };
 
 /// Of kWaits.
@@ -46,6 +52,7 @@ inline constexpr std::uint32_t kAbortedBit = 1U << 31U;
 
 inline constexpr std::size_t kFrameHeaderBytes = 12;
 inline constexpr std::size_t kFrameBodyBytesMax = 8192;
+inline constexpr std::size_t kIntroductionBytesMax = 128;  // of the bodies of kProve and kHello
 
 struct Frame {
   FrameType type{};

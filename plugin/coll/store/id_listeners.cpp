@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "plugin/coll/store/environment.h"
+#include "plugin/coll/store/job_key.h"
 
 namespace meshbed::coll {
 
@@ -13,7 +14,9 @@ Result<std::string> IdListeners::open() {
   if (!listener) return listener.error();
   const auto bound = listener->own_address();
   if (!bound) return bound.error();
-  const std::string id = to_text(*bound);
+  const auto key = JobKey::draw();
+  if (!key) return key.error();
+  const std::string id = to_text(MeetingPlace{.address = *bound, .key = *key});
   const std::lock_guard<std::mutex> lock(mutex_);
   listeners_.insert_or_assign(id, std::move(*listener));
   return id;

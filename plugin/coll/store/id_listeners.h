@@ -13,7 +13,7 @@ namespace meshbed::coll {
 
 class IdListeners {
  public:
-  /// Listens at any port of the management network. The id: "ADDRESS:PORT".
+  /// Listens at any port of the management network. The id: a MeetingPlace with a new key.
   Result<std::string> open();
   /// The socket of an id that open() gave, once; an invalid one where it did not.
   Socket take(const std::string& id);

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "plugin/coll/store/deadline.h"
+#include "plugin/base/deadline.h"
 #include "plugin/coll/store/store_client.h"
 
 namespace meshbed::coll {

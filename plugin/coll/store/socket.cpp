@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 namespace meshbed::coll {
 namespace {
@@ -40,11 +41,12 @@ bool prepare(int descriptor) {
 
 // 0: connected; otherwise the errno of this try.
 int try_connect(Socket* socket, const SocketAddress& address, Deadline deadline) {
-  *socket = Socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage name{};
+  const socklen_t length_of_name = to_sockaddr(address, name);
+  *socket = Socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket->valid()) return errno;
   if (!prepare(socket->descriptor())) return errno;
-  const auto* name = reinterpret_cast<const sockaddr*>(&address.storage);
-  if (::connect(socket->descriptor(), name, address.length) == 0) return 0;
+  if (::connect(socket->descriptor(), reinterpret_cast<const sockaddr*>(&name), length_of_name) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   if (!socket->wait_for(POLLOUT, deadline.remaining_ms())) return ETIMEDOUT;
   int error = 0;
@@ -53,15 +55,19 @@ int try_connect(Socket* socket, const SocketAddress& address, Deadline deadline)
   return error;
 }
 
+std::optional<SocketAddress> name_of(const Socket& socket, int (*ask)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage name{};
+  socklen_t length = sizeof name;
+  if (ask(socket.descriptor(), reinterpret_cast<sockaddr*>(&name), &length) != 0) return std::nullopt;
+  return from_sockaddr(reinterpret_cast<const sockaddr*>(&name));
+}
+
 // A port of the range that connecting sockets are given, on this host, with nobody listening: sooner or later the
 // kernel gives a caller just this port, and TCP connects it to itself (RFC 9293, 3.5). Kept, it would also hold the
 // port against the listener.
 bool met_itself(const Socket& socket) {
-  SocketAddress own, peer;
-  own.length = peer.length = sizeof own.storage;
-  return getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
-         getpeername(socket.descriptor(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0 &&
-         to_text(own) == to_text(peer);
+  const auto own = name_of(socket, &getsockname), peer = name_of(socket, &getpeername);
+  return own && peer && *own == *peer;
 }
 
 }  // namespace
@@ -81,55 +87,22 @@ Result<SocketAddress> parse_address(const std::string& text) {
   std::string host = text.substr(0, colon);
   const bool bracketed = host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  SocketAddress address;
-  if (bracketed) {
-    auto* ipv6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
-    if (inet_pton(AF_INET6, host.c_str(), &ipv6->sin6_addr) != 1) return refuse("not an IPv6 address");
-    ipv6->sin6_family = AF_INET6;
-    ipv6->sin6_port = htons(port);
-    address.length = sizeof *ipv6;
-  } else {
-    auto* ipv4 = reinterpret_cast<sockaddr_in*>(&address.storage);
-    if (inet_pton(AF_INET, host.c_str(), &ipv4->sin_addr) != 1) return refuse("not an IPv4 address");
-    ipv4->sin_family = AF_INET;
-    ipv4->sin_port = htons(port);
-    address.length = sizeof *ipv4;
+  SocketAddress address{.address = {.family = bracketed ? Family::kIpv6 : Family::kIpv4}, .port = port};
+  if (inet_pton(bracketed ? AF_INET6 : AF_INET, host.c_str(), address.address.bytes.data()) != 1) {
+    return refuse(bracketed ? "not an IPv6 address" : "not an IPv4 address");
   }
   return address;
 }
 
-std::string to_text(const SocketAddress& address) {
-  std::array<char, INET6_ADDRSTRLEN> host{};
-  if (address.storage.ss_family == AF_INET6) {
-    const auto* ipv6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
-    inet_ntop(AF_INET6, &ipv6->sin6_addr, host.data(), host.size());
-    return "[" + std::string(host.data()) + "]:" + std::to_string(ntohs(ipv6->sin6_port));
-  }
-  const auto* ipv4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
-  inet_ntop(AF_INET, &ipv4->sin_addr, host.data(), host.size());
-  return std::string(host.data()) + ":" + std::to_string(ntohs(ipv4->sin_port));
-}
-
-void set_port(SocketAddress* address, std::uint16_t port) {
-  if (address->storage.ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(&address->storage)->sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in*>(&address->storage)->sin_port = htons(port);
-  }
-}
-
 SocketAddress at_any_port(SocketAddress address) {
-  set_port(&address, 0);
+  address.port = 0;
   return address;
 }
 
 Result<SocketAddress> Socket::own_address() const {
-  SocketAddress address;
-  address.length = sizeof address.storage;
-  if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
-    return system_error("getsockname", errno);
-  }
-  return address;
+  const auto address = name_of(*this, &getsockname);
+  if (!address) return system_error("getsockname", errno);
+  return *address;
 }
 
 Socket& Socket::operator=(Socket&& other) noexcept {
@@ -147,12 +120,14 @@ void Socket::close() {
 }
 
 Result<Socket> Socket::listen(const SocketAddress& address) {
-  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage name{};
+  const socklen_t length = to_sockaddr(address, name);
+  Socket socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return system_error("socket", errno);
   const int on = 1;  // a job may follow another at once
   setsockopt(socket.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (!prepare(socket.descriptor_)) return system_error("fcntl", errno);
-  if (::bind(socket.descriptor_, reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
+  if (::bind(socket.descriptor_, reinterpret_cast<const sockaddr*>(&name), length) != 0) {
     return system_error("bind", errno);
   }
   if (::listen(socket.descriptor_, kBacklog) != 0) return system_error("listen", errno);
@@ -174,9 +149,9 @@ Result<Socket> Socket::connect(const SocketAddress& address, Deadline deadline) 
   }
 }
 
-Socket Socket::accept() const {
-  Socket client(::accept(descriptor_, nullptr, nullptr));
-  if (client.valid() && !prepare(client.descriptor_)) client.close();
+Socket Socket::of_client(Descriptor descriptor) {
+  Socket client(descriptor.release());
+  if (!prepare(client.descriptor_)) client.close();
   return client;
 }
 

@@ -1,27 +1,21 @@
 #pragma once
 // Socket: an owned, non-blocking TCP socket on the management network, and the addresses that it takes.
 
-#include <sys/socket.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "plugin/base/address.h"
+#include "plugin/base/deadline.h"
+#include "plugin/base/descriptor.h"
 #include "plugin/base/result.h"
-#include "plugin/coll/store/deadline.h"
 
 namespace meshbed::coll {
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-};
-
 /// "10.0.0.1:29500" or "[fd00::1]:29500". Addresses, not names: the management network is what the caller says it is.
 Result<SocketAddress> parse_address(const std::string& text);
-/// The same text again.
-std::string to_text(const SocketAddress& address);
-void set_port(SocketAddress* address, std::uint16_t port);
+using meshbed::to_text;  // the same text again
 /// The address with port 0, for a socket that listens at whatever port is free.
 SocketAddress at_any_port(SocketAddress address);
 
@@ -37,8 +31,9 @@ class Socket {
   static Result<Socket> listen(const SocketAddress& address);
   /// Tries again until somebody answers or the deadline passes; the error says how the last try failed.
   static Result<Socket> connect(const SocketAddress& address, Deadline deadline);
-  /// The next client; an invalid socket where none waits.
-  Socket accept() const;
+  /// One that an accept queue accepted.
+  static Socket of_client(Descriptor descriptor);
+  Descriptor release() { return Descriptor(std::exchange(descriptor_, -1)); }
 
   /// Our end's.
   Result<SocketAddress> own_address() const;

@@ -21,6 +21,8 @@ constexpr std::int64_t kAliveTimeoutMs = 2000;
 constexpr std::int64_t kEchoTimeoutMs = 2000;
 // Rank 0's echo of our own abort ends a wait at once; where rank 0 is silent, a look at the flag does.
 constexpr int kAbortLookMs = 1000;
+// How often a rank introduces itself to a rank 0 that dropped it.
+constexpr int kIntroductionsMax = 8;
 // Room for rank 0 to say whose failure it is.
 constexpr std::size_t kAnnouncementBytesMax = kFrameBodyBytesMax / 2;
 
@@ -40,24 +42,53 @@ std::string encode_ms(std::int64_t timeout_ms) {
 
 }  // namespace
 
-Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address, const Identity& identity,
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& place, const Identity& identity,
                                                           Deadline reached_by, Deadline welcome_by) {
-  auto parsed = parse_address(address);
+  const auto parsed = parse_meeting_place(place);
   if (!parsed) return parsed.error();
-  auto socket = Socket::connect(*parsed, reached_by);
-  if (!socket) {
-    return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 does not answer at " + address + ": " + socket.error().text,
-                 socket.error().os_errno};
+  const std::string address = to_text(parsed->address);
+  std::optional<Error> lost_before;
+  for (int attempt = 1;; ++attempt) {
+    // A rank 0 that dropped us still listens; one that has ended does not.
+    auto socket = Socket::connect(parsed->address, lost_before ? Deadline::after_ms(0) : reached_by);
+    if (!socket && lost_before) return *lost_before;
+    if (!socket) {
+      return Error{ErrorCode::kTimeout, Scope::kJob,
+                   "rank 0 does not answer at " + address + ": " + socket.error().text, socket.error().os_errno};
+    }
+    std::unique_ptr<StoreClient> client(new StoreClient(address, static_cast<int>(identity.rank), std::move(*socket)));
+    const auto introduced = client->introduce(parsed->key, identity, welcome_by);
+    if (introduced) return client;
+    lost_before = introduced.error();
+    // A crowd of strangers from our own address may have displaced us.
+    const bool dropped = !client->failure_ && client->failed_rank_ == 0;
+    if (!dropped || attempt == kIntroductionsMax) return *lost_before;
   }
-  std::unique_ptr<StoreClient> client(new StoreClient(address, static_cast<int>(identity.rank), std::move(*socket)));
-  auto sent = client->send({FrameType::kHello, 0, encode_hello(identity)});
-  if (!sent) return sent.error();
-  auto welcome = client->await_welcome(welcome_by);
+}
+
+Result<void> StoreClient::introduce(const std::optional<JobKey>& key, const Identity& identity, Deadline deadline) {
+  std::string hello = encode_hello(identity);
+  std::string expected;
+  if (key) {
+    const auto nonce = draw_nonce();
+    if (!nonce) return nonce.error();
+    if (auto sent = send({FrameType::kProve, 0, *nonce}); !sent) return sent;
+    const auto challenge = await_answer(FrameType::kChallenge, deadline);
+    if (!challenge) return challenge.error();
+    expected = key->proof(JobKey::Side::kServer, *nonce, *challenge, hello);
+    hello += key->proof(JobKey::Side::kRank, *nonce, *challenge, hello);
+  }
+  if (auto sent = send({FrameType::kHello, 0, hello}); !sent) return sent;
+  const auto welcome = await_answer(FrameType::kWelcome, deadline);
   if (!welcome) return welcome.error();
-  return client;
+  if (are_equal(*welcome, expected)) return ok();
+  return Error{ErrorCode::kRemote, Scope::kJob,
+               "rank 0 at " + address_ + " does not know this job's key: another job's rank 0, or a stranger, has " +
+                   "this address"};
 }
 
 StoreClient::~StoreClient() {
+  if (owner_ != ::getpid()) return;  // a child (fork) that ends is not the rank that leaves
   std::string bye = encode({FrameType::kBye, 0, {}});
   if (socket_.valid()) socket_.write_from(&bye);
 }
@@ -84,15 +115,19 @@ bool StoreClient::write(const Frame& frame) {
   }
 }
 
-Result<void> StoreClient::await_welcome(Deadline deadline) {
-  while (!welcome_) {
+Result<std::string> StoreClient::await_answer(FrameType wanted, Deadline deadline) {
+  for (;;) {
+    if (wanted == FrameType::kChallenge && welcome_) {
+      return Error{ErrorCode::kRemote, Scope::kJob, "rank 0 at " + address_ + " welcomes us without a proof"};
+    }
+    auto& answer = wanted == FrameType::kChallenge ? challenge_ : welcome_;
+    if (answer) return std::move(*answer);
     if (deadline.passed()) {
       return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 at " + address_ + " took our call but does not speak"};
     }
     auto polled = poll(deadline.remaining_ms());
     if (!polled) return polled.error();
   }
-  return ok();
 }
 
 Result<void> StoreClient::poll(int timeout_ms) {
@@ -119,8 +154,11 @@ Result<void> StoreClient::poll(int timeout_ms) {
 
 Result<void> StoreClient::handle(Frame frame) {
   switch (frame.type) {
+    case FrameType::kChallenge:
+      challenge_ = std::move(frame.body);
+      return ok();
     case FrameType::kWelcome:
-      welcome_ = true;
+      welcome_ = std::move(frame.body);
       return ok();
     case FrameType::kRefused:
       return Error{ErrorCode::kInvalidArgument, Scope::kJob, "rank 0 at " + address_ + " refuses us: " + frame.body};

@@ -5,6 +5,8 @@
 // Requests may be left open (begin_get) and their answers collected later (take), so that many connections can be
 // made at once. A failure that any rank announced shows in failure(), whatever we were waiting for.
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -15,22 +17,24 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
-#include "plugin/coll/store/deadline.h"
 #include "plugin/coll/store/frame.h"
+#include "plugin/coll/store/job_key.h"
 #include "plugin/coll/store/socket.h"
 
 namespace meshbed::coll {
 
 class StoreClient {
  public:
-  /// Connects to rank 0 at `address` (its text, for errors) and introduces itself.
-  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Identity& identity,
+  /// Connects to rank 0 at `place` (MeetingPlace's text) and introduces itself; where it has a key, both prove that
+  /// they know it.
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& place, const Identity& identity,
                                                       Deadline deadline) {
-    return connect(address, identity, deadline, deadline);
+    return connect(place, identity, deadline, deadline);
   }
   /// The same, where rank 0 may listen for longer before it speaks.
-  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Identity& identity,
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& place, const Identity& identity,
                                                       Deadline reached_by, Deadline welcome_by);
   /// Says goodbye, so that our absence is not taken for an accident.
   ~StoreClient();
@@ -106,7 +110,8 @@ class StoreClient {
   Result<void> send(const Frame& frame);
   /// False: the connection is lost. Any thread.
   bool write(const Frame& frame);
-  Result<void> await_welcome(Deadline deadline);
+  Result<void> introduce(const std::optional<JobKey>& key, const Identity& identity, Deadline deadline);
+  Result<std::string> await_answer(FrameType wanted, Deadline deadline);
   Result<std::string> ask_who_waits(const std::string& question);
   /// Of an answer to kWhoWaits; what is left is who waits.
   void note_who_left(std::string* waiting_and_left);
@@ -116,13 +121,15 @@ class StoreClient {
 
   const std::string address_;
   const int rank_;
+  const pid_t owner_ = ::getpid();
   std::mutex sending_;  // frames are whole, whoever sends them
   Socket socket_;
   std::string received_;
   std::uint32_t next_request_ = 1;
   std::uint32_t life_request_ = 0;  // 0: none is unanswered
-  bool welcome_ = false;
   std::function<std::string()> calls_;
+  // Before the welcome: the answers to our introduction.
+  std::optional<std::string> challenge_, welcome_;
   std::string left_;  // a bit for each rank, as of the last answer
   std::vector<Answer> answers_;
   std::optional<std::string> failure_;

@@ -24,13 +24,15 @@ std::string list_of(const std::vector<int>& ranks) {
   return text;
 }
 
+/// What a value or a question costs us: a table's entry beside its bytes.
+std::size_t cost_of(const std::string& key, const std::string& value) {
+  constexpr std::size_t kEntryBytes = 128;
+  return kEntryBytes + key.size() + value.size();
+}
+
 }  // namespace
 
 void StoreServer::handle(Client& client, Frame frame) {
-  if (client.rank < 0) {
-    introduce(client, frame);
-    return;
-  }
   switch (frame.type) {
     case FrameType::kSet:
       return set(client, frame);
@@ -63,13 +65,8 @@ void StoreServer::handle(Client& client, Frame frame) {
   }
 }
 
-void StoreServer::introduce(Client& client, const Frame& frame) {
-  const auto identity = frame.type == FrameType::kHello ? decode_hello(frame.body) : std::nullopt;
-  if (!identity) {
-    MESHBED_INFO("rank 0's store: a client that did not introduce itself was dropped");
-    client.gone = true;
-    return;
-  }
+void StoreServer::introduce(Client& client, const StoreIntroduction& introduction) {
+  const Identity* identity = &introduction.identity();
   if (linger_) return refuse(client, "rank 0 has left");
   const Identity& ours = options_.identity;
   for (const std::string& difference :
@@ -87,13 +84,12 @@ void StoreServer::introduce(Client& client, const Frame& frame) {
     return refuse(client, "rank " + std::to_string(identity->rank) + " is here already");
   }
   client.rank = static_cast<int>(identity->rank);
-  client.introduce_by = Deadline::never();
   by_rank_[identity->rank] = &client;
-  answer(client.rank, FrameType::kWelcome, 0, {});
+  answer(client.rank, FrameType::kWelcome, 0, introduction.welcome());
   if (failure_) tell_failure(client.rank);
   if (client.rank == 0) host_came_.store(true);
   // All are here: nobody else is to come, and the next communicator may meet at the same place, as with NCCL.
-  if (std::find(by_rank_.begin(), by_rank_.end(), nullptr) == by_rank_.end()) listener_.close();
+  if (std::find(by_rank_.begin(), by_rank_.end(), nullptr) == by_rank_.end()) accept_queue_.close();
 }
 
 void StoreServer::refuse(Client& client, const std::string& text) {
@@ -107,9 +103,14 @@ void StoreServer::set(Client& client, const Frame& frame) {
   if (!decode_pair(frame.body, &key, &value)) return refuse(client, "a key is longer than its frame");
   const auto waiter = waiters_.find(key);
   if (waiter == waiters_.end()) {
-    values_[key] = std::move(value);
+    if (const auto old = values_.find(key); old != values_.end()) {
+      release(old->second.owner, cost_of(key, old->second.text));
+      values_.erase(old);
+    }
+    if (charge(client, cost_of(key, value))) values_[key] = {.text = std::move(value), .owner = client.rank};
     return;
   }
+  release(waiter->second.rank, cost_of(key, {}));
   answer(waiter->second.rank, FrameType::kValue, waiter->second.request, value);
   waiters_.erase(waiter);
 }
@@ -117,11 +118,32 @@ void StoreServer::set(Client& client, const Frame& frame) {
 void StoreServer::get(Client& client, const Frame& frame) {
   const auto value = values_.find(frame.body);
   if (value == values_.end()) {
-    waiters_[frame.body] = {client.rank, frame.request};
+    if (const auto old = waiters_.find(frame.body); old != waiters_.end()) {
+      release(old->second.rank, cost_of(frame.body, {}));
+    }
+    waiters_.erase(frame.body);
+    if (charge(client, cost_of(frame.body, {}))) waiters_[frame.body] = {client.rank, frame.request};
     return;
   }
-  answer(client.rank, FrameType::kValue, frame.request, value->second);
+  release(value->second.owner, cost_of(frame.body, value->second.text));
+  answer(client.rank, FrameType::kValue, frame.request, value->second.text);
   values_.erase(value);
+}
+
+bool StoreServer::charge(Client& client, std::size_t bytes) {
+  if (client.unread_bytes + bytes <= options_.unread_bytes_max) {
+    client.unread_bytes += bytes;
+    return true;
+  }
+  refuse(client, "rank " + std::to_string(client.rank) + " has set values of " +
+                     std::to_string(options_.unread_bytes_max >> 20U) + " MiB that no rank has read");
+  return false;
+}
+
+void StoreServer::release(int rank, std::size_t bytes) {
+  Client* owner = by_rank_[static_cast<std::size_t>(rank)];
+  // A rank that was lost and came again has set nothing of what it set before.
+  if (owner != nullptr) owner->unread_bytes -= std::min(owner->unread_bytes, bytes);
 }
 
 std::string StoreServer::waiting_bits() const {
@@ -228,9 +250,6 @@ void StoreServer::settle_rebuild() {
 }
 
 void StoreServer::expire() {
-  for (const auto& client : clients_) {
-    if (client->introduce_by.passed()) client->gone = true;
-  }
   if (next_expiry_.passed()) expire_barrier();
 }
 

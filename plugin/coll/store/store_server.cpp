@@ -5,12 +5,14 @@
 
 #include <algorithm>
 
+#include "plugin/base/check.h"
 #include "plugin/base/log.h"
 
 namespace meshbed::coll {
 namespace {
 
 constexpr std::int64_t kIntroduceMs = 10000;
+constexpr std::size_t kStrangersMax = 64;
 // What one client may leave unread before it is taken for dead; a rank reads answers as fast as it asks.
 constexpr std::size_t kUnreadBytesMax = 4U << 20U;
 constexpr std::int64_t kKickMs = 1000;
@@ -39,14 +41,22 @@ StoreServer::StoreServer(const Options& options, const SocketAddress& address, S
     : options_(options),
       address_(address),
       address_text_(to_text(address)),
-      listener_(std::move(listener)),
       by_rank_(options.identity.world, nullptr),
       left_(options.identity.world, false),
       waits_for_(options.identity.world),
       calls_(options.identity.world),
       barrier_(options.identity.world),
-      rebuild_(options.identity.world),
-      thread_([this] { run(); }) {}
+      rebuild_(options.identity.world) {
+  // The socket listens: own_address() has asked it.
+  const auto opened = accept_queue_.open(
+      listener.release(), {.name = "rank 0's store",
+                           .patience_ms = kIntroduceMs,
+                           .clients_max = kStrangersMax + options.identity.world,  // all ranks may come at once
+                           .has_visitors = true,  // whether we are here, and our own kick
+                           .make_introduction = [this] { return std::make_unique<StoreIntroduction>(options_.key); }});
+  MESHBED_CHECK(opened.has_value());
+  thread_ = std::thread([this] { run(); });
+}
 
 StoreServer::~StoreServer() {
   stopping_.store(true);
@@ -80,40 +90,49 @@ void StoreServer::leave() {
 int StoreServer::wait_ms() const {
   Deadline first = rebuild_by_ < next_expiry_ ? rebuild_by_ : next_expiry_;
   if (calls_settle_by_ < first) first = calls_settle_by_;
-  for (const auto& client : clients_) {
-    if (client->introduce_by < first) first = client->introduce_by;
-  }
+  if (const Deadline queue = accept_queue_.next_deadline(); queue < first) first = queue;
   if (linger_ && *linger_ < first) first = *linger_;
   return first.remaining_ms();
 }
 
 void StoreServer::wait_and_serve() {
   std::vector<pollfd> entries;
-  entries.reserve(clients_.size() + 1);
-  entries.push_back({listener_.descriptor(), POLLIN, 0});
+  entries.reserve(clients_.size() + accept_queue_.size() + 1);
   for (const auto& client : clients_) {
     const short events = client->to_send.empty() ? POLLIN : POLLIN | POLLOUT;
     entries.push_back({client->socket.descriptor(), events, 0});
   }
+  entries.push_back({accept_queue_.descriptor(), POLLIN, 0});
+  accept_queue_.watch(entries);
   const int ready = poll(entries.data(), entries.size(), wait_ms());
-  if (ready > 0) {
-    const std::size_t known = clients_.size();
-    for (std::size_t i = 0; i < known; ++i) {
-      if (entries[i + 1].revents != 0) serve(*clients_[i], entries[i + 1].revents);
+  const std::size_t known = clients_.size();
+  bool arrived = accept_queue_.next_deadline().passed();
+  for (std::size_t i = 0; ready > 0 && i < entries.size(); ++i) {
+    if (entries[i].revents == 0) continue;
+    if (i < known) {
+      serve(*clients_[i], entries[i].revents);
+    } else {
+      arrived = true;
     }
-    if (entries[0].revents != 0) accept_clients();
   }
+  if (arrived) admit_clients();
   expire();
   remove_gone();
 }
 
-void StoreServer::accept_clients() {
-  for (Socket socket = listener_.accept(); socket.valid(); socket = listener_.accept()) {
+void StoreServer::admit_clients() {
+  (void)accept_queue_.advance(introduced_);  // a listener that fails has been logged; ranks that are here go on
+  for (Introduced& arrival : introduced_) {
+    auto& introduction = static_cast<StoreIntroduction&>(*arrival.introduction);
     auto client = std::make_unique<Client>();
-    client->socket = std::move(socket);
-    client->introduce_by = Deadline::after_ms(kIntroduceMs);
+    client->socket = Socket::of_client(std::move(arrival.descriptor));
+    client->received = introduction.take_rest();
     clients_.push_back(std::move(client));
+    introduce(*clients_.back(), introduction);
+    // What it sent behind its introduction shows in no poll(2).
+    if (!clients_.back()->received.empty()) serve(*clients_.back(), POLLIN);
   }
+  introduced_.clear();
 }
 
 void StoreServer::serve(Client& client, short events) {

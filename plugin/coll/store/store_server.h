@@ -1,10 +1,11 @@
 #pragma once
 // Store server: rank 0's rendezvous on the management network. One thread, one poll(2) over all clients.
 //
-// Holds values that ranks hand to each other (connection handles), counts barriers, and spreads the first failure. A
-// client that is slow, silent or speaks rubbish costs a descriptor until its introduction is overdue, and delays
-// nobody: no read or write blocks. A rank whose connection ends without a goodbye is announced to all others as lost.
-// Cost: O(clients) a wake-up for poll's array; memory O(values not yet read).
+// Holds values that ranks hand to each other (connection handles), counts barriers, and spreads the first failure.
+// Clients that have not introduced themselves (introduction.h) wait in an accept queue, which bounds their number,
+// their time and their bytes; no read or write blocks. A rank whose connection ends without a goodbye is announced to
+// all others as lost. Cost: O(clients) a wake-up for poll's array; memory O(values not yet read), bounded for each
+// rank.
 
 #include <atomic>
 #include <cstdint>
@@ -15,10 +16,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "plugin/base/accept_queue.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/coll/store/call_ledger.h"
-#include "plugin/coll/store/deadline.h"
 #include "plugin/coll/store/frame.h"
+#include "plugin/coll/store/introduction.h"
+#include "plugin/coll/store/job_key.h"
 #include "plugin/coll/store/socket.h"
 
 namespace meshbed::coll {
@@ -31,6 +35,9 @@ class StoreServer {
     // How long the destructor waits for the other ranks to leave; 0: as long as they stay, 30 s where they were told of
     // a failure.
     std::int64_t linger_ms = 30000;
+    std::optional<JobKey> key{};  // what every client must prove to know; nullopt: any client may join
+    // What one rank may have set or asked for and no rank has read or set yet, its share of our memory for it included.
+    std::size_t unread_bytes_max = std::size_t{64} << 20U;
   };
   static Result<std::unique_ptr<StoreServer>> start(const Options& options);
   /// At a socket that listens already; options.address is not looked at.
@@ -46,14 +53,18 @@ class StoreServer {
   struct Client {
     Socket socket;
     std::string received, to_send;
-    int rank = -1;  // -1: has not introduced itself
-    Deadline introduce_by = Deadline::never();
+    int rank = -1;
+    std::size_t unread_bytes = 0;  // of values and questions of this rank
     bool close_when_sent = false;
     bool gone = false;
   };
   struct Waiter {
     int rank;
     std::uint32_t request;
+  };
+  struct Value {
+    std::string text;
+    int owner;
   };
   struct Arrival {
     std::uint32_t request = 0;
@@ -65,13 +76,16 @@ class StoreServer {
   bool finished();
   int wait_ms() const;
   void wait_and_serve();
-  void accept_clients();
+  void admit_clients();
   void serve(Client& client, short events);
   void flush(Client& client);
   void remove_gone();
 
   void handle(Client& client, Frame frame);
-  void introduce(Client& client, const Frame& frame);
+  void introduce(Client& client, const StoreIntroduction& introduction);
+  /// False: it holds too much, and is refused.
+  bool charge(Client& client, std::size_t bytes);
+  void release(int rank, std::size_t bytes);
   void refuse(Client& client, const std::string& text);
   void set(Client& client, const Frame& frame);
   void get(Client& client, const Frame& frame);
@@ -102,7 +116,8 @@ class StoreServer {
   std::atomic<bool> stopping_{false}, host_came_{false};
 
   // The thread's own from here on.
-  Socket listener_;
+  AcceptQueue accept_queue_;
+  std::vector<Introduced> introduced_;
   std::vector<std::unique_ptr<Client>> clients_;
   bool host_gone_ = false;                               // rank 0 itself
   std::vector<Client*> by_rank_;                         // nullptr: not here
@@ -110,7 +125,7 @@ class StoreServer {
   std::vector<std::optional<std::uint32_t>> waits_for_;  // by rank: whom it has waited for for long
   CallLedger calls_;                                     // what those ranks have called
   Deadline calls_settle_by_ = Deadline::never();         // they cannot meet: how long the others may take to report
-  std::unordered_map<std::string, std::string> values_;
+  std::unordered_map<std::string, Value> values_;
   std::unordered_map<std::string, Waiter> waiters_;
   std::vector<Arrival> barrier_;
   int arrived_count_ = 0;

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "plugin/base/counted.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
-#include "plugin/coll/store/deadline.h"
 #include "plugin/coll/store/long_wait.h"
 #include "plugin/coll/transport/connect_attempt.h"
 

@@ -40,7 +40,7 @@ void Neighbours::look() {
   looked_ = true;
   events_ = process_.port_events();
   nics_ = process_.current_ports();
-  next_look_ = Deadline::in_ms(kLookPauseMs);
+  next_look_ = Deadline::after_ms_or_never(kLookPauseMs);
 }
 
 Result<LocalEnd> local_end_for(ProcessLinks& process, const IpAddress& own, const IpAddress& client,

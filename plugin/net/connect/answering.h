@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/link/connection.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/nic.h"
 #include "plugin/net/wire/wire.h"
 

@@ -83,8 +83,8 @@ CablingAgreement::Entry* CablingAgreement::begin_coming(const RankAnnouncement& 
 void CablingAgreement::join(Entry& entry) {
   if (entry.book.stand() == Stand::kComing) {
     const std::int64_t patience_ms = process_.config().number(Variable::kTunerTimeoutMs);
-    entry.vote = Deadline::in_ms(patience_ms);
-    entry.silence = Deadline::in_ms(std::min(patience_ms, kSilentMs));
+    entry.vote = Deadline::after_ms_or_never(patience_ms);
+    entry.silence = Deadline::after_ms_or_never(std::min(patience_ms, kSilentMs));
     entry.book.set_addresses(discovery_.own_addresses());
   }
   if (entry.book.stand() == Stand::kComing || entry.book.stand() == Stand::kHere) entry.book.join();
@@ -114,11 +114,11 @@ void CablingAgreement::step(Entry& entry) const {
   AgreementBook& book = entry.book;
   const bool nobody_comes = entry.silence.passed() && !book.is_somebody_coming(now_ns() - kSilentMs * kMillisecond);
   book.look(entry.vote.passed() || nobody_comes);
-  if (book.stand() == Stand::kYes && !entry.promise.is_set()) entry.promise = Deadline::in_ms(kPromiseMs);
+  if (book.stand() == Stand::kYes && !entry.promise.is_set()) entry.promise = Deadline::after_ms_or_never(kPromiseMs);
   if (entry.promise.passed()) book.doubt();
   if (book.stand() == Stand::kDoubt && !entry.doubt.is_set()) {
     const std::int64_t failover_ms = process_.config().number(Variable::kFailoverTimeoutSec) * 1000;
-    entry.doubt = Deadline::in_ms(std::max(kDoubtMs, failover_ms + kDoubtBeyondFailoverMs));
+    entry.doubt = Deadline::after_ms_or_never(std::max(kDoubtMs, failover_ms + kDoubtBeyondFailoverMs));
   }
   if (entry.doubt.passed()) book.give_up();
   if (std::exchange(entry.said, book.stand()) != book.stand()) speak_up(entry);
@@ -136,7 +136,7 @@ bool CablingAgreement::look(Entry& entry, Wait& wait) const {
     case Outcome::kAgreed:
       if (wait.result) return book.everybody_done() || wait.linger.passed();
       wait.result = book.mesh();
-      wait.linger = Deadline::in_ms(kAgreementLingerMs);
+      wait.linger = Deadline::after_ms_or_never(kAgreementLingerMs);
       break;
   }
   // Decided. Who does without is through; who agreed first helps the others to hear of it.

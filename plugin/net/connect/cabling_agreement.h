@@ -14,9 +14,9 @@
 #include <optional>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/connect/agreement_book.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {

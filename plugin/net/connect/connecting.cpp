@@ -19,10 +19,10 @@ Connecting::Connecting(ProcessLinks& process, Destination destination, QpLink& q
     : process_(process),
       destination_(std::move(destination)),
       qp_link_(qp_link),
-      dial_deadline_(Deadline::in_ms(destination_.patience_ms > 0 ? destination_.patience_ms
-                                     : destination_.dial_ms > 0
-                                         ? destination_.dial_ms
-                                         : process.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
+      dial_deadline_(Deadline::after_ms_or_never(destination_.patience_ms > 0 ? destination_.patience_ms
+                                                 : destination_.dial_ms > 0
+                                                     ? destination_.dial_ms
+                                                     : process.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
 
 Result<bool> Connecting::advance() {
   while (state_ != State::kDone && state_ != State::kKept) {
@@ -73,7 +73,7 @@ Result<bool> Connecting::dial() {
   }
   ++attempts_;
   MESHBED_LOG(LogLevel::kTrace, "%s: dialling, attempt %d", ends_text().c_str(), attempts_);
-  attempt_deadline_ = Deadline::in_ms(process_.config().number(Variable::kTimeoutMs));
+  attempt_deadline_ = Deadline::after_ms_or_never(process_.config().number(Variable::kTimeoutMs));
   auto socket = Socket::begin_connect(destination_.route.local.address, destination_.target);
   if (!socket) return retry_or_fail(socket.error());
   socket_ = std::move(*socket);
@@ -96,8 +96,8 @@ Result<bool> Connecting::await_dialling() {
       writer_.start(request());
     }
     reply_deadline_ = destination_.patience_ms > 0
-                          ? Deadline::in_ms(destination_.patience_ms)
-                          : Deadline::in_ms(process_.config().number(Variable::kAcceptTimeoutSec) * 1000);
+                          ? Deadline::after_ms_or_never(destination_.patience_ms)
+                          : Deadline::after_ms_or_never(process_.config().number(Variable::kAcceptTimeoutSec) * 1000);
     state_ = destination_.onward ? State::kRoute : State::kRequest;
     return true;
   }
@@ -126,7 +126,7 @@ Result<bool> Connecting::retry_or_fail(const Error& error) {
     final_ = error.os_errno == ECONNREFUSED && !destination_.onward;
     return unreachable(error.text + " (attempt " + std::to_string(attempts_) + ")");
   }
-  next_attempt_ = Deadline::in_ms(kFirstConnectPauseMs << (attempts_ - 1 < 8 ? attempts_ - 1 : 8));
+  next_attempt_ = Deadline::after_ms_or_never(kFirstConnectPauseMs << (attempts_ - 1 < 8 ? attempts_ - 1 : 8));
   socket_.close();
   state_ = State::kDial;
   return false;

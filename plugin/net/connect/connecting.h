@@ -10,10 +10,10 @@
 #include <optional>
 #include <string>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/connect/routing.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {

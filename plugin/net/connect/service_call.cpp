@@ -13,7 +13,7 @@ IpPrefix own_address(const std::vector<InterfaceAddress>& interfaces, const Loca
 }
 
 ServiceCall::ServiceCall(const IpAddress& own, const WireEnd& peer, const WireMessage& question)
-    : cookie_(question.cookie), ends_(Deadline::in_ms(kPatienceMs)) {
+    : cookie_(question.cookie), ends_(Deadline::after_ms_or_never(kPatienceMs)) {
   auto socket = Socket::begin_connect(own, {.address = peer.address.address, .port = peer.service_port});
   if (socket) {
     socket_ = std::move(*socket);

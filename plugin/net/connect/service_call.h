@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/net/wire/socket.h"
 

@@ -11,7 +11,7 @@ bool Whereabouts::has_left(PeerDiscovery& discovery, std::vector<PeerAddress>& k
     asked_ns_ = now_ns();
     discovery.ask(1);
     pause_ms_ = std::min(2 * pause_ms_, kLongestDoubtMs);
-    next_question_ = Deadline::in_ms(pause_ms_);
+    next_question_ = Deadline::after_ms_or_never(pause_ms_);
   }
   if (asked_ns_ == 0) return false;
   const auto found = discovery.find(whom_);

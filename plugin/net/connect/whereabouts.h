@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plugin/net/process/clock.h"
+#include "plugin/base/deadline.h"
 #include "plugin/net/wire/neighbour_map.h"
 
 namespace meshbed::net {
@@ -31,7 +31,7 @@ class Whereabouts {
   IpAddress address_;
   std::int64_t pause_ms_ = kFirstDoubtMs;
   std::int64_t asked_ns_ = 0;  // 0: not yet
-  Deadline next_question_ = Deadline::in_ms(kFirstDoubtMs);
+  Deadline next_question_ = Deadline::after_ms_or_never(kFirstDoubtMs);
 };
 
 }  // namespace meshbed::net

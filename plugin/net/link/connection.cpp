@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/memory.h"
 
 namespace meshbed::net {
@@ -203,7 +203,7 @@ void Connection::suspend(Error why, LogLevel level) {
   // one that stands for a better one: nothing was in vain, though nothing was sent because the other end is away.
   const bool leaves = sends() && level == LogLevel::kInfo;
   if (!leaves) fruitless_ = resumed_ > 0 && operations_ == operations_then_ ? fruitless_ + 1 : 0;
-  if (leaves || fruitless_ < kFruitlessMost) give_up_ = Deadline::in_ms(settings_.failover_ms);
+  if (leaves || fruitless_ < kFruitlessMost) give_up_ = Deadline::after_ms_or_never(settings_.failover_ms);
   qp_link_->abort();
   qp_link_lost();
 }
@@ -245,7 +245,7 @@ Result<void> Connection::attend() {
       if (const std::string what = obstacle(); !what.empty()) error.text += ": " + what;
       fail(std::move(error));
     } else {
-      if (give_up_.passed()) give_up_ = Deadline::in_ms(settings_.failover_ms);
+      if (give_up_.passed()) give_up_ = Deadline::after_ms_or_never(settings_.failover_ms);
       resume();
     }
   }

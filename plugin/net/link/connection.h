@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
 #include "plugin/base/result.h"
 #include "plugin/net/link/endpoint.h"
@@ -26,7 +27,6 @@
 #include "plugin/net/link/request.h"
 #include "plugin/net/link/retired_links.h"
 #include "plugin/net/link/silence.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/state.h"
 
 namespace meshbed::net {

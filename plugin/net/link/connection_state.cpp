@@ -2,8 +2,8 @@
 // that are done, their bytes and those in the pool give what was posted; the polls that found nothing know since when.
 #include <cstdio>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/link/connection.h"
-#include "plugin/net/process/clock.h"
 
 namespace meshbed::net {
 namespace {}  // namespace

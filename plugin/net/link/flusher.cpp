@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/link/request.h"
-#include "plugin/net/process/clock.h"
 
 namespace meshbed::net {
 namespace {

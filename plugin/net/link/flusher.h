@@ -19,9 +19,9 @@
 #include <span>
 #include <utility>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/verbs/completion.h"
 #include "plugin/verbs/queue_pair.h"
 #include "plugin/verbs/registration.h"
@@ -70,7 +70,7 @@ class Flusher {
   void note_loss() { ++losses_; }
   void note_read() { losses_ = 0; }
   /// Of a broken one: its port was looked at just now, to no avail. True once it may be looked at again.
-  void put_off_look(std::int64_t pause_ms) { next_look_ = Deadline::in_ms(pause_ms); }
+  void put_off_look(std::int64_t pause_ms) { next_look_ = Deadline::after_ms_or_never(pause_ms); }
   bool look_is_due() const { return next_look_.passed(); }
 
  private:
@@ -81,7 +81,7 @@ class Flusher {
   bool fresh_ = true;
   bool unread_ = true;  // as far as is known: what is behind a flusher that this one takes the place of
   unsigned losses_ = 0;
-  Deadline next_look_ = Deadline::in_ms(1);
+  Deadline next_look_ = Deadline::after_ms_or_never(1);
   std::int64_t left_ns_ = 0;  // or when something came there later; 0: not left
   std::uint32_t under_way_ = 0;
   verbs::RegisteredBuffer word_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
 #include "plugin/net/link/retired_links.h"
-#include "plugin/net/process/clock.h"
 
 namespace meshbed::net {
 namespace {

@@ -53,6 +53,12 @@ class RequestPool {
   static constexpr std::uint64_t kControlBit = std::uint64_t{1} << 63U;
 
   explicit RequestPool(Endpoint* owner) : owner_(owner) {}
+  /// Those that are in flight end with their connection.
+  ~RequestPool() {
+    for_each_in_use([](Request& request) { request.bury(); });
+  }
+  RequestPool(const RequestPool&) = delete;
+  RequestPool& operator=(const RequestPool&) = delete;
 
   bool empty() const { return free_count_ == 0 && born_ == kRequests; }
   std::size_t in_use() const { return born_ - free_count_; }

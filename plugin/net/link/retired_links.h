@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 
 namespace meshbed::net {
 
@@ -32,7 +32,7 @@ class RetiredLinks {
       oldest = std::move(found->qp_link);
       qp_links_.erase(found);
     }
-    qp_links_.push_back({.qp_link = std::move(qp_link), .owner = owner, .until = Deadline::in_ms(kKeptMs)});
+    qp_links_.push_back({.qp_link = std::move(qp_link), .owner = owner, .until = Deadline::after_ms_or_never(kKeptMs)});
   }
   /// Destroys those that were added long ago.
   void sweep() {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/link/endpoint.h"
-#include "plugin/net/process/clock.h"
 
 namespace meshbed::net {
 namespace {
@@ -73,7 +73,7 @@ std::vector<ConnectionState> Roster::look(std::int64_t now_ns) {
     seen = entries_;
   }
   std::vector<ConnectionState> states;
-  const Deadline enough = Deadline::in_ms(kLongestRosterLookMs);
+  const Deadline enough = Deadline::after_ms_or_never(kLongestRosterLookMs);
   for (const Entry& entry : seen) {
     bool looked = false;
     for (int looks = 0;; ++looks) {

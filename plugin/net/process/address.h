@@ -1,28 +1,22 @@
 #pragma once
-// IP addresses and subnets as values, and how they stand in socket addresses and GIDs. A cable is a subnet: two ports
-// can speak when each finds the other inside its own prefix.
+// Subnets as values, and addresses in GIDs. A cable is a subnet: two ports can speak when each finds the other inside
+// its own prefix.
 
-#include <sys/socket.h>
-
-#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "plugin/base/address.h"
 #include "plugin/verbs/gid.h"
 
 namespace meshbed::net {
 
-enum class Family : std::uint8_t { kIpv4 = 4, kIpv6 = 6 };
-
-/// Network byte order; IPv4 occupies the first 4 bytes, the others are zero.
-struct IpAddress {
-  Family family = Family::kIpv4;
-  std::array<std::uint8_t, 16> bytes{};
-  bool operator==(const IpAddress&) const = default;
-};
+using meshbed::Family;
+using meshbed::IpAddress;
+using meshbed::SocketAddress;
+using meshbed::to_text;
 
 /// An interface's address with the length of its prefix: 192.168.100.1/24.
 struct IpPrefix {
@@ -41,25 +35,11 @@ bool is_link_local(const IpAddress& address);
 
 /// "192.168.0.0/16", "fd00::/8"; nullopt: it is none.
 std::optional<IpPrefix> parse_prefix(std::string_view text);
-std::string to_text(const IpAddress& address);
 std::string to_text(const IpPrefix& prefix);      // 192.168.100.1/24
 std::string subnet_text(const IpPrefix& prefix);  // 192.168.100.0/24
 
 /// As RoCE v2 writes an address: IPv4 is mapped, ::ffff:a.b.c.d.
-verbs::Gid gid_of(const IpAddress& address);
-IpAddress address_of(const verbs::Gid& gid);
-
-/// An address with a TCP port, host order.
-struct SocketAddress {
-  IpAddress address;
-  std::uint16_t port = 0;
-  std::uint32_t scope = 0;  // of an IPv6 link-local address: the interface's index
-};
-/// Fills `storage`, returns the length that goes with it.
-socklen_t to_sockaddr(const SocketAddress& from, sockaddr_storage& storage);
-/// As an IPv6 socket must be told of it: IPv4 mapped.
-socklen_t to_mapped_sockaddr(const SocketAddress& from, sockaddr_storage& storage);
-/// nullopt: neither IPv4 nor IPv6. A mapped IPv6 address comes back as IPv4.
-std::optional<SocketAddress> from_sockaddr(const sockaddr* from);
+inline verbs::Gid gid_of(const IpAddress& address) { return mapped_bytes(address); }
+inline IpAddress address_of(const verbs::Gid& gid) { return from_mapped_bytes(gid); }
 
 }  // namespace meshbed::net

@@ -117,7 +117,7 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kDebug, "NCCL_MESH_DEBUG", ValueKind::kNumber, 0, 0, 2, true,
      "2 adds a line for each step of a handshake, at NCCL_DEBUG=TRACE"},
     {Variable::kSeed, "NCCL_MESH_SEED", ValueKind::kNumber, kUnset, kUnset, kLargestNumber, true,
-     "seed of sequence numbers and cookies; -1: from the system"},
+     "seed of sequence numbers and cookies, which strangers can then guess; -1: each from the kernel"},
     {Variable::kConnectTimeoutSec, "NCCL_MESH_CONNECT_TIMEOUT_SEC", ValueKind::kNumber, 10, 0, 86400, true,
      "to reach the peer's address over TCP; 0: for ever"},
     {Variable::kAcceptTimeoutSec, "NCCL_MESH_ACCEPT_TIMEOUT_SEC", ValueKind::kNumber, 30, 0, 86400, true,

@@ -2,7 +2,12 @@
 // What crosses the C ABI as void*: every such object begins with a tag, so that a foreign, a freed or a swapped pointer
 // is refused instead of followed.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <new>
+#include <utility>
 
 namespace meshbed::net {
 
@@ -36,6 +41,37 @@ class Object {
   static constexpr std::uint64_t kMagic = 0x4d4f424a'00000000ULL;  // "MOBJ"
   // Volatile, because the store in the destructor is meant for whoever holds a stale pointer.
   volatile std::uint64_t tag_;
+};
+
+/// The memory of objects that have ended, so that a pointer that their user still has finds a buried tag there. Of the
+/// latest ones: a stale pointer is used soon, or never. For objects with a virtual destructor that `new` made. Any
+/// thread.
+class Remains {
+ public:
+  Remains() = default;
+  ~Remains() {
+    for (void* memory : kept_) ::operator delete(memory);
+  }
+  Remains(const Remains&) = delete;
+  Remains& operator=(const Remains&) = delete;
+
+  template <typename T>
+  void bury(T* object) {
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    void* const memory = dynamic_cast<void*>(object);
+    object->~T();
+    void* oldest = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      oldest = std::exchange(kept_[next_++ % kept_.size()], memory);
+    }
+    ::operator delete(oldest);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<void*, 64> kept_{};
+  std::size_t next_ = 0;
 };
 
 /// The T behind `pointer`, or nullptr where it is none (any more).

@@ -1,22 +1,24 @@
 #include "plugin/net/process/process.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <optional>
 #include <utility>
 
+#include "plugin/base/check.h"
+#include "plugin/base/random.h"
 #include "plugin/verbs/sysfs.h"
 
 namespace meshbed::net {
 namespace {
 
-/// A seed that differs between processes where the user gave none.
-std::uint64_t system_seed() {
-  std::uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) == static_cast<ssize_t>(sizeof seed)) return seed;
-  return mix64(static_cast<std::uint64_t>(now_ns()) ^ reinterpret_cast<std::uintptr_t>(&seed));
+Result<std::uint64_t> unpredictable_number() {
+  std::array<std::uint8_t, sizeof(std::uint64_t)> bytes{};
+  if (auto filled = fill_unpredictable(bytes); !filled) return filled.error();
+  return std::bit_cast<std::uint64_t>(bytes);
 }
 
 /// Events tell of most changes; addresses come and go without one.
@@ -83,8 +85,12 @@ Result<void> Process::learn_who_it_is() {
   node_ = node_identity(*interfaces);
   // A given seed is mixed with the node, so that the nodes of a job do not all draw the same numbers.
   const std::int64_t seed = config_.number(Variable::kSeed);
-  prng_ = Prng(seed == kUnset ? system_seed() : mix64(static_cast<std::uint64_t>(seed)) ^ node_);
-  number_ = static_cast<std::uint32_t>(prng_.next());
+  if (seed != kUnset) {
+    seeded_ = Prng(mix64(static_cast<std::uint64_t>(seed)) ^ node_);
+  } else if (auto drawn = unpredictable_number(); !drawn) {  // a kernel that gives none is found here
+    return drawn.error();
+  }
+  number_ = static_cast<std::uint32_t>(random());
   pid_ = ::getpid();
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
@@ -126,7 +132,7 @@ std::shared_ptr<const std::vector<Nic>> Process::recent_nics() {
   if (recent_nics_ == nullptr || events != recent_nics_events_ || recent_nics_age_.passed()) {
     recent_nics_ = std::make_shared<const std::vector<Nic>>(current_nics());
     recent_nics_events_ = events;
-    recent_nics_age_ = Deadline::in_ms(kNicsAgeMs);
+    recent_nics_age_ = Deadline::after_ms_or_never(kNicsAgeMs);
   }
   return recent_nics_;
 }
@@ -135,7 +141,7 @@ std::shared_ptr<const std::vector<GatewayRoute>> Process::recent_routes() {
   const std::lock_guard lock(recent_routes_mutex_);
   if (recent_routes_ == nullptr || recent_routes_age_.passed()) {
     recent_routes_ = std::make_shared<const std::vector<GatewayRoute>>(read_gateway_routes());
-    recent_routes_age_ = Deadline::in_ms(kNicsAgeMs);
+    recent_routes_age_ = Deadline::after_ms_or_never(kNicsAgeMs);
   }
   return recent_routes_;
 }
@@ -162,8 +168,13 @@ std::int64_t Process::chain_dial_ms() const {
 }
 
 std::uint64_t Process::random() {
+  if (!seeded_) {
+    const auto drawn = unpredictable_number();
+    MESHBED_CHECK(drawn.has_value());  // init has drawn one
+    return *drawn;
+  }
   const std::lock_guard lock(random_mutex_);
-  return prng_.next();
+  return seeded_->next();
 }
 
 }  // namespace meshbed::net

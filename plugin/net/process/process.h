@@ -8,12 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/prng.h"
 #include "plugin/base/result.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/config.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/net/process/nic.h"
@@ -62,6 +63,8 @@ class Process {
   std::uint32_t number() const { return number_; }
   std::int64_t pid() const { return pid_; }
   const std::string& host() const { return host_; }
+  /// The kernel's, each time anew: a stranger that has seen some cannot tell the next one. Where NCCL_MESH_SEED is set,
+  /// of a generator that it seeds.
   std::uint64_t random();
 
   /// Changes whenever a device told of something: a port, a GID.
@@ -99,7 +102,7 @@ class Process {
   std::shared_ptr<const std::vector<GatewayRoute>> recent_routes_;
   Deadline recent_routes_age_;
   std::mutex random_mutex_;
-  Prng prng_{0};
+  std::optional<Prng> seeded_;  // where NCCL_MESH_SEED is set
   std::atomic<std::uint32_t> events_{0};
 };
 

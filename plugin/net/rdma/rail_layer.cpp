@@ -194,7 +194,7 @@ bool RailLayer::joined(const std::vector<Nic>& nics) {
   joining_ = false;
   unheard_.clear();
   waits_ = !plan_.empty();
-  next_try_ = Deadline::in_ms(pause_ms_);
+  next_try_ = Deadline::after_ms_or_never(pause_ms_);
   return true;
 }
 
@@ -236,7 +236,7 @@ void RailLayer::begin() {
     const bool all_laid = attempts_.empty();
     if (all_laid) plan_.clear();
     waits_ = !all_laid;
-    next_try_ = Deadline::in_ms(pause_ms_);
+    next_try_ = Deadline::after_ms_or_never(pause_ms_);
     return;
   }
   RailRoute way = std::move(plan_.front());
@@ -282,7 +282,7 @@ void RailLayer::put_off(RailRoute way) {
   // The others first, before this one is tried again.
   plan_.push_back(std::move(way));
   waits_ = true;
-  next_try_ = Deadline::in_ms(pause_ms_);
+  next_try_ = Deadline::after_ms_or_never(pause_ms_);
   pause_ms_ = std::min(2 * pause_ms_, kLongestRailPauseMs);
 }
 

@@ -20,9 +20,9 @@
 #include <optional>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/connect/connecting.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/rdma/resumption.h"
 #include "plugin/net/recover/failed_paths.h"
 

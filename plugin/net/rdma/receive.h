@@ -244,7 +244,7 @@ class ReceiveConnection : public Connection {
   // One for each device that it has stood on, or had a rail on, since what came over any of them may be on its way to
   // the GPU. None before GPU memory is expected.
   std::vector<std::unique_ptr<Flusher>> flushers_;
-  Deadline next_port_look_ = Deadline::in_ms(1);
+  Deadline next_port_look_ = Deadline::after_ms_or_never(1);
   std::array<Memory*, kRingSlots> memories_{};  // held while in flight
   Socket control_;                              // to the relay before us, where there is one
 };

@@ -269,7 +269,7 @@ void ReceiveConnection::resume() {
   bool awaited = false;
   for_each_flush([&](Request&) { awaited = true; });
   if (awaited && next_port_look_.passed()) {
-    next_port_look_ = Deadline::in_ms(kPortPauseMs);
+    next_port_look_ = Deadline::after_ms_or_never(kPortPauseMs);
     const Result<verbs::PortState> port = device().query_port(local().nic.port);
     // Where it cannot be opened just now (the port's address is not back yet), it is tried again.
     if (port && port->active && open_flusher(local())) resume_flushes();

@@ -101,7 +101,7 @@ bool Resumption::search(const std::vector<Nic>& nics) {
   if (search_ == nullptr) {
     search_ = std::make_unique<ChainSearch>(*origin_.process, *discovery, origin_.peer, origin_.dev);
     search_->begin(true);
-    search_ends_ = Deadline::in_ms(kSearchMs);
+    search_ends_ = Deadline::after_ms_or_never(kSearchMs);
   }
   if (const auto heard = discovery->find(process_of(origin_.peer))) {
     auto addresses = updated(origin_.peer.addresses, heard->addresses);
@@ -172,7 +172,7 @@ bool Resumption::end_round() {
   tried_ = tried_lost_ = 0;
   tried_chain_ = false;
   waits_ = true;
-  next_round_ = Deadline::in_ms(pause_ms_);
+  next_round_ = Deadline::after_ms_or_never(pause_ms_);
   pause_ms_ = std::min(2 * pause_ms_, kResumptionPauseMs);
   return false;
 }

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/connect/connecting.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/rdma/relayed_send_path.h"
 #include "plugin/net/recover/failback.h"
 #include "plugin/net/recover/failed_paths.h"

@@ -45,7 +45,7 @@ bool Failback::advance() {
     auto trial = Socket::begin_connect(way.local.address, {.address = peer_, .port = origin_.service_port});
     if (trial) {
       trial_ = std::move(*trial);
-      trial_ends_ = Deadline::in_ms(kTrialMs);
+      trial_ends_ = Deadline::after_ms_or_never(kTrialMs);
       return false;
     }
   }
@@ -55,7 +55,7 @@ bool Failback::advance() {
 
 void Failback::put_off() {
   looks_later_ = true;
-  next_look_ = Deadline::in_ms(pause_ms_);
+  next_look_ = Deadline::after_ms_or_never(pause_ms_);
   pause_ms_ = std::min(2 * pause_ms_, kLongestReturnPauseMs);
 }
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
 #include "plugin/net/connect/routing.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/recover/failed_paths.h"
 #include "plugin/net/wire/handle.h"
 #include "plugin/net/wire/socket.h"
@@ -36,7 +36,7 @@ class Failback {
   /// this.
   Failback(const Origin& origin, const LocalEnd& home, const WireEnd& peer, const FailedPaths& lost)
       : origin_(origin), lost_(lost), device_(home.nic.device), port_(home.nic.port), peer_(peer.address.address) {
-    next_look_ = Deadline::in_ms(kFirstPauseMs);
+    next_look_ = Deadline::after_ms_or_never(kFirstPauseMs);
   }
 
   /// Whether a QP link leads the first one's way.

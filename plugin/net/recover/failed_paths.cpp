@@ -18,7 +18,7 @@ void FailedPaths::add(const QpLink& lost) {
   if (entry == entries_.end()) entry = entries_.insert(entries_.end(), {.ends = ends, .not_before = {}});
   entry->pause_ms = std::clamp(2 * entry->pause_ms, kFirstLostPauseMs, kLongestLostPauseMs);
   entry->times = entry->not_before.passed() ? 1 : entry->times + 1;
-  entry->not_before = Deadline::in_ms(entry->pause_ms);
+  entry->not_before = Deadline::after_ms_or_never(entry->pause_ms);
 }
 
 unsigned FailedPaths::times(const CableEnds& ends) const {

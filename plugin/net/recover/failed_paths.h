@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/connect/routing.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 
 namespace meshbed::net {
 

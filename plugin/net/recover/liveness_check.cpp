@@ -15,7 +15,7 @@ constexpr std::int64_t kFirstQuestionPauseMs = 50;
 LivenessCheck::LivenessCheck(ProcessLinks& process, const Lost& lost)
     : discovery_(process.service() != nullptr ? process.service()->discovery() : nullptr),
       session_(lost.session),
-      ends_(Deadline::in_ms(ServiceCall::kPatienceMs)),
+      ends_(Deadline::after_ms_or_never(ServiceCall::kPatienceMs)),
       question_pause_ms_(kFirstQuestionPauseMs) {
   if (lost.sender.wants_notice) {
     who_ = "its sender, behind relay " + to_text(lost.sender.address.address) + ",";
@@ -51,7 +51,7 @@ bool LivenessCheck::is_found_elsewhere() {
   if (discovery_->is_found(session_)) return true;
   if (question_pause_ms_ == kFirstQuestionPauseMs || next_question_.passed()) {
     discovery_->inquire(session_);
-    next_question_ = Deadline::in_ms(question_pause_ms_);
+    next_question_ = Deadline::after_ms_or_never(question_pause_ms_);
     question_pause_ms_ *= 2;
   }
   return false;

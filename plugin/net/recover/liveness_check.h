@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/connect/service_call.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 
 namespace meshbed::net {
 

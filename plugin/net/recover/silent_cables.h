@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "plugin/net/process/clock.h"
+#include "plugin/base/deadline.h"
 #include "plugin/net/recover/failed_paths.h"
 
 namespace meshbed::net {
@@ -18,7 +18,7 @@ class SilentCables {
   bool add(const CableEnds& ends) {
     const std::lock_guard lock(mutex_);
     if (knows(ends)) return false;
-    silent_.push_back({.ends = ends, .until = Deadline::in_ms(kMemoryMs)});
+    silent_.push_back({.ends = ends, .until = Deadline::after_ms_or_never(kMemoryMs)});
     return true;
   }
   bool contains(const CableEnds& ends) {

@@ -28,7 +28,7 @@ void ChainSearch::begin(bool anew) {
 
 void ChainSearch::ask() {
   discovery_.ask(further_ ? kFurthestCables : process_.config().max_relay_hops());
-  next_question_ = Deadline::in_ms(question_pause_ms_);
+  next_question_ = Deadline::after_ms_or_never(question_pause_ms_);
   question_pause_ms_ = std::min(2 * question_pause_ms_, kLongestSearchPauseMs);
 }
 
@@ -38,7 +38,7 @@ std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nic
   if (there && !found_) {
     found_ = true;
     const std::int64_t took_ms = (now_ns() - began_ns_) / 1'000'000;
-    settled_ = Deadline::in_ms(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
+    settled_ = Deadline::after_ms_or_never(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
   }
   // Looked up anew: whoever is expected no more may just have come, and the best chain may be his.
   if (there && settled_.passed() && !discovery_.expects_more(began_ns_, patience_ms_)) return best();

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/connect/connecting.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/relay/circuit_start.h"
 #include "plugin/net/wire/handle.h"
 #include "plugin/net/wire/neighbour_map.h"

@@ -127,7 +127,7 @@ void Circuit::look_downstream() {
   if (parts_.to_receiver) {
     if (message && (*message)->type == WireType::kEnd) {
       parts_.exit->closed_there((*message)->pieces);
-      closed_there_ = Deadline::in_ms(kClosedMs);
+      closed_there_ = Deadline::after_ms_or_never(kClosedMs);
     } else {
       parts_.downstream.close();  // where it did not say that it closed, its adapter is asked as before
     }

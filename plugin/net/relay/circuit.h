@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/relay/relay_entry.h"
 #include "plugin/net/relay/relay_exit.h"

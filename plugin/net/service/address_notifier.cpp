@@ -20,7 +20,7 @@ constexpr std::size_t kCallsAtOnce = 32;
 
 void AddressNotifier::look() {
   calls_.clear();  // they may tell of an address that is gone again
-  ends_ = Deadline::in_ms(kPatienceMs);
+  ends_ = Deadline::after_ms_or_never(kPatienceMs);
   tell_all();
 }
 
@@ -31,7 +31,7 @@ void AddressNotifier::tell_all() {
   const auto interfaces = read_interfaces();
   std::map<Key, IpAddress> told;
   looks_again_ = false;
-  next_look_ = Deadline::in_ms(kMovePauseMs);
+  next_look_ = Deadline::after_ms_or_never(kMovePauseMs);
   for (ReceivingEnd& end : ends) {
     const Key key(end.session, end.local.nic.device, end.own.qp_number);
     const auto known = told_.find(key);

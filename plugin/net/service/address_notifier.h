@@ -12,9 +12,9 @@
 #include <tuple>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/net/connect/service_call.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/rdma/receive.h"
 
 namespace meshbed::net {

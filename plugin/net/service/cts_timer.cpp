@@ -26,7 +26,7 @@ void CtsTimer::advance() {
   const Held most = look_round();
   if (most == Held::kSomething) ++attended_looks_;
   if (most == Held::kSeen && pause_ms() > kAnnouncePauseMs) attended_looks_ = 0;
-  next_look_ = Deadline::in_ms(pause_ms());
+  next_look_ = Deadline::after_ms_or_never(pause_ms());
   quiet_looks_ = most == Held::kNothing ? quiet_looks_ + 1 : 0;
   if (quiet_looks_ < kQuietLooks) return;
   quiet_looks_ = 0;

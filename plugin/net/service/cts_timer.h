@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "plugin/net/process/clock.h"
+#include "plugin/base/deadline.h"
 
 namespace meshbed::net {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "plugin/base/crowd.h"
 #include "plugin/base/log.h"
-#include "plugin/net/connect/crowd.h"
 #include "plugin/net/connect/peer_discovery.h"
 #include "plugin/net/link/process_links.h"
 #include "plugin/net/service/service_thread.h"
@@ -11,10 +11,11 @@
 namespace meshbed::net {
 
 Result<void> RelayServer::open() {
-  return accept_queue_.open(
+  return first_messages_.open(
       has_ipv6(process_.nics()) || !process_.link_local_nics().empty(),
       {.name = "service",
-       .patience_s = process_.config().number(Variable::kAcceptTimeoutSec),
+       .patience_name = "NCCL_MESH_ACCEPT_TIMEOUT_SEC",
+       .patience_ms = process_.config().number(Variable::kAcceptTimeoutSec) * 1000,
        .has_visitors = true,  // failback.h
        .is_over_cable = [this](const auto& own, const auto& client) { return neighbours_.include(own, client); }});
 }
@@ -43,7 +44,7 @@ bool RelayServer::make_room(const Arrival& newcomer, Circuits& circuits) {
       places.push_back(place);
     }
     waiting.push_back({.from = newcomer.remote.address, .spared = newcomer.over_cable});
-    const auto chosen = who_goes(waiting);
+    const auto chosen = select_victim(waiting);
     if (!chosen || *chosen == places.size()) return false;
     const auto goes = clients_.begin() + static_cast<std::ptrdiff_t>(places[*chosen]);
     Client& client = **goes;
@@ -68,7 +69,7 @@ void RelayServer::turn_away(Socket& socket, const SocketAddress& remote, std::ui
 
 void RelayServer::advance(Circuits& circuits, std::vector<Arrival>& others) {
   // What fails has been said; those who are here go on.
-  (void)accept_queue_.advance(arrivals_);
+  (void)first_messages_.advance(arrivals_);
   for (Arrival& arrival : arrivals_) greet(std::move(arrival), circuits, others);
   arrivals_.clear();
   for (auto& client : clients_) {
@@ -116,7 +117,7 @@ void RelayServer::drop(const SocketAddress& remote, const std::string& why) {
 }
 
 void RelayServer::watch(std::vector<pollfd>& watched) const {
-  accept_queue_.watch(watched);
+  first_messages_.queue().watch(watched);
   for (const auto& client : clients_) {
     const bool writes = client->state == State::kReply || client->state == State::kRefusing;
     if (client->state == State::kOnward || client->state == State::kReadyOnward) {
@@ -277,7 +278,7 @@ std::string RelayServer::dead_end(Client& client) {
 /// handshakes have no time limit.
 Result<bool> RelayServer::look_back(Client& client) {
   if (!client.next_look_back.passed()) return false;
-  client.next_look_back = Deadline::in_ms(kLookBackMs);
+  client.next_look_back = Deadline::after_ms_or_never(kLookBackMs);
   auto message = client.reader.read(client.socket);
   if (!message) return message.error();
   if (*message) return handshake_error("it went on before it was answered");

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
+#include "plugin/base/rare_warnings.h"
 #include "plugin/base/result.h"
-#include "plugin/net/connect/accept_queue.h"
 #include "plugin/net/connect/answering.h"
 #include "plugin/net/connect/connecting.h"
+#include "plugin/net/connect/first_messages.h"
 #include "plugin/net/connect/whereabouts.h"
-#include "plugin/net/process/clock.h"
-#include "plugin/net/process/rare_warnings.h"
 #include "plugin/net/relay/circuit.h"
 #include "plugin/net/service/resume_server.h"
 
@@ -32,7 +32,7 @@ class RelayServer {
       : process_(process), channels_(channels), neighbours_(process) {}
 
   Result<void> open();
-  std::uint16_t port() const { return accept_queue_.port(); }
+  std::uint16_t port() const { return first_messages_.queue().port(); }
   /// Advances all clients; what has become a circuit is appended, and so are those who want something else than a
   /// circuit.
   void advance(Circuits& circuits, std::vector<Arrival>& others);
@@ -42,10 +42,10 @@ class RelayServer {
   /// A chain through this process is being made: who means to end it waits. Not for those who only asked for one.
   bool makes_chains() const;
   /// Somebody came who has not said yet what he wants: nobody need wait for him.
-  bool has_callers() const { return !accept_queue_.empty() || accept_queue_.is_deaf(); }
+  bool has_callers() const { return !first_messages_.queue().empty() || first_messages_.queue().is_paused(); }
   /// Adds what poll(2) should look for while it is busy or has callers.
   void watch(std::vector<pollfd>& watched) const;
-  int descriptor() const { return accept_queue_.descriptor(); }
+  int descriptor() const { return first_messages_.queue().descriptor(); }
 
  private:
   static constexpr std::int64_t kRequestMs = 1000, kLookBackMs = 100;
@@ -55,8 +55,8 @@ class RelayServer {
     SocketAddress local, remote;
     bool over_cable = false;
     Deadline deadline;
-    Deadline due = Deadline::in_ms(kRequestMs);              // its REQUEST, which a sender sends with its ROUTE
-    Deadline next_look_back = Deadline::in_ms(kLookBackMs);  // while it waits for the next one
+    Deadline due = Deadline::after_ms_or_never(kRequestMs);  // its REQUEST, which a sender sends with its ROUTE
+    Deadline next_look_back = Deadline::after_ms_or_never(kLookBackMs);  // while it waits for the next one
     State state = State::kRequest;
     MessageReader reader;
     MessageWriter writer;
@@ -96,7 +96,7 @@ class RelayServer {
 
   ProcessLinks& process_;
   std::span<const verbs::CompletionChannel> channels_;
-  AcceptQueue accept_queue_;
+  FirstMessages first_messages_;
   std::vector<Arrival> arrivals_;
   std::vector<std::unique_ptr<Client>> clients_;
   Neighbours neighbours_;

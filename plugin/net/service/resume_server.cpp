@@ -31,7 +31,7 @@ void ResumeServer::take(Arrival arrival) {
   client->session = client->arrival.message.cookie;
   // Never for ever: it keeps a connection's owner waiting.
   const std::int64_t patience_s = process_.config().number(Variable::kAcceptTimeoutSec);
-  client->deadline = Deadline::in_ms((patience_s > 0 ? patience_s : kPatienceS) * 1000);
+  client->deadline = Deadline::after_ms_or_never((patience_s > 0 ? patience_s : kPatienceS) * 1000);
   const WireType type = client->arrival.message.type;
   if (type == WireType::kLivenessCheck || type == WireType::kMoved) {
     answer_for_sender(*client);

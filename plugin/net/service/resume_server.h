@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
+#include "plugin/base/rare_warnings.h"
 #include "plugin/base/result.h"
-#include "plugin/net/connect/accept_queue.h"
+#include "plugin/net/connect/first_messages.h"
 #include "plugin/net/link/qp_link.h"
-#include "plugin/net/process/clock.h"
-#include "plugin/net/process/rare_warnings.h"
 #include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {

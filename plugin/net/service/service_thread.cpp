@@ -32,19 +32,18 @@ constexpr std::int64_t kDeparturesMs = 2000;
 
 }  // namespace
 
-ServiceThread::ServiceThread(ProcessLinks& process, TcpNetwork& tcp, std::function<ProcessState()> state)
+ServiceThread::ServiceThread(ProcessLinks& process, TcpNetwork& tcp, ServiceCalls calls)
     : process_(process),
       tcp_(tcp),
-      state_(std::move(state)),
+      calls_(std::move(calls)),
       discovery_(process),
       agreement_(process, discovery_),
       resume_server_(process),
       cts_timer_(process.sessions()),
       address_notifier_(process) {}
 
-Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process, TcpNetwork& tcp,
-                                                           std::function<ProcessState()> state) {
-  std::unique_ptr<ServiceThread> service(new ServiceThread(process, tcp, std::move(state)));
+Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process, TcpNetwork& tcp, ServiceCalls calls) {
+  std::unique_ptr<ServiceThread> service(new ServiceThread(process, tcp, std::move(calls)));
   for (const auto& device : process.devices()) {
     auto channel = verbs::CompletionChannel::create(*device);
     if (!channel) return channel.error();
@@ -146,7 +145,7 @@ bool ServiceThread::wait_for_others() {
 }
 
 bool ServiceThread::wait_for_departures() {
-  const Deadline end = Deadline::in_ms(kDeparturesMs);
+  const Deadline end = Deadline::after_ms_or_never(kDeparturesMs);
   while (discovery_.is_needed()) {
     if (end.passed()) return false;
     std::unique_lock lock(use_mutex_);
@@ -195,7 +194,7 @@ void ServiceThread::list_what_to_watch() {
       desk_->busy() || desk_->has_callers() || tcp_.lingers() || (state_socket_ && state_socket_->busy());
   others_wait_ = shaking_hands || has_callers;
   pause_ms_ = shaking_hands ? kHandshakePauseMs : has_callers ? kCallerPauseMs : -1;
-  next_look_ = Deadline::in_ms(pause_ms_);
+  next_look_ = Deadline::after_ms_or_never(pause_ms_);
   if (!others_wait_ && !circuits_.empty()) pause_ms_ = RelayEnd::kLookPauseMs;
   if (cts_timer_.busy() && (pause_ms_ < 0 || pause_ms_ > cts_timer_.pause_ms())) {
     pause_ms_ = cts_timer_.pause_ms();
@@ -224,7 +223,7 @@ void ServiceThread::look_around(bool moving) {
 
 void ServiceThread::listen_to_silence() {
   if (circuits_.empty() || !next_listening_.passed()) return;
-  next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
+  next_listening_ = Deadline::after_ms_or_never(RelayEnd::kLookPauseMs);
   for (const auto& circuit : circuits_) circuit->listen_to_silence();
 }
 
@@ -255,6 +254,7 @@ void ServiceThread::look_at_others() {
   if (told) address_notifier_.look();
   if (address_notifier_.busy()) address_notifier_.advance();
   tcp_.sweep();
+  calls_.drop_abandoned();
   answer_for_state();
   note_use();
 }
@@ -272,7 +272,7 @@ void ServiceThread::answer_for_state() {
   const auto begin = watched_.begin() + static_cast<std::ptrdiff_t>(first_of_state_);
   if (state_socket_ && (state_socket_->busy() || std::any_of(begin, watched_.end(), has_news))) {
     state_socket_->advance([this] {
-      ProcessState state = state_();
+      ProcessState state = calls_.state();
       state.circuits = circuits();
       return to_json(state);
     });

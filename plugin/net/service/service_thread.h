@@ -30,11 +30,16 @@
 
 namespace meshbed::net {
 
+/// What the service asks of the transport that it belongs to.
+struct ServiceCalls {
+  std::function<ProcessState()> state;   // of the process, but for its circuits
+  std::function<void()> drop_abandoned;  // Transport::drop_abandoned()
+};
+
 class ServiceThread final : public Service {
  public:
   /// With its sockets; the thread waits for start().
-  static Result<std::unique_ptr<ServiceThread>> open(ProcessLinks& process, TcpNetwork& tcp,
-                                                     std::function<ProcessState()> state);
+  static Result<std::unique_ptr<ServiceThread>> open(ProcessLinks& process, TcpNetwork& tcp, ServiceCalls calls);
   ~ServiceThread() override;
   void start();
 
@@ -60,7 +65,7 @@ class ServiceThread final : public Service {
   std::vector<CircuitState> circuits() const;
 
  private:
-  ServiceThread(ProcessLinks& process, TcpNetwork& tcp, std::function<ProcessState()> state);
+  ServiceThread(ProcessLinks& process, TcpNetwork& tcp, ServiceCalls calls);
   void run();
   /// Moves the pieces of those circuits whose completion queues announced something; true: there may be more.
   bool move_circuits();
@@ -81,7 +86,7 @@ class ServiceThread final : public Service {
 
   ProcessLinks& process_;
   TcpNetwork& tcp_;
-  std::function<ProcessState()> state_;  // of the process, but for its circuits
+  const ServiceCalls calls_;
   PeerDiscovery discovery_;
   CablingAgreement agreement_;
   std::optional<Error> discovery_problem_;
@@ -96,7 +101,7 @@ class ServiceThread final : public Service {
   bool list_holds_ = false;   // watched_ and what follows, as things are now
   int pause_ms_ = -1;         // asleep for so long at most; -1: for ever
   bool others_wait_ = false;  // with deadlines
-  Deadline next_listening_ = Deadline::in_ms(RelayEnd::kLookPauseMs);
+  Deadline next_listening_ = Deadline::after_ms_or_never(RelayEnd::kLookPauseMs);
   Deadline next_look_;  // at those who wait, while pieces are moving
   std::size_t first_event_ = 0, first_of_state_ = 0;
   std::unique_ptr<StateSocket> state_socket_;  // nullptr: none

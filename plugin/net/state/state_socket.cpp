@@ -177,13 +177,13 @@ void StateSocket::admit_clients(const std::function<std::string()>& document, st
     Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
       is_deaf_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
-      if (is_deaf_) deaf_until_ = Deadline::in_ms(kPatienceMs);
+      if (is_deaf_) deaf_until_ = Deadline::after_ms_or_never(kPatienceMs);
       return;
     }
     if (!is_welcome(socket.descriptor())) continue;
     auto client = std::make_unique<Client>();
     client->socket = std::move(socket);
-    client->deadline = Deadline::in_ms(kPatienceMs);
+    client->deadline = Deadline::after_ms_or_never(kPatienceMs);
     // Who asks as it comes in is answered before anybody has to go for it.
     if (!advance(*client, document, made)) continue;
     if (clients_.size() >= kMostClients && !make_room(document, made)) continue;

@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/wire/socket.h"
 
 namespace meshbed::net {

@@ -23,12 +23,14 @@ TcpConnecting::TcpConnecting(const Process& process, TcpNetwork& network, const 
       peer_(peer),
       routes_(std::move(routes)),
       why_(std::move(why)),
-      give_up_(Deadline::in_ms(process.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
+      give_up_(Deadline::after_ms_or_never(process.config().number(Variable::kConnectTimeoutSec) * 1000)) {}
 
 Result<std::unique_ptr<TcpConnecting>> TcpConnecting::begin(const Process& process, TcpNetwork& network,
                                                             const Handle& peer, int dev, std::string why) {
   const std::string& preferred = process.nics()[static_cast<std::size_t>(dev)].netdev;
-  auto routes = tcp_routes(network.interfaces(), peer.tcp_addresses, preferred, peer.node == process.node());
+  const auto interfaces = network.interfaces();
+  if (!interfaces) return interfaces.error();
+  auto routes = tcp_routes(*interfaces, peer.tcp_addresses, preferred, peer.node == process.node());
   if (!routes.empty()) {
     return std::unique_ptr<TcpConnecting>(new TcpConnecting(process, network, peer, std::move(routes), std::move(why)));
   }
@@ -84,7 +86,7 @@ Result<bool> TcpConnecting::dial() {
     ::poll(nullptr, 0, 0);
     return false;
   }
-  attempt_deadline_ = Deadline::in_ms(process_.config().number(Variable::kTimeoutMs));
+  attempt_deadline_ = Deadline::after_ms_or_never(process_.config().number(Variable::kTimeoutMs));
   auto socket = Socket::begin_connect(route().local.address, {.address = route().remote, .port = peer_.tcp_port});
   if (!socket) return next_or_fail(socket.error().text);
   socket_ = std::move(*socket);
@@ -105,7 +107,7 @@ Result<bool> TcpConnecting::await_dialling() {
                  .end = {},
                  .reason = "",
                  .tcp = {.node = process_.node(), .netdev = route().netdev}});
-  reply_deadline_ = Deadline::in_ms(process_.config().number(Variable::kAcceptTimeoutSec) * 1000);
+  reply_deadline_ = Deadline::after_ms_or_never(process_.config().number(Variable::kAcceptTimeoutSec) * 1000);
   state_ = State::kRequest;
   return true;
 }
@@ -121,7 +123,7 @@ Result<bool> TcpConnecting::next_or_fail(const std::string& problem) {
   ++attempts_;
   // The next address at once; a pause after each round.
   const std::size_t rounds_done = attempts_ / routes_.size();
-  next_attempt_ = Deadline::in_ms(
+  next_attempt_ = Deadline::after_ms_or_never(
       attempts_ % routes_.size() == 0 ? kFirstTcpPauseMs << std::min(rounds_done - 1, kDoublingsMost) : 1);
   socket_.close();
   state_ = State::kDial;

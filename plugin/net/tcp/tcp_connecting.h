@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/result.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/tcp/tcp_interfaces.h"
 #include "plugin/net/tcp/tcp_network.h"
 #include "plugin/net/tcp/tcp_send.h"

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/net/process/memory.h"
 #include "plugin/net/tcp/tcp_network.h"

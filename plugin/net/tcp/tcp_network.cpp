@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/base/deadline.h"
 #include "plugin/base/log.h"
-#include "plugin/net/process/clock.h"
 #include "plugin/net/process/discovery.h"
 #include "plugin/verbs/sysfs.h"
 
@@ -73,14 +73,16 @@ TcpNetwork::TcpNetwork(const Config& config, std::set<std::string> cables)
   if (wanted()) family_ = family_of(config.text(Variable::kSocketFamily));
 }
 
-std::vector<InterfaceAddress> TcpNetwork::interfaces() const {
+Result<std::vector<InterfaceAddress>> TcpNetwork::interfaces() const {
   const auto all = read_interfaces(/*with_loopback=*/true);
-  if (!all) return {};
+  if (!all) return all.error();
   return usable_interfaces(*all, {.list = list_, .family = family_, .cables = &cables_});
 }
 
 std::optional<std::string> TcpNetwork::interface_with(const IpAddress& address) const {
-  for (const InterfaceAddress& interface : interfaces()) {
+  const auto usable = interfaces();
+  if (!usable) return std::nullopt;
+  for (const InterfaceAddress& interface : *usable) {
     if (interface.prefix.address == address) return interface.netdev;
   }
   return std::nullopt;
@@ -99,8 +101,10 @@ std::string TcpNetwork::up() const {
 }
 
 std::string TcpNetwork::describe() const {
+  const auto usable = interfaces();
+  if (!usable) return "interfaces that are not known (" + usable.error().text + ")";
   std::string text;
-  for (const InterfaceAddress& interface : interfaces()) {
+  for (const InterfaceAddress& interface : *usable) {
     text += (text.empty() ? "" : ", ") + to_text(interface.prefix) + " on " + interface.netdev;
   }
   if (text.empty() && list_.empty()) text = "no interface that is up";
@@ -110,7 +114,7 @@ std::string TcpNetwork::describe() const {
 
 void TcpNetwork::linger(Socket socket) {
   if (!socket.is_open() || ::shutdown(socket.descriptor(), SHUT_WR) != 0) return;
-  Lingering one{.socket = std::move(socket), .deadline = Deadline::in_ms(kTcpLingerMs)};
+  Lingering one{.socket = std::move(socket), .deadline = Deadline::after_ms_or_never(kTcpLingerMs)};
   const std::lock_guard lock(mutex_);
   if (is_over(one)) return;
   lingering_.push_back(std::move(one));
@@ -151,7 +155,7 @@ void TcpNetwork::announce_closed_to(std::function<void()> wake) {
 }
 
 void TcpNetwork::wait_for_peers() {
-  const Deadline end = Deadline::in_ms(kTcpEndMs);
+  const Deadline end = Deadline::after_ms_or_never(kTcpEndMs);
   for (sweep(); lingers() && !end.passed(); sweep()) ::poll(nullptr, 0, kTcpEndPauseMs);
 }
 

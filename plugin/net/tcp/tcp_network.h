@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/net/process/clock.h"
+#include "plugin/base/deadline.h"
 #include "plugin/net/process/config.h"
 #include "plugin/net/tcp/tcp_interfaces.h"
 #include "plugin/net/wire/socket.h"
@@ -34,8 +34,8 @@ class TcpNetwork {
   bool wanted() const { return everything_ || hybrid_; }
   /// NCCL_MESH_DISABLE_RDMA.
   bool everything() const { return everything_; }
-  /// As they are now.
-  std::vector<InterfaceAddress> interfaces() const;
+  /// As they are now. An error: they cannot be listed.
+  Result<std::vector<InterfaceAddress>> interfaces() const;
   /// The one that has this address, if it may be used.
   std::optional<std::string> interface_with(const IpAddress& address) const;
   /// For error texts: the variables in force and what they leave.

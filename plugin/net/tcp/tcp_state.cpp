@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "plugin/net/process/clock.h"
+#include "plugin/base/deadline.h"
 #include "plugin/net/tcp/tcp_receive.h"
 #include "plugin/net/tcp/tcp_send.h"
 

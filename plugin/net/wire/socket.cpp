@@ -50,36 +50,6 @@ Result<Socket> Socket::listen_anywhere(bool ipv6) {
   return socket;
 }
 
-Result<std::uint16_t> Socket::local_port() const {
-  sockaddr_storage name{};
-  socklen_t length = sizeof name;
-  if (::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&name), &length) != 0) {
-    return socket_error("no name for the control socket", errno);
-  }
-  const auto address = from_sockaddr(reinterpret_cast<const sockaddr*>(&name));
-  if (!address) return socket_error("no name for the control socket", EAFNOSUPPORT);
-  return address->port;
-}
-
-Result<std::optional<Socket::Client>> Socket::accept_client() {
-  sockaddr_storage remote{};
-  socklen_t length = sizeof remote;
-  const int descriptor =
-      ::accept4(descriptor_, reinterpret_cast<sockaddr*>(&remote), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (descriptor < 0) {
-    // A client that gave up while it waited (ECONNABORTED) is none; the next look finds the others.
-    if (is_not_yet(errno) || errno == ECONNABORTED) return std::optional<Client>{};
-    return socket_error("cannot accept control connections", errno);
-  }
-  Client client{.socket = Socket(descriptor), .local = {}, .remote = {}};
-  sockaddr_storage local{};
-  length = sizeof local;
-  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &length) != 0) return std::optional<Client>{};
-  client.local = from_sockaddr(reinterpret_cast<const sockaddr*>(&local)).value_or(SocketAddress{});
-  client.remote = from_sockaddr(reinterpret_cast<const sockaddr*>(&remote)).value_or(SocketAddress{});
-  return std::optional<Client>(std::move(client));
-}
-
 Result<Socket> Socket::begin_connect(const IpAddress& local, const SocketAddress& remote) {
   Socket socket(::socket(remote.address.family == Family::kIpv4 ? AF_INET : AF_INET6, kFlags, 0));
   if (!socket.is_open()) return socket_error("no socket for the control connection", errno);

@@ -26,14 +26,11 @@ class Socket {
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
   void close();
+  /// The caller owns it from now on.
+  int release() { return std::exchange(descriptor_, -1); }
 
   /// Listens on every address of this machine (IPv6 too where `ipv6`), on a port that the system chooses.
   static Result<Socket> listen_anywhere(bool ipv6);
-  Result<std::uint16_t> local_port() const;
-  /// The next client that waits, if any. Its addresses say over which cable it came.
-  struct Client;
-  Result<std::optional<Client>> accept_client();
-
   /// Begins a connection from our address `local` to `remote`; the source address keeps it on the chosen subnet.
   /// Link-local ones are both on the interface of the remote one's scope.
   static Result<Socket> begin_connect(const IpAddress& local, const SocketAddress& remote);
@@ -46,12 +43,6 @@ class Socket {
 
  private:
   int descriptor_ = -1;
-};
-
-struct Socket::Client {
-  Socket socket;
-  SocketAddress local;
-  SocketAddress remote;
 };
 
 /// Assembles one message at a time from what a socket brings in pieces.

@@ -5,6 +5,7 @@
 #include <streambuf>
 #include <utility>
 
+#include "plugin/base/cut_lines.h"
 #include "sim/host/load/program.h"
 
 namespace meshbed::sim {
@@ -25,8 +26,8 @@ class ProgramOutput::State final : public std::streambuf {
     std::cout.rdbuf(real_buffer_);
     stdout = real_;
     std::fclose(stream_);
-    for (const auto& [process, text] : begun_) {
-      if (!text.empty()) print_(*process, text);
+    for (auto& [process, lines] : begun_) {
+      lines.finish([&, from = process](std::string_view line) { print_(*from, line); });
     }
   }
 
@@ -53,18 +54,14 @@ class ProgramOutput::State final : public std::streambuf {
       return;
     }
     const Process& process = *World::current_process();
-    std::string& line = begun_[&process];
-    line += text;
-    for (std::size_t end; (end = line.find('\n')) != std::string::npos; line.erase(0, end + 1)) {
-      print_(process, std::string_view(line).substr(0, end));
-    }
+    begun_[&process].take(text, [&](std::string_view line) { print_(process, line); });
   }
 
   Print print_;
   std::FILE* const real_;
   std::streambuf* const real_buffer_;
   std::FILE* stream_ = nullptr;
-  std::map<const Process*, std::string> begun_;
+  std::map<const Process*, CutLines> begun_;
 };
 
 ProgramOutput::ProgramOutput(Print print) : state_(new State(std::move(print))) {}

@@ -1,6 +1,6 @@
 // What strangers may hold at a port of ours, over the real loopback: its addresses 127.0.0.1, 127.0.0.2 ... are as many
 // machines.
-#include "plugin/net/connect/accept_queue.h"
+#include "plugin/net/connect/first_messages.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -15,12 +15,14 @@
 #include "plugin/base/log.h"
 #include "tests/net/addresses.h"
 
-namespace accept_queue_test {
+namespace first_messages_test {
 
 using namespace meshbed;
 using namespace meshbed::net;
 
 namespace {
+
+const std::size_t kClientsMax = AcceptQueueOptions{}.clients_max;
 
 std::string g_warnings;
 
@@ -34,8 +36,8 @@ class Scene {
     set_log_sink([](LogLevel level, const char*, int, const char* text) {
       if (level == LogLevel::kWarn) g_warnings += std::string(text) + "\n";
     });
-    REQUIRE(accept_queue.open(
-        false, {.name = "test", .patience_s = 30, .is_over_cable = [this](const auto& own, const auto& client) {
+    REQUIRE(first_messages.open(
+        false, {.name = "test", .patience_ms = 30000, .is_over_cable = [this](const auto& own, const auto& client) {
                   return is_over_cable(nics_, own, client);
                 }}));
   }
@@ -49,7 +51,7 @@ class Scene {
     const int caller = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(caller >= 0);
     callers_.push_back(caller);
-    sockaddr_in own = loopback(host, 0), there = loopback(1, accept_queue.port());
+    sockaddr_in own = loopback(host, 0), there = loopback(1, first_messages.queue().port());
     REQUIRE(::bind(caller, reinterpret_cast<const sockaddr*>(&own), sizeof own) == 0);
     REQUIRE(::connect(caller, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0);
     return caller;
@@ -61,11 +63,11 @@ class Scene {
   }
   std::size_t waiting() const {
     std::vector<pollfd> watched;
-    accept_queue.watch(watched);
+    first_messages.queue().watch(watched);
     return watched.size();
   }
 
-  AcceptQueue accept_queue;
+  FirstMessages first_messages;
   std::vector<Arrival> arrivals;
 
  private:
@@ -86,8 +88,8 @@ TEST_CASE("a thousand silent callers hold 64 connections, and cost a warning at 
   Scene scene;
   for (int round = 0; round < 10; ++round) {
     for (int caller = 0; caller < 100; ++caller) scene.call(1);
-    REQUIRE(scene.accept_queue.advance(scene.arrivals));
-    CHECK(scene.waiting() == AcceptQueue::kCallersMost);
+    REQUIRE(scene.first_messages.advance(scene.arrivals));
+    CHECK(scene.waiting() == kClientsMax);
   }
   CHECK(scene.arrivals.empty());
   // 936 were dropped: number 1, 2, 3, 4, 8, 16 ... 512 are told.
@@ -100,19 +102,19 @@ TEST_CASE("those who say who they are get in, though a crowd from another addres
   Scene scene;
   const int early = scene.call(2);
   for (int caller = 0; caller < 80; ++caller) scene.call(1);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   for (int caller = 0; caller < 80; ++caller) scene.call(1);
   const int late = scene.call(3);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   CHECK(scene.arrivals.empty());
   scene.say_ready(early);
   scene.say_ready(late);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   REQUIRE(scene.arrivals.size() == 2);
   CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
   CHECK(to_text(scene.arrivals[1].remote.address) == "127.0.0.3");
   CHECK(scene.arrivals[0].message.cookie == 7);
-  CHECK(scene.waiting() == AcceptQueue::kCallersMost - 2);
+  CHECK(scene.waiting() == kClientsMax - 2);
 }
 
 TEST_CASE("one of the crowd who has said who he is when room is made is not put out") {
@@ -120,7 +122,7 @@ TEST_CASE("one of the crowd who has said who he is when room is made is not put 
   const int first = scene.call(1);
   scene.say_ready(first);
   for (int caller = 0; caller < 64; ++caller) scene.call(1);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   CHECK(scene.arrivals.size() == 1);
   CHECK(g_warnings.empty());
 }
@@ -129,34 +131,34 @@ TEST_CASE("a peer that comes over a cable with two hundred connections at once m
   Scene scene(true);
   std::vector<int> callers;
   for (int caller = 0; caller < 200; ++caller) callers.push_back(scene.call(2));
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   CHECK(scene.waiting() == 200);
   for (int caller = 0; caller < 100; ++caller) scene.say_ready(callers[static_cast<std::size_t>(caller)]);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   CHECK(scene.arrivals.size() == 100);
   CHECK(g_warnings.empty());
   // The others never say anything.
-  for (int look = 0; look < 60 && scene.waiting() > AcceptQueue::kCallersMost; ++look) {
+  for (int look = 0; look < 60 && scene.waiting() > kClientsMax; ++look) {
     ::poll(nullptr, 0, 50);
-    REQUIRE(scene.accept_queue.advance(scene.arrivals));
+    REQUIRE(scene.first_messages.advance(scene.arrivals));
   }
-  CHECK(scene.waiting() == AcceptQueue::kCallersMost);
+  CHECK(scene.waiting() == kClientsMax);
 }
 
 TEST_CASE("who dials a cable's address from another subnet came over no cable: a router brought him, or our kernel") {
   Scene scene(true);
   constexpr int kFromElsewhere = 257;
   for (int caller = 0; caller < 100; ++caller) scene.call(kFromElsewhere);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
-  CHECK(scene.waiting() == AcceptQueue::kCallersMost);
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
+  CHECK(scene.waiting() == kClientsMax);
 }
 
 TEST_CASE("each look lets in so many, and the others wait outside") {
   Scene scene(true);
   for (int caller = 0; caller < 300; ++caller) scene.call(2);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
-  CHECK(scene.waiting() == AcceptQueue::kLetInAtOnce);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
+  CHECK(scene.waiting() == AcceptQueue::kAcceptedAtOnce);
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   CHECK(scene.waiting() == 300);
   CHECK(g_warnings.empty());
 }
@@ -165,9 +167,9 @@ TEST_CASE("those who come over a cable within moments are not without number eit
   Scene scene(true);
   for (int caller = 0; caller < 1100; ++caller) {
     scene.call(2);
-    if (caller % 100 == 99) REQUIRE(scene.accept_queue.advance(scene.arrivals));
+    if (caller % 100 == 99) REQUIRE(scene.first_messages.advance(scene.arrivals));
   }
-  CHECK(scene.waiting() == AcceptQueue::kCallersOverCablesMost);
+  CHECK(scene.waiting() == AcceptQueue::kClientsOverCablesMax);
 }
 
 namespace {
@@ -193,13 +195,13 @@ class NoDescriptorLeft {
 TEST_CASE("where the process has no descriptor left, strangers make room") {
   Scene scene;
   for (int caller = 0; caller < 8; ++caller) scene.call(1);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   const int peer = scene.call(2);
   scene.say_ready(peer);
   bool advanced = false;
   {
     const NoDescriptorLeft limit;
-    advanced = static_cast<bool>(scene.accept_queue.advance(scene.arrivals));
+    advanced = static_cast<bool>(scene.first_messages.advance(scene.arrivals));
   }
   CHECK(advanced);
   REQUIRE(scene.arrivals.size() == 1);
@@ -209,16 +211,16 @@ TEST_CASE("where the process has no descriptor left, strangers make room") {
 TEST_CASE("no descriptor left, and nobody outside: who waits stays") {
   Scene scene;
   for (int caller = 0; caller < 8; ++caller) scene.call(1);
-  REQUIRE(scene.accept_queue.advance(scene.arrivals));
+  REQUIRE(scene.first_messages.advance(scene.arrivals));
   bool advanced = false;
   {
     const NoDescriptorLeft limit;
-    advanced = static_cast<bool>(scene.accept_queue.advance(scene.arrivals));
+    advanced = static_cast<bool>(scene.first_messages.advance(scene.arrivals));
   }
   CHECK(advanced);
   CHECK(scene.waiting() == 8);
   CHECK(g_warnings.empty());
-  CHECK_FALSE(scene.accept_queue.is_deaf());
+  CHECK_FALSE(scene.first_messages.queue().is_paused());
 }
 
 TEST_CASE("no descriptor left, and nobody who could go: deaf for a while, with one warning, and then he gets in") {
@@ -229,23 +231,23 @@ TEST_CASE("no descriptor left, and nobody who could go: deaf for a while, with o
   {
     const NoDescriptorLeft limit;
     for (int look = 0; look < 6; ++look) {
-      advanced = advanced && static_cast<bool>(scene.accept_queue.advance(scene.arrivals));
-      if (look == 0) CHECK(scene.accept_queue.is_deaf());
+      advanced = advanced && static_cast<bool>(scene.first_messages.advance(scene.arrivals));
+      if (look == 0) CHECK(scene.first_messages.queue().is_paused());
       ::poll(nullptr, 0, 30);
     }
   }
   CHECK(advanced);
   CHECK(std::count(g_warnings.begin(), g_warnings.end(), '\n') == 1);
-  CHECK(g_warnings.find("nobody can come in before this process has a free descriptor again") != std::string::npos);
+  CHECK(g_warnings.find("Too many open files: no client can connect before") != std::string::npos);
   // poll(2) does not find the port readable meanwhile, which would be the same look again and again.
-  for (int look = 0; look < 20 && scene.accept_queue.is_deaf(); ++look) {
-    CHECK(scene.accept_queue.descriptor() == -1);
+  for (int look = 0; look < 20 && scene.first_messages.queue().is_paused(); ++look) {
+    CHECK(scene.first_messages.queue().descriptor() == -1);
     ::poll(nullptr, 0, 30);
-    REQUIRE(scene.accept_queue.advance(scene.arrivals));
+    REQUIRE(scene.first_messages.advance(scene.arrivals));
   }
-  CHECK(scene.accept_queue.descriptor() >= 0);
+  CHECK(scene.first_messages.queue().descriptor() >= 0);
   REQUIRE(scene.arrivals.size() == 1);
   CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
 }
 
-}  // namespace accept_queue_test
+}  // namespace first_messages_test

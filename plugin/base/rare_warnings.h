@@ -1,6 +1,6 @@
 #pragma once
-// What strangers can bring about as often as they like must not fill a log: of such warnings the first four are given,
-// and then one at each doubling of their number. The others are there for whoever traces.
+// What strangers can cause as often as they like must not fill a log: of such warnings the first four are given,
+// and then one at each doubling of their number. The others appear at the trace level.
 
 #include <bit>
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 #include "plugin/base/log.h"
 
-namespace meshbed::net {
+namespace meshbed {
 
-/// Of one kind, at one door. Not for several threads.
+/// Of one kind, in one place. Not for several threads.
 class RareWarnings {
  public:
   /// One more. `level`: that of the lines that are given.
@@ -29,4 +29,4 @@ class RareWarnings {
   std::uint64_t count_ = 0;
 };
 
-}  // namespace meshbed::net
+}  // namespace meshbed

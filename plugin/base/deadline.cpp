@@ -1,11 +1,11 @@
-#include "plugin/coll/store/deadline.h"
+#include "plugin/base/deadline.h"
 
 #include <time.h>
 
 #include <algorithm>
 #include <limits>
 
-namespace meshbed::coll {
+namespace meshbed {
 
 std::int64_t now_ns() {
   timespec now{};
@@ -16,14 +16,14 @@ std::int64_t now_ns() {
 Deadline Deadline::after_ms(std::int64_t milliseconds) {
   // A year is for ever, and keeps the sum below far from overflow.
   constexpr std::int64_t kYear = 365LL * 24 * 3600 * 1000;
-  return Deadline(now_ns() + std::clamp<std::int64_t>(milliseconds, 0, kYear) * kNanosecondsPerMillisecond);
+  return Deadline(now_ns() + std::clamp<std::int64_t>(milliseconds, 0, kYear) * kNsPerMs);
 }
 
 int Deadline::remaining_ms() const {
   if (is_never()) return -1;
   const std::int64_t left_ns = std::max<std::int64_t>(0, at_ns_ - now_ns());
-  const std::int64_t left_ms = (left_ns + kNanosecondsPerMillisecond - 1) / kNanosecondsPerMillisecond;
+  const std::int64_t left_ms = (left_ns + kNsPerMs - 1) / kNsPerMs;
   return static_cast<int>(std::min<std::int64_t>(left_ms, std::numeric_limits<int>::max()));
 }
 
-}  // namespace meshbed::coll
+}  // namespace meshbed

@@ -1,11 +1,11 @@
-#include "plugin/net/connect/crowd.h"
+#include "plugin/base/crowd.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace meshbed::net {
+namespace meshbed {
 
-std::optional<std::size_t> who_goes(std::span<const Waiting> waiting) {
+std::optional<std::size_t> select_victim(std::span<const Waiting> waiting) {
   struct Crowd {
     std::size_t first = 0;
     std::size_t size = 0;
@@ -25,4 +25,4 @@ std::optional<std::size_t> who_goes(std::span<const Waiting> waiting) {
   return largest->first;
 }
 
-}  // namespace meshbed::net
+}  // namespace meshbed

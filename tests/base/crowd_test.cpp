@@ -1,5 +1,5 @@
 // Who goes where more wait than may.
-#include "plugin/net/connect/crowd.h"
+#include "plugin/base/crowd.h"
 
 #include <doctest/doctest.h>
 
@@ -22,16 +22,16 @@ Waiting from(const char* address, bool spared = false) {
 
 TEST_CASE("of the largest crowd the first one goes, whoever came before it") {
   const std::vector<Waiting> waiting{from("10.0.0.1"), from("10.0.0.2"), from("10.0.0.3"), from("10.0.0.2")};
-  CHECK(who_goes(waiting) == 1U);
-  CHECK(who_goes(std::span(waiting).first(3)) == 0U);  // of three crowds of one the one who has waited longest
-  CHECK_FALSE(who_goes({}).has_value());
+  CHECK(select_victim(waiting) == 1U);
+  CHECK(select_victim(std::span(waiting).first(3)) == 0U);  // of three crowds of one the one who has waited longest
+  CHECK_FALSE(select_victim({}).has_value());
 }
 
 TEST_CASE("a crowd that is spared stays as long as there is one stranger, and goes by the same rule then") {
   std::vector<Waiting> waiting{from("10.0.0.1", true), from("10.0.0.1", true), from("10.0.0.2")};
-  CHECK(who_goes(waiting) == 2U);
+  CHECK(select_victim(waiting) == 2U);
   waiting.back() = from("10.0.0.2", true);
-  CHECK(who_goes(waiting) == 0U);
+  CHECK(select_victim(waiting) == 0U);
 }
 
 }  // namespace crowd_test

@@ -1,0 +1,42 @@
+#pragma once
+// IP addresses as values, and how they stand in socket addresses.
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace meshbed {
+
+enum class Family : std::uint8_t { kIpv4 = 4, kIpv6 = 6 };
+
+/// Network byte order; IPv4 occupies the first 4 bytes, the others are zero.
+struct IpAddress {
+  Family family = Family::kIpv4;
+  std::array<std::uint8_t, 16> bytes{};
+  bool operator==(const IpAddress&) const = default;
+};
+std::string to_text(const IpAddress& address);
+/// ::ffff:a.b.c.d of an IPv4 address, as IPv6 sockets and RoCE v2 write it; an IPv6 address as it is.
+std::array<std::uint8_t, 16> mapped_bytes(const IpAddress& address);
+IpAddress from_mapped_bytes(const std::array<std::uint8_t, 16>& bytes);
+
+/// An address with a TCP port, host order.
+struct SocketAddress {
+  IpAddress address;
+  std::uint16_t port = 0;
+  std::uint32_t scope = 0;  // of an IPv6 link-local address: the interface's index
+  bool operator==(const SocketAddress&) const = default;
+};
+/// "10.0.0.1:29500" or "[fd00::1]:29500".
+std::string to_text(const SocketAddress& address);
+/// Fills `storage`, returns the length that goes with it.
+socklen_t to_sockaddr(const SocketAddress& from, sockaddr_storage& storage);
+/// As an IPv6 socket takes it: IPv4 mapped.
+socklen_t to_mapped_sockaddr(const SocketAddress& from, sockaddr_storage& storage);
+/// nullopt: neither IPv4 nor IPv6. A mapped IPv6 address comes back as IPv4.
+std::optional<SocketAddress> from_sockaddr(const sockaddr* from);
+
+}  // namespace meshbed
