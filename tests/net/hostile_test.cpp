@@ -78,8 +78,8 @@ TEST_CASE("a stranger's 10,000 connections and frames at a plugin's ports change
         const std::vector<std::uint16_t> ports = sim::host().tcp.listening_ports(node);
         int descriptor = -1;
         // By a cable, or by the management network.
-        const char* const address = number % 3 == 0 ? (node == 0 ? "10.0.0.1" : "10.0.0.2")
-                                                    : (node == 0 ? "192.168.102.2" : "192.168.101.1");
+        const char* const address =
+            number % 3 == 0 ? (node == 0 ? "10.0.0.1" : "10.0.0.2") : (node == 0 ? "192.168.102.2" : "192.168.101.1");
         if (sockets.connect_to(address, ports[prng.below(ports.size())], &descriptor).error != 0) continue;
         const std::vector<std::uint8_t> bytes = hostile_bytes(prng);
         (void)sockets.send_all(descriptor, reinterpret_cast<const char*>(bytes.data()),
