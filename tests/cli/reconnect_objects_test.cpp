@@ -4,7 +4,10 @@
 
 #include <string>
 
-namespace meshbed::cli {
+namespace reconnect_objects_test {
+
+using namespace meshbed::cli;
+
 namespace {
 
 Scenario reconnecting(const std::string& environment, const std::string& faults) {
@@ -31,4 +34,4 @@ TEST_CASE("objects of ranks that reconnect: lost QP links are counted with their
   CHECK(most_reconnect_objects(reconnecting(kTwoQueuePairs, kFault), 2).verbs == quiet.verbs + 2 * 2 * 5 * (4 + 5 * 2));
 }
 
-}  // namespace meshbed::cli
+}  // namespace reconnect_objects_test
