@@ -1,7 +1,6 @@
 // Ten thousand connections of a stranger, with whatever frames, at each door of a process; beside them a job goes on
 // and ends right, and memory does not grow with their number. (The engine's store: tests/coll.)
 #include <doctest/doctest.h>
-#include <malloc.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -21,6 +20,7 @@
 #include "tests/host/probe/probe.h"
 #include "tests/net/failover_streams.h"
 #include "tests/support/command.h"
+#include "tests/support/heap.h"
 
 namespace hostile_test {
 
@@ -32,8 +32,6 @@ namespace {
 constexpr int kConnections = 10'000;
 constexpr int kWarm = 1'000;                       // until pools and buffers have their size
 constexpr std::uint64_t kGrowthBytes = 2U << 20U;  // less than 300 bytes for each of the others
-
-std::uint64_t heap_bytes() { return ::mallinfo2().uordblks; }
 
 /// Bytes of every kind: noise, the beginning of a real frame, a real frame with noise in it, a size that is a lie.
 std::vector<std::uint8_t> hostile_bytes(Prng& prng) {
@@ -74,7 +72,7 @@ TEST_CASE("a stranger's 10,000 connections and frames at a plugin's ports change
       int connected = 0;
       rank.meet("under way", 3);
       for (int number = 0; number < kConnections; ++number) {
-        if (number == kWarm) warm_bytes = heap_bytes();
+        if (number == kWarm) warm_bytes = heap_in_use_bytes();
         const int node = number % 2;
         const std::vector<std::uint16_t> ports = sim::host().tcp.listening_ports(node);
         int descriptor = -1;
@@ -91,7 +89,7 @@ TEST_CASE("a stranger's 10,000 connections and frames at a plugin's ports change
       }
       sim::World::get().sleep(3'000 * kMs);  // what waits for the rest of a frame is given up
       CHECK(connected > kConnections * 9 / 10);
-      CHECK(heap_bytes() < warm_bytes + kGrowthBytes);
+      CHECK(heap_in_use_bytes() < warm_bytes + kGrowthBytes);
       rank.meet("over", 3);
       return;
     }
@@ -128,7 +126,7 @@ TEST_CASE("10,000 clients of the state socket with any bytes keep nobody from as
   std::vector<Descriptor> silent;
   std::uint64_t warm_bytes = 0;
   for (int number = 0; number < kConnections; ++number) {
-    if (number == kWarm) warm_bytes = heap_bytes();
+    if (number == kWarm) warm_bytes = heap_in_use_bytes();
     Descriptor stranger = call();
     const std::vector<std::uint8_t> bytes = hostile_bytes(prng);
     (void)::send(stranger.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -145,7 +143,7 @@ TEST_CASE("10,000 clients of the state socket with any bytes keep nobody from as
   }
   silent.clear();
   (*door)->advance(document);
-  CHECK(heap_bytes() < warm_bytes + kGrowthBytes);
+  CHECK(heap_in_use_bytes() < warm_bytes + kGrowthBytes);
 }
 
 }  // namespace hostile_test

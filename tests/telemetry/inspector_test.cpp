@@ -2,17 +2,19 @@
 #include "cli/report/inspector.h"
 
 #include <doctest/doctest.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <ostream>
 #include <streambuf>
 #include <string>
 
+#include "tests/support/heap.h"
+
 namespace inspector_test {
 
 using namespace meshbed;
 using namespace meshbed::cli;
+using meshbed::test::heap_in_use_bytes;
 
 namespace {
 
@@ -22,7 +24,7 @@ class Sink : public std::streambuf {
   std::size_t taken_bytes = 0, lines = 0, most_in_use_bytes = 0;
 
  private:
-  void look() { most_in_use_bytes = std::max(most_in_use_bytes, mallinfo2().uordblks); }
+  void look() { most_in_use_bytes = std::max(most_in_use_bytes, heap_in_use_bytes()); }
   int_type overflow(int_type letter) override {
     ++taken_bytes;
     if (letter != '\n') return letter;
@@ -49,7 +51,7 @@ TEST_CASE("a log of 20 000 calls is written line by line: no memory grows with i
   }
   Sink sink;
   std::ostream out(&sink);
-  const std::size_t before_bytes = mallinfo2().uordblks;
+  const std::size_t before_bytes = heap_in_use_bytes();
   write_inspector_log(scenario, result, 0, out);
   CHECK(sink.lines == kCalls + 1);
   CHECK(sink.taken_bytes > 5 * kMostBytes);
