@@ -298,6 +298,29 @@ TEST_CASE("exec: a program against nccl.h on the drop-in over a ring of four: tw
   CHECK_MESSAGE(!has(runs.output, "WARN"), runs.output);
 }
 
+TEST_CASE("exec: ranks that call different operations, or leave early, are named with their calls") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const std::string program = compiled("differ");
+  const auto run = [&](const std::string& how) {
+    return run_command_line(exec_line(
+        "spark-triangle",
+        fmt::format("--nccl-dropin -- sh -c 'NCCL_COMM_ID=$MASTER_ADDR:29511 exec \"{}\" {}'", program, how)));
+  };
+  const CommandResult differs = run("collective");
+  CHECK_MESSAGE(differs.status == 4, differs.output);
+  CHECK_MESSAGE(count(differs.output,
+                      "rank 2: broadcast 1, 1 MiB float, root 0; ranks 0, 1: all_reduce 1, 1 MiB float "
+                      "sum") >= 3,
+                differs.output);
+  const CommandResult left = run("leaves");
+  CHECK_MESSAGE(left.status == 4, left.output);
+  CHECK_MESSAGE(count(left.output, "failed: ncclAllReduce: all_reduce 1: ") == 2, left.output);
+  CHECK_MESSAGE(count(left.output, "rank 2 has left") + count(left.output, "rank 2: has left") >= 2, left.output);
+}
+
 TEST_CASE("exec: a program of nccl.h and CUDA, GPU memory in two streams and a graph of both, on nodes with GPUs") {
   if (const std::string why = why_not_emulated(); !why.empty()) {
     MESSAGE("skipped: ", why);

@@ -97,7 +97,8 @@ std::optional<Error> left_alone(const std::vector<ConnectAttempt>& attempts, con
   });
   if (deserted == attempts.end()) return std::nullopt;
   *failed_peer = deserted->edge().peer;
-  return Error{ErrorCode::kUnreachable, Scope::kQueuePair, deserted->waiting_for() + ", and it has left"};
+  return Error{ErrorCode::kUnreachable, Scope::kQueuePair,
+               "rank " + std::to_string(*failed_peer) + " has left: " + deserted->waiting_for()};
 }
 
 Result<void> drive(std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms,
