@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 
 #include "sim/cuda/device_view.h"
+#include "sim/cuda/ptx/vector/single_access.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -238,6 +240,22 @@ CUresult fill(CUdeviceptr target, std::uint32_t value, const Area& area, Stream*
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
+/// A thread of the host, or a kernel, may look at the target meanwhile: its last 16 bytes come after all others, as the
+/// last bytes of a write to PCIe do, and a number that is copied alone comes whole.
+void copy_row(char* to, const char* from, std::size_t bytes) {
+  constexpr std::size_t kWhole = 16;
+  if (to < from + bytes && from < to + bytes) {
+    std::memmove(to, from, bytes);
+    return;
+  }
+  const std::size_t tail = bytes <= kWhole ? 0
+                                           : (reinterpret_cast<std::uintptr_t>(to) + bytes - 1) / kWhole * kWhole -
+                                                 reinterpret_cast<std::uintptr_t>(to);
+  if (tail > 0) std::memcpy(to, from, tail);
+  std::atomic_thread_fence(std::memory_order_release);
+  ptx::copy_once(to + tail, from + tail, bytes - tail);
+}
+
 }  // namespace
 
 void copy_bytes(const Copy& copy) {
@@ -246,8 +264,8 @@ void copy_bytes(const Copy& copy) {
   const std::size_t from_slice = copy.staged != nullptr ? copy.width_bytes * copy.height : copy.source_slice;
   for (std::size_t slice = 0; slice < copy.depth; ++slice) {
     for (std::size_t row = 0; row < copy.height; ++row) {
-      std::memmove(copy.target + slice * copy.target_slice + row * copy.target_pitch,
-                   from + slice * from_slice + row * pitch, copy.width_bytes);
+      copy_row(copy.target + slice * copy.target_slice + row * copy.target_pitch,
+               from + slice * from_slice + row * pitch, copy.width_bytes);
     }
   }
 }

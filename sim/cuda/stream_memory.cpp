@@ -1,8 +1,9 @@
 // Stream memory operations: cuStreamWaitValue*, cuStreamWriteValue*: a stream that waits for a word of memory, and one
 // that writes one. CUDA 13.0's driver API, "Stream Memory Operations".
 
-#include <cstring>
+#include <atomic>
 
+#include "sim/cuda/ptx/vector/single_access.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -50,7 +51,10 @@ CUresult write_value(Stream* handle, CUdeviceptr address, std::uint64_t value, s
   Place place;
   if (const CUresult error = find_place(handle, address, bytes, place)) return error;
   if ((flags & ~kWriteNoMemoryBarrier) != 0) return kInvalidValue;
-  return submit(*place.stream, Action{[at = place.at, bytes, value] { std::memcpy(at, &value, bytes); }});
+  return submit(*place.stream, Action{[at = place.at, bytes, value] {
+    std::atomic_thread_fence(std::memory_order_release);
+    ptx::copy_once(at, &value, bytes);
+  }});
 }
 
 /// cuda.h's CUstreamBatchMemOpType.
@@ -95,7 +99,8 @@ CUresult add(Stream* handle, const CUstreamBatchMemOpParams& wanted) {
 
 bool is_met(const WaitValue& wait) {
   std::uint64_t seen = 0;
-  std::memcpy(&seen, wait.at, wait.bytes);
+  ptx::copy_once(&seen, wait.at, wait.bytes);
+  std::atomic_thread_fence(std::memory_order_acquire);
   switch (wait.condition) {
     case WaitCondition::kGreaterOrEqual:  // as a difference in a circle of numbers
       return wait.bytes == 8 ? static_cast<std::int64_t>(seen - wait.value) >= 0

@@ -7,6 +7,7 @@
 #include "plugin/base/log.h"
 #include "sim/cuda/device_view.h"
 #include "sim/cuda/process/variables.h"
+#include "sim/cuda/ptx/vector/single_access.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -318,7 +319,7 @@ void take_effect(Work& work) {
         continue;
       }
       for (std::size_t index = 0; index < fill->count; ++index) {
-        std::memcpy(target + index * fill->element_bytes, &fill->value, fill->element_bytes);
+        ptx::copy_once(target + index * fill->element_bytes, &fill->value, fill->element_bytes);
       }
     }
   } else if (const auto* action = std::get_if<Action>(&work.task)) {

@@ -9,6 +9,7 @@
 #include "sim/cuda/ptx/access.h"
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
+#include "sim/cuda/ptx/vector/single_access.h"
 
 namespace meshbed::sim::ptx {
 
@@ -103,8 +104,13 @@ void copy_async(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     const std::byte* source =
         given == 0 ? nullptr : resolve_one(warp, in, lane, from.space, from.at[lane], given, false);
     if (given != 0 && source == nullptr) return;
-    if (given != 0) std::memcpy(target, source, given);
-    std::memset(target + given, 0, size - given);
+    alignas(16) std::byte staged[16] = {};
+    if (given == size) {
+      copy_once(staged, source, size);
+    } else if (given != 0) {
+      std::memcpy(staged, source, given);
+    }
+    copy_once(target, staged, size);
     warp.grid->counts.global_bytes_read += given;
     warp.grid->counts.shared_bytes += size;
   }

@@ -1,28 +1,15 @@
 // Loads and stores: ld, ldu, st, prefetch, and the fences. PTX ISA 9.7.9 and 9.7.13.
+#include <atomic>
 #include <cstring>
 
 #include "sim/cuda/ptx/access.h"
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
-#include "sim/cuda/ptx/race/race.h"
+#include "sim/cuda/ptx/vector/vector.h"
 
 namespace meshbed::sim::ptx {
 
 namespace {
-
-/// For whoever looks for races: those that volatile or an order makes part of a program's own synchronisation are none.
-inline void note_race(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write,
-                      const Access& access) {
-  if (warp.grid->races != nullptr && (in.flags & kFlagStrong) == 0)
-    warp.grid->races->note(warp, in, lanes, bytes, write, access);
-}
-
-template <typename T>
-inline T value_at(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 
 /// Loads one element of type T into registers of type D (sign or zero above).
 template <typename T, typename D>
@@ -47,7 +34,9 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   } else {
     each_of(lanes, [&](std::uint32_t lane) { d[lane] = static_cast<D>(value_at<T>(access.at[lane])); });
   }
-  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
+  if ((in.flags & kFlagStrong) == 0) return;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (access.space == Space::kLocal) return;
   std::uint64_t places = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
     places = poll_hash(places, reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))));
@@ -57,68 +46,13 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   note_poll(warp, in, lanes, places, seen);
 }
 
-constexpr std::uint8_t kFlagSigned = 0x80;  // the element's sign fills a wider register
-
-std::uint64_t filled(const Instruction& in, std::uint64_t raw, std::uint32_t bytes) {
-  if ((in.flags & kFlagSigned) == 0 || bytes >= 8) return raw;
-  const std::uint32_t shift = 64 - bytes * 8;
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(raw << shift) >> shift);
-}
-
-/// Loads `count` elements of `b` bytes into the registers of vector `extra`, d_bytes each.
-void load_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  if (lanes == 0) return;
-  const Reach reach = (in.flags & kFlagStrong) != 0 ? reach_of(warp, in, lanes) : Reach::kNear;
-  if (reach == Reach::kNotYet) return;
-  Access access;
-  const std::uint32_t element = in.b;
-  if (!resolve(warp, in, lanes, element * in.count, false, access)) return;
-  note_race(warp, in, lanes, element * in.count, false, access);
-  const auto& places = warp.frame->function->vectors[in.extra];
-  for (std::uint32_t at = 0; at < in.count; ++at) {
-    if (places[at] == kNowhere) continue;
-    std::byte* d = place_at(warp, places[at]);
-    const std::uint32_t offset = at * element;
-    if (element == 4 && in.d_bytes == 4) {
-      auto* words = lanes_at<std::uint32_t>(warp, places[at]);
-      each_of(lanes, [&](std::uint32_t lane) { words[lane] = value_at<std::uint32_t>(access.at[lane] + offset); });
-      continue;
-    }
-    if (element == 8 && in.d_bytes == 8) {
-      auto* words = lanes_at<std::uint64_t>(warp, places[at]);
-      each_of(lanes, [&](std::uint32_t lane) { words[lane] = value_at<std::uint64_t>(access.at[lane] + offset); });
-      continue;
-    }
-    each_active(lanes, [&](std::uint32_t lane) {
-      if (in.d_bytes == 16) {
-        std::memcpy(d + std::size_t{lane} * 16, access.at[lane] + offset, 16);
-        return;
-      }
-      std::uint64_t value = 0;
-      std::memcpy(&value, access.at[lane] + offset, element < 8 ? element : 8);
-      write_lane(d, in.d_bytes, lane, filled(in, value, element));
-    });
-  }
-  if ((in.flags & kFlagStrong) == 0 || access.space == Space::kLocal) return;
-  std::uint64_t where = 0, seen = 0;
-  each_active(lanes, [&](std::uint32_t lane) {
-    where = poll_hash(where, reinterpret_cast<std::uintptr_t>(access.at[lane]));
-    for (std::uint32_t at = 0; at < in.count; ++at) {
-      std::uint64_t value = 0;
-      std::memcpy(&value, access.at[lane] + at * element, element < 8 ? element : 8);
-      seen = poll_hash(seen, value);
-    }
-  });
-  if (reach == Reach::kFar) return note_far_poll(warp, in, lanes, where, seen);
-  note_poll(warp, in, lanes, where, seen);
-}
-
 template <typename T, typename S>
 void store(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   Access access;
   if (!resolve_pattern(warp, in, lanes, sizeof(T), true, access)) return;
   note_race(warp, in, lanes, sizeof(T), true, access);
+  if ((in.flags & kFlagStrong) != 0) std::atomic_thread_fence(std::memory_order_release);
   const auto* b = lanes_at<S>(warp, in.b);
   T changed = 0;
   const auto put = [&](std::uint32_t lane, std::byte* to) {
@@ -140,49 +74,6 @@ void store(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     each_of(lanes, [&](std::uint32_t lane) { put(lane, access.at[lane]); });
   }
   if (changed != 0 && access.space != Space::kLocal) ++warp.grid->changes;
-}
-
-/// Elements and registers of T.
-template <typename T>
-T store_elements(Warp& warp, std::uint32_t place, const Access& access, std::uint32_t offset, std::uint32_t lanes) {
-  const auto* from = lanes_at<T>(warp, place);
-  T changed = 0;
-  each_of(lanes, [&](std::uint32_t lane) {
-    std::byte* to = access.at[lane] + offset;
-    const T value = from[lane];
-    changed |= value_at<T>(to) ^ value;
-    std::memcpy(to, &value, sizeof value);
-  });
-  return changed;
-}
-
-void store_vector(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  if (lanes == 0) return;
-  Access access;
-  const std::uint32_t element = in.b;
-  if (!resolve(warp, in, lanes, element * in.count, true, access)) return;
-  note_race(warp, in, lanes, element * in.count, true, access);
-  const auto& places = warp.frame->function->vectors[in.extra];
-  bool changed = false;
-  // Element by element: where lanes write to one place, the last lane's whole vector is there at the end all the same.
-  for (std::uint32_t at = 0; at < in.count; ++at) {
-    const std::uint32_t offset = at * element;
-    if (element == 4 && in.d_bytes == 4) {
-      changed = store_elements<std::uint32_t>(warp, places[at], access, offset, lanes) != 0 || changed;
-      continue;
-    }
-    if (element == 8 && in.d_bytes == 8) {
-      changed = store_elements<std::uint64_t>(warp, places[at], access, offset, lanes) != 0 || changed;
-      continue;
-    }
-    each_active(lanes, [&](std::uint32_t lane) {
-      const std::byte* from = place_at(warp, places[at]) + std::size_t{lane} * in.d_bytes;
-      std::byte* to = access.at[lane] + offset;
-      changed = changed || std::memcmp(to, from, element) != 0;
-      std::memcpy(to, from, element);
-    });
-  }
-  if (changed && access.space != Space::kLocal) ++warp.grid->changes;
 }
 
 /// A kernel's parameter by its offset: the same for all lanes.
@@ -364,6 +255,11 @@ void decode_store(Decoder& decoder) {
   if (in.run == nullptr) decoder.unsupported("this type");
 }
 
+template <std::memory_order kOrder>
+void fence(Warp&, const Instruction&, std::uint32_t lanes) {
+  if (lanes != 0) std::atomic_thread_fence(kOrder);
+}
+
 void load_zero(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   auto* d = lanes_at<std::uint64_t>(warp, in.d);
   each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = 0; });
@@ -378,7 +274,9 @@ bool decode_memory(Decoder& decoder) {
   } else if (opcode == "st") {
     decode_store(decoder);
   } else if (opcode == "membar" || opcode == "fence") {
-    // One access is done after the other, in the order of the text: every fence holds by itself.
+    // The accesses of the device are done one after the other, in the order of the text. A thread of the host sees them
+    // in that order too, but for a store before a load (x86-64), or with what is to order them (arm64).
+    const bool is_sequential = opcode == "membar" || decoder.has("sc");
     for (const char* word : {"cta",
                              "gl",
                              "gpu",
@@ -402,7 +300,7 @@ bool decode_memory(Decoder& decoder) {
                              "sync_restrict::shared::cluster"}) {
       decoder.take(word);
     }
-    decoder.in.run = no_effect;
+    decoder.in.run = is_sequential ? fence<std::memory_order_seq_cst> : fence<std::memory_order_acq_rel>;
   } else if (opcode == "prefetch" || opcode == "prefetchu" || opcode == "applypriority" || opcode == "discard" ||
              opcode == "griddepcontrol" || opcode == "setmaxnreg") {
     for (const char* word : {"global", "local", "L1", "L2", "const", "param", "tensormap", "wait", "launch_dependents",
