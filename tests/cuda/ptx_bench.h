@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -31,10 +32,11 @@ inline std::shared_ptr<const sim::ptx::Module> module_file(const std::string& na
 
 /// What one launch is given beside its arguments.
 struct GridLaunch {
-  std::uint32_t grid = 1, block = 32, resident = 64;
+  std::uint32_t grid = 1, grid_y = 1, block = 32, resident = 64;
   std::uint32_t dynamic_shared_bytes = 0;
   std::uint64_t seed = 0;
   bool cooperative = false;
+  std::array<std::uint32_t, 3> cluster{};  // 0: none
 };
 
 /// A module on a device: its variables are there.
@@ -63,7 +65,9 @@ class Device {
     request.module = module_;
     request.kernel = module_->find_kernel(kernel);
     REQUIRE_MESSAGE(request.kernel != nullptr, kernel);
-    request.grid = {launch.grid, 1, 1};
+    request.grid = {launch.grid, launch.grid_y, 1};
+    request.is_explicit_cluster = launch.cluster[0] != 0;
+    if (request.is_explicit_cluster) request.cluster = launch.cluster;
     request.block = {launch.block, 1, 1};
     request.resident_blocks = launch.resident;
     request.dynamic_shared_bytes = launch.dynamic_shared_bytes;

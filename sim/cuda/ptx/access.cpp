@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "sim/cuda/ptx/cluster/cluster.h"
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
 
@@ -52,6 +53,9 @@ void bad_address(Warp& warp, const Instruction& in, std::uint32_t lane, Space sp
                      hexadecimal(address) + " of " + name_of(space) + " memory: ";
   if (space == Space::kShared) {
     text += "the block has " + std::to_string(warp.grid->shared_bytes) + " bytes of it";
+    if ((address & kRankMask) != 0)
+      text += ", the cluster " + std::to_string(warp.grid->cluster_blocks) +
+              (warp.grid->cluster_blocks == 1 ? " block" : " blocks");
   } else if (space == Space::kLocal) {
     text += "beyond the thread's stack";
   } else if (space == Space::kParam) {
@@ -96,12 +100,14 @@ std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Sp
   if (space == Space::kShared) {
     // Shared memory may be named by its generic address too.
     if (address >> kWindowShift == kSharedWindow >> kWindowShift) address -= kSharedWindow;
-    if (address <= warp.grid->shared_bytes && bytes <= warp.grid->shared_bytes - address) {
-      return warp.block->shared.data() + address;
+    std::uint64_t within = address;
+    Block* const block = block_of_address(*warp.block, within);
+    if (block != nullptr && within <= warp.grid->shared_bytes && bytes <= warp.grid->shared_bytes - within) {
+      return block->shared.data() + within;
     }
-    const std::uint64_t offset = address - kReservedShared;
-    if (offset < kReservedBytes && bytes <= kReservedBytes - offset) {
-      return warp.block->shared.data() + warp.block->shared.size() - kReservedBytes + offset;
+    const std::uint64_t offset = within - kReservedShared;
+    if (block != nullptr && offset < kReservedBytes && bytes <= kReservedBytes - offset) {
+      return block->shared.data() + block->shared.size() - kReservedBytes + offset;
     }
   } else if (space == Space::kLocal) {
     if (address <= warp.local_stride && bytes <= warp.local_stride - address) {

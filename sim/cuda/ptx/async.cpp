@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "sim/cuda/ptx/access.h"
+#include "sim/cuda/ptx/cluster/cluster.h"
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
 #include "sim/cuda/ptx/vector/single_access.h"
@@ -117,7 +118,8 @@ void copy_async(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   ++warp.grid->changes;
 }
 
-/// a and b as above, c: the size's place, e: the mbarrier's address kept, or nowhere.
+/// a and b as above, c: the size's place, e: the mbarrier's address kept, or nowhere; d: the place of a mask of ranks,
+/// each of which has a copy and an mbarrier at the same offsets, or nowhere.
 void copy_bulk(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   const Addresses to = kept_addresses(warp, in, in.b);
@@ -130,24 +132,33 @@ void copy_bulk(Warp& warp, const Instruction& in, std::uint32_t lanes) {
            "cp.async.bulk takes addresses and sizes that are multiples of 16");
       return;
     }
-    std::byte* target = resolve_one(warp, in, lane, to.space, to.at[lane], size, true);
-    if (target == nullptr) return;
     const std::byte* source = resolve_one(warp, in, lane, from.space, from.at[lane], size, false);
     if (source == nullptr) return;
-    std::memmove(target, source, size);
     Counts& counts = warp.grid->counts;
-    counts.shared_bytes += size;
+    const auto put = [&](std::uint64_t rank_bits) {
+      const std::uint64_t kept = rank_bits != 0 ? ~kRankMask : ~std::uint64_t{0};
+      std::byte* target = resolve_one(warp, in, lane, to.space, (to.at[lane] & kept) | rank_bits, size, true);
+      if (target == nullptr) return false;
+      std::memmove(target, source, size);
+      counts.shared_bytes += size;
+      if (in.e == kNowhere) return true;
+      const Addresses barrier = kept_addresses(warp, in, in.e);
+      return change_barrier(warp, in, lane, barrier.space, (barrier.at[lane] & kept) | rank_bits,
+                            [&](BarrierWord& word) {
+                              word.bytes -= size;
+                              word.settle();
+                            });
+    };
     if (to.space == Space::kShared)
       counts.global_bytes_read += size;
     else
       counts.global_bytes_written += size;
-    if (in.e == kNowhere) continue;
-    const Addresses barrier = kept_addresses(warp, in, in.e);
-    if (!change_barrier(warp, in, lane, barrier.space, barrier.at[lane], [&](BarrierWord& word) {
-          word.bytes -= size;
-          word.settle();
-        })) {
-      return;
+    if (in.d == kNowhere) {
+      if (!put(0)) return;
+      continue;
+    }
+    for (std::uint32_t ranks = lanes_at<std::uint16_t>(warp, in.d)[lane]; ranks != 0; ranks &= ranks - 1) {
+      if (!put(std::uint64_t{static_cast<std::uint32_t>(std::countr_zero(ranks)) + 1} << kRankShift)) return;
     }
   }
   ++warp.grid->changes;
@@ -309,9 +320,8 @@ void decode_bulk(Decoder& decoder) {
     in.run = no_effect;
     return;
   }
-  if (decoder.has("tensor") || decoder.has("multicast::cluster") || decoder.has("add")) {
-    decode_trap(decoder);
-    return;
+  if (decoder.has("tensor") || decoder.has("cp_mask")) {
+    decoder.unsupported("this form");
   }
   // The destination's space stands first.
   Space spaces[2] = {Space::kGeneric, Space::kGeneric};
@@ -323,8 +333,11 @@ void decode_bulk(Decoder& decoder) {
   }
   const bool barrier = decoder.take("mbarrier::complete_tx::bytes");
   if (!barrier) decoder.take("bulk_group");
+  const bool multicast = decoder.take("multicast::cluster");
   decoder.skip_modifiers();
-  decoder.expect_operands(barrier ? 4 : 3, barrier ? 5 : 4);
+  const std::size_t least = (barrier ? 4U : 3U) + (multicast ? 1U : 0U);
+  decoder.expect_operands(least, least + 1);
+  if (multicast) in.d = decoder.source(decoder.operand(4), Type::kB16);
   const std::uint32_t to = keep_address(decoder, decoder.operand(0), spaces[0]);
   const std::uint32_t from = keep_address(decoder, decoder.operand(1), spaces[1]);
   const std::uint32_t word = barrier ? keep_address(decoder, decoder.operand(3), Space::kShared) : kNowhere;
@@ -345,10 +358,7 @@ bool decode_async(Decoder& decoder) {
     return true;
   }
   if (opcode != "cp") return false;
-  if (!decoder.take("async")) {
-    decode_trap(decoder);
-    return true;
-  }
+  if (!decoder.take("async")) decoder.unsupported("this form");
   if (decoder.take("bulk")) {
     decode_bulk(decoder);
     return true;

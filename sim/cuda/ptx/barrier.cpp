@@ -135,10 +135,7 @@ bool decode_barrier(Decoder& decoder) {
   const std::string_view opcode = decoder.statement->opcode;
   if (opcode != "bar" && opcode != "barrier") return false;
   if (decoder.has("warp")) return false;  // an exchange of a warp
-  if (decoder.has("cluster")) {
-    // Its .arrive and .wait are two instructions with other work between them, which Barrier does not know.
-    decoder.unsupported("a barrier of a cluster");
-  }
+  if (decoder.has("cluster")) return false;
   if (!decode_block_barrier(decoder)) decoder.unsupported("this form");
   return true;
 }

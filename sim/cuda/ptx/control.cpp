@@ -1,5 +1,6 @@
 // Control: bra, brx, ret, exit, trap, nanosleep, and what traps because it is not implemented. PTX ISA 9.7.12
 // and 9.7.18.
+#include "sim/cuda/ptx/cluster/cluster.h"
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
 
@@ -45,6 +46,7 @@ void end_lanes(Warp& warp, const Instruction&, std::uint32_t lanes) {
   warp.active = 0;
   warp.event = true;
   settle_barriers(*warp.block);
+  if (warp.grid->has_cluster_barrier) settle_cluster(*warp.block);
   if (warp.warp_waiting != 0) settle_exchanges(warp);
 }
 
@@ -61,7 +63,7 @@ void trap(Warp& warp, const Instruction& in, std::uint32_t lanes) {
 void not_implemented(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (lanes == 0) return;
   fail(warp, in, static_cast<std::uint32_t>(std::countr_zero(lanes)), Fault::Kind::kUnsupported,
-       "opcode " + warp.frame->function->names[in.extra] + " is not implemented");
+       warp.frame->function->names[in.extra]);
 }
 
 void pause(Warp& warp, const Instruction& in, std::uint32_t lanes) {
@@ -75,9 +77,9 @@ void pause(Warp& warp, const Instruction& in, std::uint32_t lanes) {
 
 void no_effect(Warp&, const Instruction&, std::uint32_t) {}
 
-void decode_trap(Decoder& decoder) {
+void decode_trap(Decoder& decoder, const std::string& why) {
   decoder.in.extra = static_cast<std::uint32_t>(decoder.function.names.size());
-  decoder.function.names.push_back(spelled(*decoder.statement));
+  decoder.function.names.push_back(why);
   for (const std::string_view modifier : decoder.statement->modifiers) decoder.take(modifier);
   decoder.in.run = not_implemented;
 }

@@ -4,59 +4,48 @@
 #include <cstring>
 #include <set>
 
+#include "sim/cuda/ptx/isa/words.h"
+
 namespace meshbed::sim::ptx {
 
 namespace {
 
 constexpr std::uint32_t kMostFrameBytes = 1U << 28U;
 
-/// Opcodes of hardware that no simulated device reports, or that is not modelled: they trap where they are executed.
-bool traps(std::string_view opcode) {
-  static constexpr std::string_view kAll[] = {"wgmma",
-                                              "tcgen05",
-                                              "tensormap",
-                                              "multimem",
-                                              "tex",
-                                              "tld4",
-                                              "txq",
-                                              "suld",
-                                              "sust",
-                                              "sured",
-                                              "suq",
-                                              "wmma",
-                                              "mma",
-                                              "mapa",
-                                              "getctarank",
-                                              "ldmatrix",
-                                              "stmatrix",
-                                              "movmatrix",
-                                              "istypep",
-                                              "alloca",
-                                              "stacksave",
-                                              "stackrestore",
-                                              "clusterlaunchcontrol"};
-  // The video instructions (vadd, vabsdiff4 ...) too.
-  for (const std::string_view video :
-       {"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vavrg"}) {
-    if (opcode.substr(0, video.size()) == video) return true;
+bool decode_known(Decoder& decoder) {
+  // In the order of how often programs use them.
+  static constexpr bool (*kAll[])(Decoder&) = {decode_integer,  decode_memory,  decode_move,    decode_float,
+                                               decode_compare,  decode_control, decode_bits,    decode_convert,
+                                               decode_exchange, decode_barrier, decode_atomic,  decode_call,
+                                               decode_half,     decode_async,   decode_cluster, decode_texture};
+  for (const auto decode : kAll) {
+    if (decode(decoder)) return true;
+    decoder.give_back();
   }
-  return std::find(std::begin(kAll), std::end(kAll), opcode) != std::end(kAll);
+  return false;
 }
 
+/// What is PTX and not implemented traps where it is executed; what is not PTX is refused.
 void decode_statement(Decoder& decoder) {
-  // In the order of how often programs use them.
-  static constexpr bool (*kAll[])(Decoder&) = {decode_integer,  decode_memory,  decode_move,   decode_float,
-                                               decode_compare,  decode_control, decode_bits,   decode_convert,
-                                               decode_exchange, decode_barrier, decode_atomic, decode_call,
-                                               decode_half,     decode_async,   decode_texture};
-  for (const auto decode : kAll) {
-    if (decode(decoder)) return decoder.end();
+  const Statement& statement = *decoder.statement;
+  const std::size_t before = decoder.function.code.size();
+  std::string why = statement.unread;
+  try {
+    if (why.empty() && decode_known(decoder)) return decoder.end();
+  } catch (const Refusal& refusal) {
+    const std::string_view unusual = decoder.unusual_modifier();
+    if (!refusal.unsupported && unusual.empty()) throw;
+    why = refusal.unsupported
+              ? refusal.what()
+              : "opcode " + spelled(statement) + ": modifier ." + std::string(unusual) + " is not implemented";
   }
-  if (traps(decoder.statement->opcode)) {
-    decode_trap(decoder);
-    return decoder.end();
-  }
-  throw Refusal(decoder.statement->line, "opcode " + spelled(*decoder.statement) + " is not implemented", true);
+  if (!is_opcode(statement.opcode) && !decoder.program.text->is_newer)
+    decoder.refuse("PTX ISA 9.0 has no such instruction");
+  if (why.empty()) why = "opcode " + spelled(statement) + " is not implemented";
+  decoder.function.code.resize(before);
+  decoder.begin(statement);
+  decode_trap(decoder, why);
+  decoder.end();
 }
 
 void place_registers(Function& function) {
@@ -187,6 +176,9 @@ void decode_program(Program& program) {
     info.name = function.name;
     info.required_block = function.text->required_block;
     info.max_threads = function.text->max_threads;
+    info.required_cluster = function.text->required_cluster;
+    info.max_cluster_blocks = function.text->max_cluster_blocks;
+    info.blocks_are_clusters = function.text->blocks_are_clusters;
     info.parameter_bytes = function.text->parameter_bytes;
     for (const Symbol* formal : function.text->formals) {
       info.parameters.push_back({formal->offset, static_cast<std::uint32_t>(formal->bytes), formal->align});

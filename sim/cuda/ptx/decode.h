@@ -30,6 +30,10 @@ class Decoder {
   Instruction in;
 
   void begin(const Statement& now);
+  /// As after begin(), for the next that may know the statement.
+  void give_back() {
+    if (has_taken_) begin(*statement);
+  }
   /// Puts the instruction at the end of the code; refuses what was not understood.
   void end();
 
@@ -47,6 +51,8 @@ class Decoder {
   bool take_space(Space& space);
   /// .rn and the like, as a mode; integer rounding (.rni) too.
   bool rounding(std::uint8_t& mode);
+  /// The first modifier that was not taken and is not one of those that all kinds of instructions share; empty: none.
+  std::string_view unusual_modifier() const;
   void skip_modifiers();  // cache hints and what else has no meaning here
 
   std::size_t operand_count() const { return statement->operands.size(); }
@@ -75,6 +81,7 @@ class Decoder {
 
  private:
   std::vector<bool> taken_;
+  bool has_taken_ = false;
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> constants_;
 };
 
@@ -97,12 +104,13 @@ bool decode_call(Decoder& decoder);
 bool decode_exchange(Decoder& decoder);
 bool decode_barrier(Decoder& decoder);
 bool decode_async(Decoder& decoder);
+bool decode_cluster(Decoder& decoder);
 bool decode_texture(Decoder& decoder);
 
 /// A handler for hints, and for what a machine that does one access after the other has done already.
 void no_effect(Warp& warp, const Instruction& in, std::uint32_t lanes);
-/// An instruction that names what is not implemented when it is executed.
-void decode_trap(Decoder& decoder);
+/// An instruction that ends the kernel with that text when it is executed.
+void decode_trap(Decoder& decoder, const std::string& why);
 /// Kind of a function that the interpreter itself does (vprintf ...); -1: none.
 int builtin_named(std::string_view name);
 /// Reads a special register (%tid.x).

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "sim/cuda/ptx/decode.h"
+#include "sim/cuda/ptx/isa/words.h"
 
 namespace meshbed::sim::ptx {
 
@@ -29,6 +30,7 @@ double wide_value(const Operand& from) {
 void Decoder::begin(const Statement& now) {
   statement = &now;
   taken_.assign(now.modifiers.size(), false);
+  has_taken_ = false;
   in = Instruction{};
   in.line = now.line;
   if (now.predicate >= 0) {
@@ -61,7 +63,7 @@ bool Decoder::has(std::string_view modifier) const {
 
 bool Decoder::take(std::string_view modifier) {
   for (std::size_t index = 0; index < taken_.size(); ++index) {
-    if (!taken_[index] && statement->modifiers[index] == modifier) return taken_[index] = true;
+    if (!taken_[index] && statement->modifiers[index] == modifier) return taken_[index] = has_taken_ = true;
   }
   return false;
 }
@@ -70,7 +72,7 @@ Type Decoder::type_or_none() {
   for (std::size_t index = 0; index < taken_.size(); ++index) {
     const Type type = type_named(statement->modifiers[index]);
     if (taken_[index] || type == Type::kNone) continue;
-    taken_[index] = true;
+    taken_[index] = has_taken_ = true;
     return type;
   }
   return Type::kNone;
@@ -100,6 +102,14 @@ bool Decoder::take_space(Space& space) {
     return true;
   }
   return false;
+}
+
+std::string_view Decoder::unusual_modifier() const {
+  for (std::size_t index = 0; index < taken_.size(); ++index) {
+    const std::string_view modifier = statement->modifiers[index];
+    if (!taken_[index] && !is_usual_modifier(modifier) && !is_hint(modifier)) return modifier;
+  }
+  return {};
 }
 
 bool Decoder::rounding(std::uint8_t& mode) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/cuda/ptx/cluster/cluster.h"
 #include "sim/cuda/ptx/lanes.h"
 #include "sim/cuda/ptx/machine.h"
 #include "sim/cuda/ptx/race/race.h"
@@ -16,6 +17,7 @@ constexpr std::uint64_t kTurn = 1024;  // warp instructions of a warp's turn
 constexpr std::uint32_t kMostThreads = 1024;
 constexpr std::uint32_t kMostBlocks[] = {0x7fffffff, 65535, 65535};  // along each axis
 constexpr std::uint32_t kMostShared = 227U * 1024U;
+constexpr std::uint32_t kMostClusterBlocks = 16;
 constexpr std::uint32_t kSharedAlignment = 128;
 // What a grid keeps for the next one, and how many are kept: enough for what small kernels need.
 constexpr std::size_t kSpareBytes = 128U * 1024U, kSpareGrids = 8;
@@ -25,10 +27,8 @@ Error refused(const LaunchRequest& request, const std::string& why) {
 }
 
 void start_block(Grid& grid, Block& block, std::uint64_t index) {
-  const auto& size = grid.request.grid;
   block.index = index;
-  block.at = {static_cast<std::uint32_t>(index % size[0]), static_cast<std::uint32_t>(index / size[0] % size[1]),
-              static_cast<std::uint32_t>(index / size[0] / size[1])};
+  block.at = clustered_position(grid.request, index);
   block.live = grid.threads;
   block.shared.assign(rounded_up(grid.shared_bytes, kSharedAlignment) + kReservedBytes, std::byte{0});
   for (std::uint32_t rest = std::exchange(block.waited_at, 0); rest != 0; rest &= rest - 1) {
@@ -41,21 +41,51 @@ void start_block(Grid& grid, Block& block, std::uint64_t index) {
   }
 }
 
-/// The block at that slot, or the next one there where it has ended or none was; nullptr: none is left.
-Block* block_at(Grid& grid, std::size_t slot) {
+/// A block's memory for that slot.
+Block& take_block(Grid& grid, std::size_t slot) {
   auto& block = grid.resident[slot];
-  if (block != nullptr && block->live > 0) return block.get();
-  if (grid.next_block >= grid.blocks) {
-    if (block != nullptr) grid.free_blocks.push_back(std::move(block));
-    return nullptr;
-  }
   if (block == nullptr && !grid.free_blocks.empty()) {
     block = std::move(grid.free_blocks.back());
     grid.free_blocks.pop_back();
   }
   if (block == nullptr) block = std::make_unique<Block>();
   block->slot = static_cast<std::uint32_t>(slot);
-  start_block(grid, *block, grid.next_block++);
+  block->cluster.clear();
+  return *block;
+}
+
+/// As block_at: the blocks of a cluster begin together, where the last of those before them has ended.
+Block* clustered_block_at(Grid& grid, std::size_t slot) {
+  const std::size_t first = slot / grid.cluster_blocks * grid.cluster_blocks, end = first + grid.cluster_blocks;
+  for (std::size_t at = first; at < end; ++at) {
+    // One that has ended stays: its shared memory is the cluster's.
+    if (grid.resident[at] != nullptr && grid.resident[at]->live > 0) return nullptr;
+  }
+  if (grid.next_block >= grid.blocks) {
+    for (std::size_t at = first; at < end; ++at) {
+      if (grid.resident[at] != nullptr) grid.free_blocks.push_back(std::move(grid.resident[at]));
+    }
+    return nullptr;
+  }
+  std::vector<Block*> cluster;
+  for (std::size_t at = first; at < end; ++at) cluster.push_back(&take_block(grid, at));
+  for (Block* block : cluster) {
+    block->cluster = cluster;
+    start_block(grid, *block, grid.next_block++);
+  }
+  return grid.resident[slot].get();
+}
+
+/// The block at that slot, or the next one there where it has ended or none was; nullptr: none is left.
+Block* block_at(Grid& grid, std::size_t slot) {
+  auto& block = grid.resident[slot];
+  if (block != nullptr && block->live > 0) return block.get();
+  if (grid.cluster_blocks > 1) return clustered_block_at(grid, slot);
+  if (grid.next_block >= grid.blocks) {
+    if (block != nullptr) grid.free_blocks.push_back(std::move(block));
+    return nullptr;
+  }
+  start_block(grid, take_block(grid, slot), grid.next_block++);
   return block.get();
 }
 
@@ -83,7 +113,10 @@ void name_deadlock(Grid& grid, Block& block) {
     each_active(warp->alive, [&](std::uint32_t lane) {
       const bool exchange = (warp->warp_waiting >> lane & 1U) != 0;
       if (exchange) at_barrier = false;
-      const std::string what = exchange ? "an exchange of its warp" : "barrier " + std::to_string(warp->barrier[lane]);
+      const std::string what = exchange ? "an exchange of its warp"
+                               : warp->barrier[lane] == kClusterBarrier
+                                   ? "the cluster's barrier"
+                                   : "barrier " + std::to_string(warp->barrier[lane]);
       ++where["line " + std::to_string(warp->barrier_at[lane]->line) + " (" + what + ")"];
     });
   }
@@ -153,7 +186,13 @@ Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest&& request, Mem
                                   ", where " + std::to_string(kMostBlocks[axis]) + " are allowed");
     }
     blocks *= request.grid[axis];
+    if (request.cluster[axis] == 0 || request.grid[axis] % request.cluster[axis] != 0) {
+      return refused(request, "a grid of " + std::to_string(request.grid[axis]) + " blocks along axis " + "xyz"[axis] +
+                                  " in clusters of " + std::to_string(request.cluster[axis]));
+    }
   }
+  if (cluster_blocks(request.cluster) > kMostClusterBlocks)
+    return refused(request, "a cluster of more than " + std::to_string(kMostClusterBlocks) + " blocks");
   if (threads > kMostThreads || threads > info.max_threads) {
     return refused(request, std::to_string(threads) + " threads a block, where " +
                                 std::to_string(std::min(kMostThreads, info.max_threads)) + " are allowed");
@@ -183,8 +222,9 @@ Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest&& request, Mem
   grid->shared_bytes = info.static_shared_bytes + request.dynamic_shared_bytes;
   grid->workspace[0] = std::byte{8};  // its first word: bytes that it has
   grid->pools.assign(grid->program->functions.size(), nullptr);
-  grid->resident.resize(
-      static_cast<std::size_t>(std::min<std::uint64_t>(std::max(request.resident_blocks, 1U), blocks)));
+  grid->cluster_blocks = cluster_blocks(request.cluster);
+  const std::uint64_t clusters = std::max<std::uint64_t>(request.resident_blocks / grid->cluster_blocks, 1);
+  grid->resident.resize(static_cast<std::size_t>(std::min(clusters * grid->cluster_blocks, blocks)));
   grid->shuffled = request.seed != 0;
   if (grid->shuffled) grid->prng = Prng(request.seed);
   if (request.check_races) grid->races = std::make_shared<Races>();
@@ -210,6 +250,7 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
       if (found == nullptr) continue;
       Block& block = *found;
       const std::size_t warps = block.warps.size();
+      const std::uint64_t changes = grid.changes;
       const std::size_t first = grid.shuffled ? grid.prng.below(warps) : 0;
       for (std::size_t index = 0; index < warps && !grid.fault; ++index) {
         Warp& warp = *block.warps[(first + index) % warps];
@@ -217,8 +258,10 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
         run_warp(warp, grid.shuffled ? 1 + grid.prng.below(kTurn) : kTurn);
       }
       if (grid.fault) break;
-      if (block.live > 0 && all_wait(block)) name_deadlock(grid, block);
-      if (block.live == 0 || any_runs(block)) round.progress = true;
+      if (block.live > 0 && all_wait(block) && !awaits_cluster(block)) name_deadlock(grid, block);
+      // What a block changes before it waits may let others of its cluster go on that have had their turn.
+      const bool has_changed = grid.cluster_blocks > 1 && grid.changes != changes;
+      if (block.live == 0 || has_changed || any_runs(block)) round.progress = true;
       // The next step goes on where this one ends: a grid of many blocks that poll would else never come to its last.
       if (grid.counts.lane_instructions >= until && round.at < round.blocks) {
         return grid.fault ? State::kFault : State::kRunning;

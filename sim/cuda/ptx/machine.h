@@ -29,6 +29,9 @@ struct KernelInfo {
   std::uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;  // registers: an estimate, at most 255
   std::array<std::uint32_t, 3> required_block{};                          // .reqntid; 0: none
   std::uint32_t max_threads = 1024;                                       // .maxntid
+  std::array<std::uint32_t, 3> required_cluster{};                        // .reqnctapercluster; 0: none
+  std::uint32_t max_cluster_blocks = 0;                                   // .maxclusterrank; 0: as the device allows
+  bool blocks_are_clusters = false;                                       // .blocksareclusters
 };
 
 struct VariableInfo {
@@ -117,6 +120,8 @@ struct LaunchRequest {
   std::shared_ptr<const Module> module;
   const KernelInfo* kernel = nullptr;
   std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  std::array<std::uint32_t, 3> cluster{1, 1, 1};  // blocks of a cluster; the grid is a multiple of it along each axis
+  bool is_explicit_cluster = false;               // the launch or the kernel has such a size
   std::uint32_t dynamic_shared_bytes = 0;
   std::vector<std::byte> parameters;              // parameter_bytes
   std::vector<std::uint64_t> variable_addresses;  // by index of Module::variables()

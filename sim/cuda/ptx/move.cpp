@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "sim/cuda/ptx/cluster/cluster.h"
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
 
@@ -67,10 +68,19 @@ void convert_address(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   each_lane(warp, lanes, [=](std::uint32_t lane) { d[lane] = a[lane] + window; });
 }
 
+/// %is_explicit_cluster, the one special register that is a predicate.
+void read_special_predicate(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  set_mask(warp, in.d, lanes, warp.grid->request.is_explicit_cluster ? kAllLanes : 0);
+}
+
+/// immediate: the window; kind 1: of shared memory, the block's own alone.
 void is_in_space(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   std::uint32_t found = 0;
   each_active(lanes, [&](std::uint32_t lane) {
-    const std::uint64_t window = read_lane(place_at(warp, in.a), in.a_bytes, lane) >> kWindowShift << kWindowShift;
+    const std::uint64_t address = read_lane(place_at(warp, in.a), in.a_bytes, lane);
+    const std::uint64_t window = address >> kWindowShift << kWindowShift;
+    const std::uint64_t rank = (address & kRankMask) >> kRankShift;
+    if (in.kind == 1 && rank != 0 && rank != rank_in_cluster(*warp.block) + 1) return;
     const bool windowed = window == kSharedWindow || window == kLocalWindow || window == kParamWindow;
     const auto wanted = static_cast<std::uint64_t>(in.immediate);
     if (wanted == 0 ? !windowed : window == wanted) found |= 1U << lane;
@@ -152,6 +162,27 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       break;
     case Special::kSms:
       same = grid.request.sms;
+      break;
+    case Special::kClusterId:
+      same = axis < 3 ? block.at[axis] / grid.request.cluster[axis] : 0;
+      break;
+    case Special::kClusterCount:
+      same = axis < 3 ? grid.request.grid[axis] / grid.request.cluster[axis] : 0;
+      break;
+    case Special::kClusterCtaid:
+      same = axis < 3 ? place_in_cluster(block, axis) : 0;
+      break;
+    case Special::kClusterNctaid:
+      same = axis < 3 ? grid.request.cluster[axis] : 0;
+      break;
+    case Special::kClusterRank:
+      same = rank_in_cluster(block);
+      break;
+    case Special::kClusterSize:
+      same = grid.cluster_blocks;
+      break;
+    case Special::kExplicitCluster:
+      same = grid.request.is_explicit_cluster ? 1 : 0;
       break;
     case Special::kZero:
       break;
@@ -275,6 +306,12 @@ bool decode_move(Decoder& decoder) {
     const Type type = decoder.type();
     decoder.expect_operands(2, 2);
     const Operand& from = decoder.operand(1);
+    if (type == Type::kPred && from.kind == Operand::Kind::kSpecial) {
+      if (special_named(from.name) != Special::kExplicitCluster) decoder.refuse(from.name + " is not a predicate");
+      in.d = decoder.predicate_destination(decoder.operand(0));
+      in.run = read_special_predicate;
+      return true;
+    }
     if (type == Type::kPred) {
       in.a = decoder.predicate_source(from, negated);
       in.kind = negated ? 1 : 0;
@@ -310,7 +347,9 @@ bool decode_move(Decoder& decoder) {
   }
   if (opcode == "isspacep") {
     Space space{};
+    if (!decoder.has("shared::cluster")) in.kind = 1;
     if (!decoder.take_space(space)) decoder.refuse("a space is missing");
+    if (space != Space::kShared) in.kind = 0;
     decoder.expect_operands(2, 2);
     in.a_bytes = 8;
     in.a = decoder.source(decoder.operand(1), Type::kB64);

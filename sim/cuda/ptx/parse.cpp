@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "sim/cuda/ptx/parser.h"
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 34U;
 constexpr std::uint32_t kMostParameterBytes = 1U << 20U;
+constexpr double kKnownVersion = 9.0;
 constexpr std::uint32_t kSmRegisters = 65536;  // what the threads of a block share
 
 /// A kernel that says how many threads its blocks have gets no more registers than let them all run.
@@ -84,6 +86,8 @@ void Parser::directive() {
       linkage.weak = true;
     } else if (name == "version" || name == "address_size") {
       const Token value = lexer_.take();
+      if (name == "version")
+        module_.is_newer = module_.is_newer || std::strtod(std::string(value.text).c_str(), nullptr) > kKnownVersion;
       if (name == "address_size" && value.text != "64") {
         throw Refusal(word.line, ".address_size " + std::string(value.text) + ": addresses have 64 bits here", true);
       }
@@ -144,9 +148,10 @@ Symbol Parser::variable_head(Space space) {
     } else if (type_named(word.text) != Type::kNone) {
       symbol.type = type_named(word.text);
     } else {
-      throw Refusal(word.line, "." + std::string(word.text) + " is not implemented for a variable", true);
+      symbol.opaque = true;
     }
   }
+  if (symbol.opaque && symbol.type == Type::kNone) symbol.type = Type::kB64;
   if (symbol.type == Type::kNone) throw Refusal(lexer_.line(), "a variable without a type");
   const std::uint64_t element = std::uint64_t{bytes_of(symbol.type)} * vector;
   if (symbol.align == 0) symbol.align = static_cast<std::uint32_t>(element);
@@ -210,6 +215,7 @@ void Parser::module_variable(Space space, const Linkage& linkage) {
     VariableText& variable = has_values ? module_.variables[static_cast<std::size_t>(symbol->variable)] : skipped;
     variable.initial.clear();  // a weak definition's
     variable.relocations.clear();
+    if (head.opaque && lexer_.is_mark('=')) return lexer_.skip_statement();  // `.samplerref x = {...}`
     if (lexer_.take_mark('=')) {
       if (symbol->variable < 0) throw Refusal(line, symbol->name + ": shared memory has no initial value");
       initialiser(variable);
@@ -383,15 +389,18 @@ void Parser::performance(FunctionText& function) {
       const std::int64_t most = constant();
       if (most < 1) throw Refusal(word.line, ".maxnreg of " + std::to_string(most));
       function.max_registers = static_cast<std::uint32_t>(std::min<std::int64_t>(most, function.max_registers));
-    } else if (word.text == "minnctapersm" || word.text == "maxclusterrank" || word.text == "maxnctapersm") {
+    } else if (word.text == "minnctapersm" || word.text == "maxnctapersm" || word.text == "abi_preserve" ||
+               word.text == "abi_preserve_control") {
       constant();
     } else if (word.text == "reqnctapercluster") {
-      const auto all = three();
-      if (all[0] * all[1] * all[2] != 1) throw Refusal(word.line, "clusters of blocks are not implemented", true);
+      function.required_cluster = three();
+    } else if (word.text == "maxclusterrank") {
+      function.max_cluster_blocks = static_cast<std::uint32_t>(constant());
+    } else if (word.text == "blocksareclusters") {
+      function.blocks_are_clusters = true;
     } else if (word.text == "pragma") {
       lexer_.skip_statement();
-    } else if (word.text == "noreturn" || word.text == "explicitcluster" || word.text == "blocksareclusters" ||
-               word.text == "unique") {
+    } else if (word.text == "noreturn" || word.text == "explicitcluster" || word.text == "unique") {
       continue;
     } else {
       throw Refusal(word.line, "directive ." + std::string(word.text) + " is not implemented", true);

@@ -59,26 +59,30 @@ void Parser::block() {
 
 void Parser::registers() {
   Type type = Type::kNone;
+  std::string unknown;  // `.v4`, or a type: instructions with such registers trap where they are executed
   while (lexer_.now().kind == Token::Kind::kDotted) {
     const Token word = lexer_.take();
     type = type_named(word.text);
-    if (type == Type::kNone)
-      throw Refusal(word.line, "registers of ." + std::string(word.text) + " are not implemented", true);
+    if (type == Type::kNone && unknown.empty()) unknown = word.text;
   }
-  if (type == Type::kNone) throw Refusal(lexer_.line(), "registers without a type");
+  if (type == Type::kNone && unknown.empty()) throw Refusal(lexer_.line(), "registers without a type");
   type = type_in_register(type);
   Scope& scope = scopes_[static_cast<std::size_t>(scope_)];
   do {
     const std::string name(lexer_.expect_name("a register's name"));
     const auto first = static_cast<std::uint32_t>(function_->registers.size());
     std::uint64_t count = 1;
+    if (!unknown.empty()) scope.unknown[name] = unknown;
     if (lexer_.take_mark('<')) {
       count = static_cast<std::uint64_t>(constant());
       lexer_.expect('>');
       if (count > kMostRegisters) throw Refusal(lexer_.line(), name + ": too many registers");
+      if (!unknown.empty()) continue;
       scope.ranges[name] = {first, static_cast<std::uint32_t>(count)};
-    } else {
+    } else if (unknown.empty()) {
       scope.registers[name] = first;
+    } else {
+      continue;
     }
     if (first + count > kMostRegisters) throw Refusal(lexer_.line(), name + ": too many registers");
     function_->registers.resize(first + count, type);
@@ -178,19 +182,36 @@ void Parser::statement() {
   static constexpr std::string_view kUnread[] = {"wgmma", "tcgen05", "tensormap", "multimem", "txq",
                                                  "sured", "suq",     "wmma",      "mma"};
   if (std::find(std::begin(kUnread), std::end(kUnread), made.opcode) != std::end(kUnread)) {
+    made.unread = "opcode " + spelled(made) + " is not implemented";
     lexer_.skip_statement();
     function_->statements.push_back(std::move(made));
     return;
   }
-  while (!lexer_.is_mark(';')) {
-    made.operands.push_back(operand());
-    if (!lexer_.take_mark(',')) break;
+  try {
+    operands(made);
+  } catch (const Refusal& refusal) {
+    if (!refusal.unsupported) throw;
+    made.operands.clear();
+    made.unread = "opcode " + spelled(made) + ": " + refusal.what();
+    lexer_.skip_statement();
+    function_->statements.push_back(std::move(made));
+    return;
   }
   if (!lexer_.is_mark(';')) {
     throw Refusal(lexer_.line(), "';' expected before '" + std::string(lexer_.now().text) + "'");
   }
   lexer_.take();
   function_->statements.push_back(std::move(made));
+}
+
+void Parser::operands(Statement& into) {
+  while (!lexer_.is_mark(';')) {
+    into.operands.push_back(operand());
+    // `%r1.b0` of the video instructions.
+    if (lexer_.now().kind == Token::Kind::kDotted)
+      throw Refusal(lexer_.line(), "an operand with ." + std::string(lexer_.now().text) + " is not implemented", true);
+    if (!lexer_.take_mark(',')) break;
+  }
 }
 
 Operand Parser::operand() {
@@ -251,6 +272,8 @@ Operand Parser::plain_operand() {
       made.value = static_cast<std::int64_t>(number.value ^ (minus ? std::uint64_t{1} << (narrow ? 31U : 63U) : 0));
       return made;
     }
+    if (number.kind == Token::Kind::kName && number.text[0] == '%')
+      throw Refusal(word.line, "a negated operand is not implemented", true);
     made.kind = Operand::Kind::kInteger;
     made.value = static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(constant_term()));
     return made;
@@ -286,6 +309,8 @@ Operand Parser::named(std::string name, std::uint32_t line) {
     made.reg = static_cast<std::uint32_t>(reg);
     return made;
   }
+  if (const std::string unknown = type_not_known(name); !unknown.empty())
+    throw Refusal(line, "a register of ." + unknown + " is not implemented", true);
   if (name[0] == '%') {
     if (special_named(std::string_view(name).substr(0, name.find('.'))) == Special::kNone)
       throw Refusal(line, "unknown register " + name);
@@ -295,6 +320,7 @@ Operand Parser::named(std::string name, std::uint32_t line) {
   }
   const Symbol* symbol = find_symbol(name);
   if (symbol != nullptr) {
+    if (symbol->opaque) throw Refusal(line, "variable " + name + " has a type that is not implemented", true);
     made.kind = Operand::Kind::kSymbol;
     made.symbol = symbol;
     return made;
@@ -320,6 +346,18 @@ int Parser::find_register(std::string_view name) const {
     if (index < range->second.count) return static_cast<int>(range->second.first + index);
   }
   return -1;
+}
+
+std::string Parser::type_not_known(std::string_view name) const {
+  name = name.substr(0, name.find('.'));  // `%v.x`
+  const std::string_view range = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  for (int at = scope_; at >= 0; at = scopes_[static_cast<std::size_t>(at)].parent) {
+    const auto& unknown = scopes_[static_cast<std::size_t>(at)].unknown;
+    for (const std::string_view one : {name, range}) {
+      if (const auto found = unknown.find(one); found != unknown.end()) return found->second;
+    }
+  }
+  return {};
 }
 
 const Symbol* Parser::find_symbol(std::string_view name) const {

@@ -28,6 +28,7 @@ class Parser {
     std::map<std::string, Range, std::less<>> ranges;
     std::map<std::string, Symbol*, std::less<>> symbols;
     std::map<std::string, std::uint32_t, std::less<>> labels;
+    std::map<std::string, std::string, std::less<>> unknown;  // registers and ranges -> their type, which is not known
     int parent = -1;
   };
   struct LabelUse {
@@ -76,12 +77,14 @@ class Parser {
   void local_variable(Space space);
   void statement();
   void label(std::string_view name);
+  void operands(Statement& into);
   Operand operand();
   Operand plain_operand();
   Operand named(std::string name, std::uint32_t line);
   void address(Operand& into);
   const Symbol* find_symbol(std::string_view name) const;
   int find_register(std::string_view name) const;
+  std::string type_not_known(std::string_view name) const;
   std::uint32_t new_label();
   void resolve_labels();
 

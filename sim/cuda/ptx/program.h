@@ -90,7 +90,7 @@ struct Function {
   std::vector<Call> calls;
   std::vector<std::vector<std::uint32_t>> targets;  // of brx.idx
   std::vector<std::vector<std::uint32_t>> vectors;  // places of vector operands
-  std::vector<std::string> names;                   // opcodes that trap
+  std::vector<std::string> names;                   // what is not implemented, of each instruction that traps
   std::vector<int> callees;
   std::vector<const Symbol*> shared;  // shared variables that it names
   bool calls_indirectly = false;

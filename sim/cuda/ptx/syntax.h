@@ -96,6 +96,13 @@ enum class Special : std::uint8_t {
   kTotalShared,
   kReservedShared,
   kReservedEnd,
+  kClusterId,
+  kClusterCount,
+  kClusterCtaid,
+  kClusterNctaid,
+  kClusterRank,
+  kClusterSize,
+  kExplicitCluster,
   kWorkspaceHigh,
   kWorkspaceLow,
   kOther,  // PTX has it, and nothing here models it
@@ -117,6 +124,7 @@ struct Symbol {
   bool external = false, managed = false;
   bool weak = false;                 // another definition may stand in its place
   bool unsized = false;              // `x[]`: dynamic shared memory
+  bool opaque = false;               // `.global .texref x`: of a type that nothing here knows
   bool formal = false;               // a parameter or the result of the function that it stands in
   std::uint32_t offset = 0;          // kParam of a kernel, kLocal and the other kParam: in the frame's local memory
   int variable = -1;                 // index of Module::variables()
@@ -163,6 +171,7 @@ struct Statement {
   std::vector<Operand> operands;
   int predicate = -1;  // register
   bool predicate_negated = false;
+  std::string unread;  // why its operands were not read; empty: they were
 };
 
 /// "ld.global.f32"
@@ -188,6 +197,9 @@ struct FunctionText {
   std::map<std::uint32_t, Prototype> prototypes;    // label -> prototype
   std::array<std::uint32_t, 3> required_block{};
   std::uint32_t max_threads = 1024;
+  std::array<std::uint32_t, 3> required_cluster{};
+  std::uint32_t max_cluster_blocks = 0;
+  bool blocks_are_clusters = false;
   std::uint32_t max_registers = 255;                   // of a thread: .maxnreg, and what .maxntid and .reqntid leave
   std::uint32_t parameter_bytes = 0, local_bytes = 0;  // local: with the parameters of calls
 };
@@ -199,6 +211,7 @@ struct VariableText {
 };
 
 struct ModuleText {
+  bool is_newer = false;          // than PTX ISA 9.0: it may have instructions that no list here has
   std::deque<std::string> texts;  // what the views point into: one, or those that are linked
   std::deque<Symbol> symbols;
   std::map<std::string, Symbol*, std::less<>> names;

@@ -412,6 +412,7 @@ void take_coordinates(Decoder& decoder, const Operand& from, Shape shape, Type t
 /// The vector in `extra`.
 void take_values(Decoder& decoder, const Operand& operand, Type type, bool written) {
   const std::vector<Operand> parts = parts_of(operand);
+  if (operand.kind == Operand::Kind::kPair) decoder.unsupported("a predicate of residency");
   if (parts.size() != decoder.in.count) decoder.refuse("the vector has another number of parts");
   std::vector<std::uint32_t> places;
   for (const Operand& part : parts) {

@@ -89,6 +89,8 @@ struct WarpState {
   std::array<std::uint32_t, kLanes> exchange_mask{};
   std::uint32_t local_stride = 0;  // bytes of a lane's local memory
   std::uint64_t turn = 0, starving = 0;
+  // Lanes at the cluster's barrier, and those that arrived there, it has let go since, and have not waited yet.
+  std::uint32_t cluster_arrived = 0, cluster_passed = 0;
 
   std::uint32_t circle_next = 0;
   std::uint32_t polled_lanes = 0;  // that have looked at all that they poll, and saw nothing new since `polled_at`
@@ -133,6 +135,7 @@ struct Block {
   std::array<Barrier, 16> barriers{};
   std::uint32_t waited_at = 0;  // barriers at which lanes are, by bit
   std::uint32_t live = 0, slot = 0;
+  std::vector<Block*> cluster;  // by rank; empty: the block is alone
 };
 
 /// Each resident block has its turn once a round. A step may end within one.
@@ -154,6 +157,8 @@ struct GridState {
   std::array<std::byte, kWorkspaceBytes> workspace{};
   std::uint64_t changes = 0;     // grows with each change that another lane may see
   std::uint64_t step_began = 0;  // at so many changes
+  std::uint32_t cluster_blocks = 1;
+  bool has_cluster_barrier = false;  // a lane has arrived at one
   bool shuffled = false;
   bool asked_workspace = false;  // a thread has read where the grid's workspace is
 };

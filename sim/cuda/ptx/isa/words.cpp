@@ -1,0 +1,91 @@
+#include "sim/cuda/ptx/isa/words.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace meshbed::sim::ptx {
+
+namespace {
+
+// PTX ISA 9.0, chapter 9.7, in alphabetical order.
+constexpr std::string_view kOpcodes[] = {
+    "abs",          "activemask",    "add",       "addc",       "alloca",
+    "and",          "applypriority", "atom",      "bar",        "barrier",
+    "bfe",          "bfi",           "bfind",     "bmsk",       "bra",
+    "brev",         "brkpt",         "brx",       "call",       "clusterlaunchcontrol",
+    "clz",          "cnot",          "copysign",  "cos",        "cp",
+    "createpolicy", "cvt",           "cvta",      "discard",    "div",
+    "dp2a",         "dp4a",          "elect",     "ex2",        "exit",
+    "fence",        "fma",           "fns",       "getctarank", "griddepcontrol",
+    "isspacep",     "istypep",       "ld",        "ldmatrix",   "ldu",
+    "lg2",          "lop3",          "mad",       "mad24",      "madc",
+    "mapa",         "match",         "max",       "mbarrier",   "membar",
+    "min",          "mma",           "mov",       "movmatrix",  "mul",
+    "mul24",        "multimem",      "nanosleep", "neg",        "not",
+    "or",           "pmevent",       "popc",      "prefetch",   "prefetchu",
+    "prmt",         "rcp",           "red",       "redux",      "rem",
+    "ret",          "rsqrt",         "sad",       "selp",       "set",
+    "setmaxnreg",   "setp",          "shf",       "shfl",       "shl",
+    "shr",          "sin",           "slct",      "sqrt",       "st",
+    "stackrestore", "stacksave",     "stmatrix",  "sub",        "subc",
+    "suld",         "suq",           "sured",     "sust",       "szext",
+    "tanh",         "tcgen05",       "tensormap", "testp",      "tex",
+    "tld4",         "trap",          "txq",       "vabsdiff",   "vabsdiff2",
+    "vabsdiff4",    "vadd",          "vadd2",     "vadd4",      "vavrg2",
+    "vavrg4",       "vmad",          "vmax",      "vmax2",      "vmax4",
+    "vmin",         "vmin2",         "vmin4",     "vote",       "vset",
+    "vset2",        "vset4",         "vshl",      "vshr",       "vsub",
+    "vsub2",        "vsub4",         "wgmma",     "wmma",       "xor"};
+
+constexpr std::string_view kModifiers[] = {"acq_rel",
+                                           "acquire",
+                                           "aligned",
+                                           "approx",
+                                           "cluster",
+                                           "const",
+                                           "cta",
+                                           "ftz",
+                                           "full",
+                                           "global",
+                                           "gpu",
+                                           "hi",
+                                           "lo",
+                                           "local",
+                                           "param",
+                                           "pred",
+                                           "relaxed",
+                                           "release",
+                                           "rm",
+                                           "rmi",
+                                           "rn",
+                                           "rni",
+                                           "rp",
+                                           "rpi",
+                                           "rz",
+                                           "rzi",
+                                           "sat",
+                                           "shared",
+                                           "shared::cluster",
+                                           "shared::cta",
+                                           "sync",
+                                           "sys",
+                                           "to",
+                                           "uni",
+                                           "v2",
+                                           "v4",
+                                           "v8",
+                                           "volatile",
+                                           "weak",
+                                           "wide"};
+
+}  // namespace
+
+bool is_opcode(std::string_view name) {
+  return std::find(std::begin(kOpcodes), std::end(kOpcodes), name) != std::end(kOpcodes);
+}
+
+bool is_usual_modifier(std::string_view name) {
+  return std::find(std::begin(kModifiers), std::end(kModifiers), name) != std::end(kModifiers);
+}
+
+}  // namespace meshbed::sim::ptx
