@@ -52,6 +52,7 @@ enum : CUresult {
   kInvalidSymbol = 13,  // of the runtime alone
   kNoKernelImage = 209,
   kPeerAccessUnsupported = 217,
+  kOperatingSystem = 304,
   kUnsupportedPtx = 222,
   kNotFound = 500,
   kNotReady = 600,
@@ -66,6 +67,7 @@ enum : CUresult {
   kHostMemoryNotRegistered = 713,
   kContextIsDestroyed = 709,
   kCooperativeLaunchTooLarge = 720,
+  kNotPermitted = 800,
   kNotSupported = 801,
   kStreamCaptureUnsupported = 900,
   kStreamCaptureInvalidated = 901,
@@ -75,6 +77,7 @@ enum : CUresult {
   kStreamCaptureWrongThread = 908,
   kCapturedEvent = 907,
   kGraphExecUpdateFailure = 910,
+  kInvalidClusterSize = 912,
 };
 
 inline constexpr int kCudaVersion = 13000;
@@ -169,6 +172,10 @@ struct LaunchAttribute {
   union {
     int integer;
     unsigned dimension[3];
+    struct {
+      Event* event;
+      int flags;
+    } completion;
     char bytes[64];
   } value;
 };
@@ -178,10 +185,15 @@ enum : int {
   kAttributeCooperative = 2,
   kAttributeSynchronization = 3,
   kAttributeClusterDimension = 4,
+  kAttributeClusterPolicy = 5,
   kAttributeProgrammaticSerialization = 6,
   kAttributePriority = 8,
   kAttributeDomainMap = 9,
   kAttributeDomain = 10,
+  kAttributePreferredCluster = 11,
+  kAttributeCompletionEvent = 12,
+  kAttributeCarveout = 14,
+  kAttributeNvlinkScheduling = 16,
 };
 
 struct CUlaunchConfig {

@@ -129,10 +129,13 @@ int attribute_of(const Device& device, int attribute) {
     case 95:
     case 99:
     case 102:
+    case 103:
     case 115:
     case 122:
     case 123:
-      return 1;  // registered, cooperative, VMM, pools, memory operations of streams
+      return 1;  // registered, cooperative, VMM and its descriptors, pools, memory operations of streams
+    case 120:
+      return model.compute_major >= 9 ? 1 : 0;  // clusters
     case 124:
     case 125:
       return host().has_neighbours() ? 1 : 0;  // dma-bufs, which adapters take; events between processes
@@ -202,6 +205,7 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   return error != kSuccess ? error : copy_text(name, length, "Meshbed simulated " + found->model->name);
 }
 
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   Device* found = nullptr;
   const CUresult error = with_device(device, found);

@@ -84,6 +84,16 @@ class Host {
   virtual int export_object(ProcessKey process, const std::shared_ptr<void>& object) = 0;
   /// What export_object() made the descriptor of; nullptr: something else.
   virtual std::shared_ptr<void> find_object(ProcessKey process, int descriptor) const = 0;
+
+  // Without neighbours other processes of the machine, each with simulated GPUs of its own, may map memory.
+  /// As allocate(); `tag` comes back from import_memory().
+  virtual std::shared_ptr<Buffer> allocate_shareable(ProcessKey process, std::uint64_t size_bytes, std::uint64_t) {
+    return allocate(process, size_bytes);
+  }
+  /// A new descriptor of memory from allocate_shareable(); -1: other memory.
+  virtual int export_memory(const Buffer&) { return -1; }
+  /// The memory behind such a descriptor, the same each time; nullptr: something else. Throws std::bad_alloc.
+  virtual std::shared_ptr<Buffer> import_memory(int, std::uint64_t&) { return nullptr; }
 };
 
 /// Of this process; set before any call.

@@ -40,20 +40,6 @@ CUresult packed_arguments(void** extra, const void*& buffer, std::size_t& size_b
   return buffer != nullptr ? kSuccess : kInvalidValue;
 }
 
-CUresult simple_launch(Kernel* function, const unsigned* grid, const unsigned* block, unsigned shared, Stream* stream,
-                       void** arguments, void** extra, bool cooperative) {
-  const Caller caller = enter_context();
-  if (caller.error != kSuccess) return caller.error;
-  KernelLaunch made;
-  if (const CUresult error = prepare_launch(caller, function, grid, block, shared, arguments, extra, made)) {
-    return driver_code_of(error);
-  }
-  const Stream* const own = find_stream(caller, stream);
-  const Context* const context = function->module->context;
-  if (own != nullptr && context != nullptr && own->context != context) return kInvalidHandle;
-  return launch(caller, stream, std::move(made), cooperative);
-}
-
 CUresult pack_values(KernelLaunch& launch, std::uint32_t bytes, void** arguments, void** extra) {
   const std::vector<ptx::Parameter>& parameters = launch.parameters();
   launch.values.resize(bytes);
@@ -63,7 +49,7 @@ CUresult pack_values(KernelLaunch& launch, std::uint32_t bytes, void** arguments
     const void* buffer = nullptr;
     std::size_t size_bytes = 0;
     if (const CUresult error = packed_arguments(extra, buffer, size_bytes)) return error;
-    if (size_bytes < parameters.back().offset + parameters.back().bytes) return kInvalidValue;
+    // A shorter buffer is taken as it is: what it leaves out has no value on a GPU, and is 0 here.
     std::memcpy(launch.values.data(), buffer, std::min<std::size_t>(size_bytes, bytes));
     return kSuccess;
   }
@@ -144,6 +130,7 @@ CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* gr
   made.shape = {.blocks = std::uint64_t{grid[0]} * grid[1] * grid[2],
                 .resident_blocks = resident_blocks_of(model, kernel->info, made.threads(), shared_bytes)};
   if (made.shape.resident_blocks == 0) return kLaunchOutOfResources;
+  if (const CUresult error = set_cluster(made, nullptr)) return error;
   if (made.code != nullptr) return pack_values(made, made.code->parameter_bytes, arguments, extra);
   if (kernel->info == nullptr) {
     refuse("a launch of kernel " + kernel->name + ", whose image has no PTX, and which has no host function,");
@@ -153,11 +140,18 @@ CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* gr
   return pack_values(made, kernel->info->parameter_bytes, arguments, extra);
 }
 
-CUresult launch(const Caller& caller, Stream* handle, KernelLaunch&& made, bool cooperative) {
+CUresult launch(const Caller& caller, Stream* handle, KernelLaunch&& made, const LaunchOptions& options) {
   Stream* stream = find_stream(caller, handle);
   if (stream == nullptr) return kInvalidHandle;
   const models::GpuModel& model = *caller.context->device->model;
-  if (cooperative) {
+  if (options.cluster != nullptr) {
+    if (const CUresult error = set_cluster(made, options.cluster)) return error;
+  }
+  Event* const begun = options.begun != nullptr ? caller.driver->events.find(options.begun) : nullptr;
+  if (begun == nullptr && options.begun != nullptr) return kInvalidHandle;
+  const bool is_usable = begun == nullptr || ((begun->flags & kEventDisableTiming) != 0 && begun->shared == nullptr);
+  if (!is_usable) return kInvalidValue;  // as documented
+  if (options.cooperative) {
     const auto [blocks, held] = made.shape;
     if (blocks > static_cast<std::uint64_t>(held) * static_cast<std::uint64_t>(model.sms)) {
       return complain(kCooperativeLaunchTooLarge,
@@ -167,56 +161,50 @@ CUresult launch(const Caller& caller, Stream* handle, KernelLaunch&& made, bool 
     }
     made.cooperative = true;
   }
-  if (stream->capture != nullptr) return submit(*stream, std::move(made));
+  if (stream->capture != nullptr) {
+    const CUresult error = submit(*stream, std::move(made));
+    // A node that begins when this one has begun is one that begins when it has ended, too.
+    return error == kSuccess && begun != nullptr ? cuEventRecord(options.begun, handle) : error;
+  }
   host().sleep(model.launch_call_ps);
   stream = find_stream_with_room(caller, handle);  // another thread may have destroyed it meanwhile
-  return stream != nullptr ? submit(*stream, std::move(made), model.launch_delay_ps) : kInvalidHandle;
+  if (stream == nullptr) return kInvalidHandle;
+  WorkRef work;
+  const CUresult error = submit(*stream, std::move(made), model.launch_delay_ps, &work);
+  if (error != kSuccess || options.begun == nullptr) return error;
+  Event* const event = caller.driver->events.find(options.begun);
+  if (event == nullptr) return kSuccess;  // another thread has destroyed it meanwhile
+  event->capture = nullptr;
+  event->last() = work->begun = make_work(*stream->context, Marker{}, 0);
+  return kSuccess;
+}
+
+CUresult launch_with(Kernel* function, const unsigned* grid, const unsigned* block, unsigned shared, Stream* stream,
+                     void** arguments, void** extra, const LaunchOptions& options) {
+  const Caller caller = enter_context();
+  if (caller.error != kSuccess) return caller.error;
+  KernelLaunch made;
+  if (const CUresult error = prepare_launch(caller, function, grid, block, shared, arguments, extra, made)) {
+    return driver_code_of(error);
+  }
+  const Stream* const own = find_stream(caller, stream);
+  const Context* const context = function->module->context;
+  if (own != nullptr && context != nullptr && own->context != context) return kInvalidHandle;
+  return launch(caller, stream, std::move(made), options);
 }
 
 CUresult cuLaunchKernel(Kernel* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared, Stream* stream, void** arguments,
                         void** extra) {
   const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
-  return simple_launch(function, grid, block, shared, stream, arguments, extra, false);
+  return launch_with(function, grid, block, shared, stream, arguments, extra, {});
 }
 
 CUresult cuLaunchCooperativeKernel(Kernel* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                    Stream* stream, void** arguments) {
   const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
-  return simple_launch(function, grid, block, shared, stream, arguments, nullptr, true);
-}
-
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, Kernel* function, void** arguments, void** extra) {
-  if (config == nullptr || (config->attribute_count > 0 && config->attributes == nullptr)) return kInvalidValue;
-  bool cooperative = false;
-  for (unsigned index = 0; index < config->attribute_count; ++index) {
-    const LaunchAttribute& attribute = config->attributes[index];
-    switch (attribute.id) {
-      case kAttributeIgnore:
-      case kAttributePriority:  // among kernels that wait for SMs the first one is first
-      // It may begin before the kernel before it has ended, and need not: griddepcontrol.wait then has nothing to wait
-      // for.
-      case kAttributeProgrammaticSerialization:
-      case kAttributeAccessPolicy:  // of caches, which are not modelled
-      case kAttributeSynchronization:
-      case kAttributeDomainMap:  // memory is one domain
-      case kAttributeDomain:
-        break;
-      case kAttributeCooperative:
-        cooperative = attribute.value.integer != 0;
-        break;
-      case kAttributeClusterDimension: {
-        const unsigned* size = attribute.value.dimension;
-        if (size[0] * size[1] * size[2] == 1) break;
-        return refuse("a launch with clusters of blocks");
-      }
-      default:
-        return refuse("launch attribute " + std::to_string(attribute.id));
-    }
-  }
-  return simple_launch(function, config->grid, config->block, config->shared_bytes, config->stream, arguments, extra,
-                       cooperative);
+  return launch_with(function, grid, block, shared, stream, arguments, nullptr, {.cooperative = true});
 }
 
 // cuda.h's CUfunction_attribute.
@@ -232,7 +220,13 @@ enum FunctionAttribute : int {
   kCacheMode,
   kMaxDynamicShared,
   kCarveout,
-  kLastFunctionAttribute = 15
+  kClusterMustBeSet,
+  kClusterWidth,
+  kClusterHeight,
+  kClusterDepth,
+  kNonPortableClusters,
+  kClusterPolicy,
+  kLastFunctionAttribute = kClusterPolicy
 };
 }  // namespace
 
@@ -268,7 +262,21 @@ CUresult cuFuncGetAttribute(int* value, int attribute, Kernel* function) {
     case kCarveout:
       *value = function->carveout;
       break;
-    default:  // constants and cache mode: nothing of the kernel's own; clusters: none
+    case kClusterMustBeSet:
+      *value = info.required_cluster[0] != 0 ? 1 : 0;
+      break;
+    case kClusterWidth:
+    case kClusterHeight:
+    case kClusterDepth:
+      *value = static_cast<int>(function->required_cluster[attribute - kClusterWidth]);
+      break;
+    case kNonPortableClusters:
+      *value = function->allows_non_portable_clusters ? 1 : 0;
+      break;
+    case kClusterPolicy:
+      *value = function->cluster_policy;
+      break;
+    default:  // constants and cache mode: nothing of the kernel's own
       *value = 0;
       break;
   }
@@ -279,6 +287,21 @@ CUresult cuFuncSetAttribute(Kernel* function, int attribute, int value) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;
   if (function == nullptr) return kInvalidHandle;
+  if (attribute >= kClusterWidth && attribute <= kClusterDepth) {
+    if (value < 0) return kInvalidValue;
+    if (function->info != nullptr && function->info->required_cluster[0] != 0) return kNotPermitted;  // as documented
+    function->required_cluster[attribute - kClusterWidth] = static_cast<unsigned>(value);
+    return kSuccess;
+  }
+  if (attribute == kNonPortableClusters) {
+    function->allows_non_portable_clusters = value != 0;
+    return kSuccess;
+  }
+  if (attribute == kClusterPolicy) {  // a hint: where blocks are put is not modelled
+    if (value < 0 || value > 2) return kInvalidValue;
+    function->cluster_policy = value;
+    return kSuccess;
+  }
   if (attribute != kMaxDynamicShared && attribute != kCarveout) {
     return refuse("cuFuncSetAttribute of attribute " + std::to_string(attribute));
   }

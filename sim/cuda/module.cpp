@@ -232,7 +232,10 @@ CUresult find_kernel(Driver& driver, Module& module, const std::string& name, Ke
   const bool there = info != nullptr || module.names.count(name) > 0 || find_interpreter(driver, name) != nullptr;
   if (!there) return kNotFound;
   auto& place = module.kernels[name];
-  if (place == nullptr) place = std::make_unique<Kernel>(Kernel{.name = name, .module = &module, .info = info});
+  if (place == nullptr) {
+    place = std::make_unique<Kernel>(Kernel{.name = name, .module = &module, .info = info});
+    if (info != nullptr) std::copy_n(info->required_cluster.begin(), 3, place->required_cluster);
+  }
   kernel = place.get();
   return kSuccess;
 }

@@ -48,7 +48,7 @@ CUresult launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, 
   const CUresult error =
       prepare_launch(caller, kernel, grids, blocks, static_cast<unsigned>(shared), arguments, nullptr, made);
   if (error != kSuccess) return error;
-  return launch(caller, stream, std::move(made), cooperative);
+  return launch(caller, stream, std::move(made), {.cooperative = cooperative});
 }
 
 CUresult launch_function(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
@@ -212,21 +212,6 @@ CUresult cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** ar
 CUresult cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                                      Stream* stream) {
   return launch_function(function, grid, block, arguments, shared, stream, true);
-}
-
-CUresult cudaLaunchKernelExC(const cudaLaunchConfig* config, const void* function, void** arguments) {
-  return in_runtime([&]() -> CUresult {
-    if (config == nullptr) return kInvalidValue;
-    Kernel* kernel = nullptr;
-    if (const CUresult error = kernel_of(function, kernel)) return error;
-    const CUlaunchConfig same{.grid = {config->grid.x, config->grid.y, config->grid.z},
-                              .block = {config->block.x, config->block.y, config->block.z},
-                              .shared_bytes = static_cast<unsigned>(config->shared_bytes),
-                              .stream = config->stream,
-                              .attributes = config->attributes,
-                              .attribute_count = config->attribute_count};
-    return cuLaunchKernelEx(&same, kernel, arguments, nullptr);
-  });
 }
 
 CUresult cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads,

@@ -72,8 +72,8 @@ CUresult cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* funct
   return with_kernel(function, [&](Kernel* kernel) -> CUresult {
     if (attributes == nullptr) return kInvalidValue;
     // In the order of CUfunction_attribute.
-    int values[10] = {};
-    for (int attribute = 0; attribute < 10; ++attribute) {
+    int values[16] = {};
+    for (int attribute = 0; attribute < 16; ++attribute) {
       if (const CUresult error = cuFuncGetAttribute(&values[attribute], attribute, kernel)) return error;
     }
     *attributes = {};
@@ -87,6 +87,10 @@ CUresult cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* funct
     attributes->cache_mode = values[7];
     attributes->dynamic_shared_bytes_max = values[8];
     attributes->carveout = values[9];
+    attributes->cluster_must_be_set = values[10];
+    std::copy_n(values + 11, 3, attributes->cluster);
+    attributes->non_portable_cluster = values[14];
+    attributes->cluster_policy = values[15];
     return kSuccess;
   });
 }

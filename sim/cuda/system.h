@@ -134,6 +134,9 @@ struct Kernel {
   const ptx::KernelInfo* info = nullptr;  // of module->code; nullptr: a host function has to do it
   int dynamic_shared_bytes_max = 48 * 1024;
   int carveout = -1;
+  unsigned required_cluster[3] = {};  // 0: none
+  bool allows_non_portable_clusters = false;
+  int cluster_policy = 0;
 };
 
 struct ThreadState {
@@ -359,6 +362,8 @@ Stream* find_stream(const Caller& caller, Stream* handle);
 Stream* find_stream_with_room(const Caller& caller, Stream* handle);
 /// As enter_context(), and that stream.
 CUresult with_stream(Stream* handle, Caller& caller, Stream*& stream);
+/// What a device is given to do, by a stream or by a graph; not what a graph records.
+void count(Counters& counters, const Task& task);
 /// Puts a task into a stream, or into what the stream records. `delay_ps`: until it can start.
 CUresult submit(Stream& stream, Task&& task, Picoseconds delay_ps = 0, WorkRef* work = nullptr);
 /// Puts a node behind what the stream has recorded.
@@ -424,8 +429,18 @@ CUresult driver_code_of(CUresult error);
 void pack_parameters(std::span<const unsigned> sizes, Interpreter& code);
 CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* grid, const unsigned* block,
                         unsigned shared_bytes, void** arguments, void** extra, KernelLaunch& launch);
-/// With launch, cooperative or not.
-CUresult launch(const Caller& caller, Stream* stream, KernelLaunch&& launch, bool cooperative);
+/// What a launch asks for beside its shape.
+struct LaunchOptions {
+  bool cooperative = false;
+  const unsigned* cluster = nullptr;  // blocks along each axis; nullptr: as the kernel requires
+  Event* begun = nullptr;             // recorded when all blocks have begun
+};
+/// The clusters of a launch whose grid and place on the device are set; nullptr: those that its kernel requires.
+CUresult set_cluster(KernelLaunch& launch, const unsigned* asked);
+CUresult launch(const Caller& caller, Stream* stream, KernelLaunch&& launch, const LaunchOptions& options);
+/// prepare_launch and launch, with the driver's codes.
+CUresult launch_with(Kernel* function, const unsigned* grid, const unsigned* block, unsigned shared, Stream* stream,
+                     void** arguments, void** extra, const LaunchOptions& options);
 CUresult find_kernel(Driver& driver, Module& module, const std::string& name, Kernel*& kernel);
 /// Blocks of a kernel that one SM holds; nullptr: of a host function's. How many registers a kernel has is an estimate
 /// from its PTX, which an assembler betters where the launch needs it: never so many that no block fits.

@@ -97,6 +97,35 @@ CUresult unmap(Driver& driver, const Allocation& mapping) {
   return kSuccess;
 }
 
+/// Memory that a process of this machine has exported, on the GPU of the same number; nullptr: the descriptor is of
+/// something else.
+CUresult open_memory(Driver& driver, int descriptor, std::shared_ptr<PhysicalMemory>& memory) {
+  std::uint64_t index = 0;
+  std::shared_ptr<Buffer> bytes;
+  try {
+    bytes = host().import_memory(descriptor, index);
+  } catch (const std::bad_alloc&) {
+    return kOutOfMemory;
+  }
+  if (bytes == nullptr) return kSuccess;
+  for (const auto& [handle, one] : driver.physical) {
+    if (one.memory->buffer == bytes) memory = one.memory;
+  }
+  if (memory != nullptr) return kSuccess;
+  CUdevice ordinal = 0;
+  Device* device = find_device(driver, ordinal);
+  while (device != nullptr && static_cast<std::uint64_t>(device->index) != index)
+    device = find_device(driver, ++ordinal);
+  if (device == nullptr) {
+    host().release(*bytes);
+    return kInvalidDevice;
+  }
+  const CUmemAllocationProp properties{
+      .type = 1, .handle_types = kPosixDescriptor, .location = {1, ordinal}, .windows = nullptr, .flags = {}};
+  memory = std::make_shared<PhysicalMemory>(*device, std::move(bytes), properties);
+  return kSuccess;
+}
+
 }  // namespace
 
 PhysicalMemory::PhysicalMemory(Device& of, std::shared_ptr<Buffer> bytes, const CUmemAllocationProp& wanted)
@@ -153,9 +182,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, con
   if (caller.error != kSuccess) return caller.error;
   if (handle == nullptr || properties == nullptr || !is_whole(size) || flags != 0) return kInvalidValue;
   if (properties->type != kPinned) return kInvalidValue;
-  const bool is_shareable = properties->handle_types == kPosixDescriptor && host().has_neighbours();
+  const bool is_shareable = properties->handle_types == kPosixDescriptor;
   if (properties->location.type != kOnDevice || (properties->handle_types != 0 && !is_shareable)) {
-    return refuse("cuMemCreate of memory that is not a device's own, or is to be shared");
+    return refuse("cuMemCreate of memory that is not a device's own, or is shared by other than a descriptor");
   }
   const int ordinal = properties->location.id;
   Device* found = find_device(*caller.driver, ordinal);
@@ -164,7 +193,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, con
   if (size > device.model->memory_bytes - device.used_bytes) return kOutOfMemory;
   std::shared_ptr<Buffer> bytes;
   try {
-    bytes = host().allocate(caller.driver->process, size);
+    bytes = is_shareable
+                ? host().allocate_shareable(caller.driver->process, size, static_cast<std::uint64_t>(device.index))
+                : host().allocate(caller.driver->process, size);
   } catch (const std::bad_alloc&) {
     return kOutOfMemory;
   }
@@ -292,12 +323,14 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
                                       unsigned long long flags) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  if (!host().has_neighbours()) return refuse("cuMemExportToShareableHandle");
   const Physical* found = find_physical(*caller.driver, handle);
   if (shareable == nullptr || found == nullptr || flags != 0) return kInvalidValue;
   if (type != kPosixDescriptor) return refuse("cuMemExportToShareableHandle of other than a descriptor");
   if (found->memory->properties.handle_types != kPosixDescriptor) return kInvalidValue;  // as it was made
-  *static_cast<int*>(shareable) = host().export_object(caller.driver->process, found->memory);
+  const int descriptor = host().has_neighbours() ? host().export_object(caller.driver->process, found->memory)
+                                                 : host().export_memory(*found->memory->buffer);
+  if (descriptor < 0) return kOperatingSystem;
+  *static_cast<int*>(shareable) = descriptor;
   return kSuccess;
 }
 
@@ -305,11 +338,15 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable, int type) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  if (!host().has_neighbours()) return refuse("cuMemImportFromShareableHandle");
   if (handle == nullptr) return kInvalidValue;
   if (type != kPosixDescriptor) return refuse("cuMemImportFromShareableHandle of other than a descriptor");
   const auto descriptor = static_cast<int>(reinterpret_cast<std::intptr_t>(shareable));
-  const auto memory = std::static_pointer_cast<PhysicalMemory>(host().find_object(caller.driver->process, descriptor));
+  std::shared_ptr<PhysicalMemory> memory;
+  if (!host().has_neighbours()) {
+    if (const CUresult error = open_memory(*caller.driver, descriptor, memory)) return error;
+  } else {
+    memory = std::static_pointer_cast<PhysicalMemory>(host().find_object(caller.driver->process, descriptor));
+  }
   if (memory == nullptr) return kInvalidValue;
   const CUdevice ordinal = ordinal_of(*caller.driver, memory->device);
   if (find_device(*caller.driver, ordinal) != &memory->device) return kInvalidDevice;

@@ -141,12 +141,18 @@ void name_spin(const Work& work) {
       blocked_launch(*work.context->driver).c_str());
 }
 
+void has_begun(Work& work) {
+  if (work.begun != nullptr) release(std::exchange(work.begun, nullptr));
+}
+
 void step_kernel(void* self, std::uint64_t id) {
   const WorkRef work = static_cast<System*>(self)->works.find(id);
   if (work == nullptr) return;
   Run& run = *work->run;
   const int node = device_of(*work).node;
-  switch (run.execution->step(kSliceLaneInstructions)) {
+  const ptx::Execution::State state = run.execution->step(kSliceLaneInstructions);
+  if (!run.execution->has_blocks_to_begin()) has_begun(*work);
+  switch (state) {
     case ptx::Execution::State::kRunning:
       if (run.execution->progresses()) run.steps_without_progress = 0;
       host().at(host().now(), node, step_kernel, self, id);
@@ -180,6 +186,8 @@ void begin_run(const WorkRef& work) {
   request.kernel = launch.info;
   std::copy_n(launch.grid, 3, request.grid.begin());
   std::copy_n(launch.block, 3, request.block.begin());
+  std::copy_n(launch.cluster, 3, request.cluster.begin());
+  request.is_explicit_cluster = launch.has_cluster;
   request.dynamic_shared_bytes = launch.shared_bytes;
   request.parameters = std::move(launch.values);
   request.variable_addresses = std::move(launch.variables);
@@ -222,8 +230,10 @@ void start_kernels(Device& device) {
     const auto& launch = std::get<KernelLaunch>(work->task);
     const models::GridShape shape = shape_on(*device.model, launch);
     const int wanted = models::sms_wanted(*device.model, shape);
-    // All blocks of a cooperative launch are resident at once, or it does not begin.
+    // All blocks of a cooperative launch are resident at once, or it does not begin; so are those of a cluster.
     if (launch.cooperative && device.free_sms < wanted) return;
+    const auto cluster_blocks = static_cast<int>(launch.cluster[0] * launch.cluster[1] * launch.cluster[2]);
+    if (device.free_sms * shape.resident_blocks < cluster_blocks) return;
     device.kernels.pop_front();
     work->sms = std::min(device.free_sms, wanted);
     device.free_sms -= work->sms;
@@ -374,6 +384,7 @@ void finish(const WorkRef& work) {
   if (work->started_ps < 0) work->started_ps = work->ended_ps;
   if (work->context->failure == kSuccess) note(*work);
   work->run.reset();
+  has_begun(*work);
   system().works.remove(work->id);
   leave_queue(work);
   if (work->sms > 0) {
@@ -416,18 +427,6 @@ void run_wait(const WorkRef& work) {
 }
 
 }  // namespace
-
-/// What a device is given to do, by a stream or by a graph; not what a graph records.
-void count(Counters& counters, const Task& task) {
-  counters.launches += std::holds_alternative<KernelLaunch>(task) ? 1 : 0;
-  const auto* copy = std::get_if<Copy>(&task);
-  if (copy == nullptr) return;
-  std::uint64_t& copies = copy->engine == Engine::kIn    ? counters.copies_in
-                          : copy->engine == Engine::kOut ? counters.copies_out
-                                                         : counters.copies_inside;
-  ++copies;
-  counters.copied_bytes += copy->width_bytes * copy->height * copy->depth;
-}
 
 WorkRef make_work(Context& context, Task&& task, Picoseconds not_before_ps) {
   System& all = system();

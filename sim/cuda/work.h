@@ -43,6 +43,8 @@ struct KernelLaunch {
   std::vector<std::uint64_t> variables{};  // addresses, by index of module->variables()
   bool cooperative = false;                // all blocks are resident at once
   unsigned grid[3] = {}, block[3] = {};
+  unsigned cluster[3] = {1, 1, 1};  // blocks that are resident together
+  bool has_cluster = false;         // the launch or the kernel has such a size
   unsigned shared_bytes = 0;
   std::vector<std::byte> values{};  // of the arguments, as the launch had them
   const models::GpuModel* model = nullptr;
@@ -117,13 +119,14 @@ struct Work {
   std::vector<ThreadKey> waiting{};
   Picoseconds not_before_ps = 0;
   Picoseconds started_ps = -1, ended_ps = -1;
-  std::unique_ptr<Run> run{};   // of a kernel's PTX, while it runs
-  std::uint64_t stream_id = 0;  // for the picture; 0: of none
-  int sms = 0;                  // held
-  ThreadKey looker = nullptr;   // who looks at a word
-  bool is_on = false;           // the stream has come to it
-  Queue* queue = nullptr;       // in which it stands
-  bool is_ready = false;        // nothing stands before it, but in its queue
+  std::unique_ptr<Run> run{};     // of a kernel's PTX, while it runs
+  std::uint64_t stream_id = 0;    // for the picture; 0: of none
+  int sms = 0;                    // held
+  ThreadKey looker = nullptr;     // who looks at a word
+  bool is_on = false;             // the stream has come to it
+  Queue* queue = nullptr;         // in which it stands
+  std::shared_ptr<Work> begun{};  // of a launch: ends when all its blocks have begun
+  bool is_ready = false;          // nothing stands before it, but in its queue
   bool ended() const { return ended_ps >= 0; }
   /// Of a launch: the device has not begun with it.
   bool is_pending() const { return !ended() && (!std::holds_alternative<KernelLaunch>(task) || queue != nullptr); }

@@ -1,7 +1,8 @@
-// Works: which have not ended.
+// Works: which have not ended, and counts of those that were begun.
 
 #include <algorithm>
 
+#include "sim/cuda/system.h"
 #include "sim/cuda/work.h"
 
 namespace meshbed::sim::cuda {
@@ -35,6 +36,17 @@ WorkRef Works::any_of(const Context& context) const {
   const auto found = std::find_if(places_.begin(), places_.end(),
                                   [&](const auto& work) { return work != nullptr && work->context == &context; });
   return found != places_.end() ? *found : nullptr;
+}
+
+void count(Counters& counters, const Task& task) {
+  counters.launches += std::holds_alternative<KernelLaunch>(task) ? 1 : 0;
+  const auto* copy = std::get_if<Copy>(&task);
+  if (copy == nullptr) return;
+  std::uint64_t& copies = copy->engine == Engine::kIn    ? counters.copies_in
+                          : copy->engine == Engine::kOut ? counters.copies_out
+                                                         : counters.copies_inside;
+  ++copies;
+  counters.copied_bytes += copy->width_bytes * copy->height * copy->depth;
 }
 
 }  // namespace meshbed::sim::cuda

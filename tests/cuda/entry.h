@@ -24,4 +24,6 @@ inline sim::cuda::Kernel* handle_of(CUfunction function) { return reinterpret_ca
 }  // namespace meshbed::test
 
 /// The call of that name as CUDA 13.0's programs have it; `call`: what it is in the simulator's list.
-#define DRIVER_CALL(call, name) find_entry<decltype(meshbed::sim::cuda::call)>(name, 13000)
+#define DRIVER_CALL(call, name) DRIVER_CALL_AT(call, name, 13000)
+/// The same as programs of that version have it.
+#define DRIVER_CALL_AT(call, name, version) find_entry<decltype(meshbed::sim::cuda::call)>(name, version)

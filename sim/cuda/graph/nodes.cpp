@@ -159,7 +159,11 @@ CUresult kernel_task(const Caller& caller, const CUDA_KERNEL_NODE_PARAMS_v1* par
   const CUresult error = prepare_launch(caller, parameters->function, parameters->grid, parameters->block,
                                         parameters->shared_bytes, parameters->arguments, parameters->extra, made);
   // Whether it is cooperative is an attribute of the node and none of its parameters.
-  if (const auto* was = std::get_if<KernelLaunch>(&task)) made.cooperative = was->cooperative;
+  const auto* const was = std::get_if<KernelLaunch>(&task);
+  if (was != nullptr) made.cooperative = was->cooperative;
+  if (was != nullptr && was->has_cluster && error == kSuccess) {
+    if (const CUresult misfit = set_cluster(made, was->cluster)) return misfit;
+  }
   if (error == kSuccess) task = std::move(made);
   return driver_code_of(error);
 }

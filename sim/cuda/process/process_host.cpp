@@ -1,13 +1,13 @@
 #include "sim/cuda/process/process_host.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <iterator>
-#include <new>
 #include <utility>
+
+#include "sim/cuda/process/shared_buffer.h"
 
 namespace meshbed::sim::cuda {
 namespace {
@@ -32,14 +32,6 @@ struct Known {
 };
 thread_local Known t_known;
 std::atomic<std::uint64_t> g_hosts = 0;
-
-struct SharedBuffer final : Buffer {
-  ~SharedBuffer() override {
-    if (bytes == nullptr) return;
-    ::munmap(bytes, size_bytes);
-    ::munmap(reinterpret_cast<void*>(address), size_bytes);
-  }
-};
 
 }  // namespace
 
@@ -248,19 +240,7 @@ void ProcessHost::outside(const std::function<void()>& code) {
 std::shared_ptr<Buffer> ProcessHost::allocate(ProcessKey, std::uint64_t size_bytes) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t whole = (size_bytes + page - 1) / page * page;
-  auto buffer = std::make_shared<SharedBuffer>();
-  void* bytes = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (bytes == MAP_FAILED) throw std::bad_alloc();
-  void* address = ::mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (address == MAP_FAILED) {
-    ::munmap(bytes, whole);
-    throw std::bad_alloc();
-  }
-  buffer->address = reinterpret_cast<std::uint64_t>(address);
-  buffer->size_bytes = whole;
-  buffer->bytes = static_cast<char*>(bytes);
-  memory_[buffer->address] = whole;
-  return buffer;
+  return add_buffer(whole, -1);
 }
 
 std::shared_ptr<Buffer> ProcessHost::map(const std::shared_ptr<Buffer>& memory, std::uint64_t address) {

@@ -21,6 +21,7 @@
 #include <queue>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sim/cuda/host.h"
@@ -67,6 +68,9 @@ class ProcessHost final : public Host {
   int export_dma_buf(ProcessKey, const Buffer&, std::uint64_t, std::uint64_t) override { return -1; }
   int export_object(ProcessKey, const std::shared_ptr<void>&) override { return -1; }
   std::shared_ptr<void> find_object(ProcessKey, int) const override { return nullptr; }
+  std::shared_ptr<Buffer> allocate_shareable(ProcessKey process, std::uint64_t size_bytes, std::uint64_t tag) override;
+  int export_memory(const Buffer& memory) override;
+  std::shared_ptr<Buffer> import_memory(int descriptor, std::uint64_t& tag) override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -84,6 +88,8 @@ class ProcessHost final : public Host {
     bool woken = false;
   };
 
+  /// Memory of that file, whose descriptor it takes, or of none (-1). Throws std::bad_alloc.
+  std::shared_ptr<Buffer> add_buffer(std::uint64_t size_bytes, int file);
   void take_turn();
   void pass_turn();
   /// Lets whoever waits for the turn have it, and takes it again.
@@ -112,6 +118,7 @@ class ProcessHost final : public Host {
   Clock::time_point own_code_since_;
   std::map<std::uint64_t, std::unique_ptr<Caller>> callers_;  // by the threads' numbers
   std::map<std::uint64_t, std::uint64_t> memory_;             // sizes of device memory by address
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<Buffer>> shared_;  // by their files
   std::thread ticker_;
 };
 
