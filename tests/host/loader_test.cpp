@@ -167,6 +167,8 @@ TEST_CASE("a rank's dlopen knows the listed names and answers the others as the 
     // What a rank looks up in libc is redirected like what it imports.
     auto* getpid = reinterpret_cast<int (*)()>(probe.open_library("libc.so.6", "getpid", error, sizeof(error)));
     CHECK((getpid != nullptr && getpid() == probe.process_id()));
+    CHECK(probe.thread_id(true) == probe.process_id());
+    CHECK(probe.thread_id(true) == probe.thread_id(false));
   });
 }
 

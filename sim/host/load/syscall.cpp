@@ -74,6 +74,8 @@ long raw_syscall(long number, ...) {
     case SYS_getrandom:
       fill_random(current_state(), reinterpret_cast<void*>(arguments[0]), static_cast<std::size_t>(arguments[1]));
       return arguments[1];
+    case SYS_gettid:  // as programs for a glibc before 2.30 call it
+      return static_cast<long>(current_thread_id());
     default:
       if (first_time(current_state(), "syscall " + std::to_string(number))) {
         MESHBED_WARN("%s: raw system call %ld is not simulated: ENOSYS", World::current_process()->name.c_str(),

@@ -63,6 +63,7 @@ const char* variable(const char* name) { return std::getenv(name); }
 int set_variable(const char* name, const char* value) { return ::setenv(name, value, 1); }
 int host_name(char* name, std::size_t size) { return ::gethostname(name, size) == 0 ? 0 : -errno; }
 int process_id() { return ::getpid(); }
+int thread_id(bool raw) { return raw ? static_cast<int>(::syscall(SYS_gettid)) : ::gettid(); }
 
 int refused() {
   int wrong = 0;
@@ -102,6 +103,7 @@ extern "C" const ProbeTable* probe_table() {
     made.set_variable = &set_variable;
     made.host_name = &host_name;
     made.process_id = &process_id;
+    made.thread_id = &thread_id;
     made.refused = &refused;
     add_threads(made);
     add_sockets(made);
