@@ -219,6 +219,43 @@ I clamped(F value, int mode) {
 
 }  // namespace
 
+TEST_CASE("integers of 16 bits in pairs, and .relu") {
+  const auto halves = [](const std::string& opcode, auto half) {
+    compare<std::uint32_t, std::uint32_t>(opcode, 2, [half](std::uint32_t a, std::uint32_t b, std::uint32_t) {
+      using Half = decltype(half);
+      const auto at = [&](unsigned shift) {
+        return std::uint32_t{static_cast<std::uint16_t>(
+                   half.of(static_cast<typename Half::Type>(a >> shift), static_cast<typename Half::Type>(b >> shift)))}
+               << shift;
+      };
+      return at(0) | at(16);
+    });
+  };
+  struct Sum {
+    using Type = std::uint16_t;
+    static int of(Type a, Type b) { return a + b; }
+  };
+  struct Least {
+    using Type = std::uint16_t;
+    static int of(Type a, Type b) { return std::min(a, b); }
+  };
+  struct Most {
+    using Type = std::int16_t;
+    static int of(Type a, Type b) { return std::max(a, b); }
+  };
+  struct LeastRelu {
+    using Type = std::int16_t;
+    static int of(Type a, Type b) { return std::max(std::min(int{a}, int{b}), 0); }
+  };
+  halves("add.u16x2", Sum{});
+  halves("add.s16x2", Sum{});
+  halves("min.u16x2", Least{});
+  halves("max.s16x2", Most{});
+  halves("min.relu.s16x2", LeastRelu{});
+  compare<std::int32_t, std::int32_t>(
+      "max.relu.s32", 2, [](std::int32_t a, std::int32_t b, std::int32_t) { return std::max(std::max(a, b), 0); });
+}
+
 TEST_CASE("integer arithmetic is the host's") {
   compare_integers<std::uint16_t>("u16");
   compare_integers<std::int16_t>("s16");

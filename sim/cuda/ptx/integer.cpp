@@ -1,4 +1,5 @@
 // Integer arithmetic: add, sub, mul, mad, div, rem, min, max, abs, neg, and the carry chains. PTX ISA 9.7.1 and 9.7.2.
+#include <algorithm>
 #include <type_traits>
 
 #include "sim/cuda/ptx/decode.h"
@@ -72,6 +73,24 @@ struct Max {
   template <typename T>
   static T of(T a, T b) {
     return a > b ? a : b;
+  }
+};
+/// .relu: what is below 0 is 0.
+template <typename Op>
+struct AtLeastZero {
+  template <typename T>
+  static T of(T a, T b) {
+    return std::max(Op::template of<T>(a, b), T{0});
+  }
+};
+/// Of each half of a word by itself.
+template <typename Op, typename Half>
+struct OfHalves {
+  template <typename T>
+  static T of(T a, T b) {
+    const auto low = Op::template of<Half>(static_cast<Half>(a), static_cast<Half>(b));
+    const auto high = Op::template of<Half>(static_cast<Half>(a >> 16U), static_cast<Half>(b >> 16U));
+    return static_cast<T>(static_cast<std::uint16_t>(low)) | static_cast<T>(static_cast<std::uint16_t>(high)) << 16U;
   }
 };
 struct Sad {
@@ -359,6 +378,32 @@ void byte_distances(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   });
 }
 
+template <typename Op, typename Half>
+constexpr Handler kOfHalves = BinaryInteger<OfHalves<Op, Half>, std::uint32_t>::run;
+
+/// add, min and max of .u16x2 and .s16x2.
+bool decode_halves(Decoder& decoder) {
+  const std::string_view opcode = decoder.statement->opcode;
+  if (opcode != "add" && opcode != "min" && opcode != "max") return false;
+  const bool sign = decoder.take("s16x2");
+  if (!sign && !decoder.take("u16x2")) return false;
+  const bool relu = sign && opcode != "add" && decoder.take("relu");
+  decoder.operands(Type::kB32, 2);
+  Instruction& in = decoder.in;
+  if (opcode == "add") {
+    in.run = kOfHalves<Add, std::uint16_t>;
+  } else if (opcode == "min") {
+    in.run = relu   ? kOfHalves<AtLeastZero<Min>, std::int16_t>
+             : sign ? kOfHalves<Min, std::int16_t>
+                    : kOfHalves<Min, std::uint16_t>;
+  } else {
+    in.run = relu   ? kOfHalves<AtLeastZero<Max>, std::int16_t>
+             : sign ? kOfHalves<Max, std::int16_t>
+                    : kOfHalves<Max, std::uint16_t>;
+  }
+  return true;
+}
+
 bool decode_byte_distances(Decoder& decoder) {
   if (decoder.has("sat")) return false;  // traps where it is executed
   const Type result = decoder.type(), a = decoder.type(), b = decoder.type();
@@ -376,6 +421,7 @@ bool decode_byte_distances(Decoder& decoder) {
 bool decode_integer(Decoder& decoder) {
   const std::string_view opcode = decoder.statement->opcode;
   if (opcode == "vabsdiff4") return decode_byte_distances(decoder);
+  if (decode_halves(decoder)) return true;
   if (!integer_type_follows(decoder)) return false;
   if (opcode == "add" || opcode == "sub") {
     decode_sum(decoder, opcode == "add", false);
@@ -406,8 +452,13 @@ bool decode_integer(Decoder& decoder) {
   } else if (opcode == "div" || opcode == "rem" || opcode == "min" || opcode == "max") {
     const bool relu = decoder.take("relu");
     const Type type = decoder.type();
-    if (type == Type::kNone || relu) return false;
+    if (relu && (type != Type::kS32 || (opcode != "min" && opcode != "max"))) decoder.unsupported("this type");
     decoder.operands(type, {type, type});
+    if (relu) {
+      decoder.in.run = opcode == "min" ? BinaryInteger<AtLeastZero<Min>, std::int32_t>::run
+                                       : BinaryInteger<AtLeastZero<Max>, std::int32_t>::run;
+      return true;
+    }
     decoder.in.run = opcode == "div"   ? integer_handler<BinaryInteger, Div>(type)
                      : opcode == "rem" ? integer_handler<BinaryInteger, Rem>(type)
                      : opcode == "min" ? integer_handler<BinaryInteger, Min>(type)
