@@ -1,6 +1,8 @@
 // The runtime's variables, functions and settings: cudaMemcpyToSymbol, cudaFuncGetAttributes, cudaDeviceSetLimit and
 // their like.
 
+#include <algorithm>
+
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
 

@@ -45,7 +45,7 @@ struct ProbeTable {
   int (*host_name)(char* name, std::size_t size);
   int (*process_id)();
   int (*thread_id)(bool raw);  // by the call, or by syscall(2)
-  int (*refused)();  // number of dangerous calls that were not refused
+  int (*refused)();            // number of dangerous calls that were not refused
 
   // --- sockets; ports in host order, descriptors as they come ---
   int (*listen_on)(const char* address, int port, int backlog);  // descriptor, or -errno
