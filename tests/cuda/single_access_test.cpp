@@ -1,4 +1,6 @@
 // A vector of 8 or 16 bytes is one access: a thread of the host that works on the same line sees all of it or nothing.
+#include "sim/cuda/ptx/vector/single_access.h"
+
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -235,8 +237,9 @@ TEST_CASE("the last bytes of a copy come after all others, and a word that is co
   std::uint64_t early = 0;
   std::thread looker([&] {
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
-      while (__atomic_load_n(&target[kBytes / 8 - 1], __ATOMIC_ACQUIRE) < round) std::this_thread::yield();
-      for (const std::uint64_t& word : target) early += __atomic_load_n(&word, __ATOMIC_RELAXED) < round ? 1 : 0;
+      while (sim::ptx::load_once<std::uint64_t>(&target[kBytes / 8 - 1]) < round) std::this_thread::yield();
+      std::atomic_thread_fence(std::memory_order_acquire);
+      for (const std::uint64_t& word : target) early += sim::ptx::load_once<std::uint64_t>(&word) < round ? 1 : 0;
       seen = round;
     }
   });

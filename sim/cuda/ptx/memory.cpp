@@ -5,6 +5,7 @@
 #include "sim/cuda/ptx/access.h"
 #include "sim/cuda/ptx/decode.h"
 #include "sim/cuda/ptx/lanes.h"
+#include "sim/cuda/ptx/vector/single_access.h"
 #include "sim/cuda/ptx/vector/vector.h"
 
 namespace meshbed::sim::ptx {
@@ -21,7 +22,14 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (!resolve_pattern(warp, in, lanes, sizeof(T), false, access)) return;
   note_race(warp, in, lanes, sizeof(T), false, access);
   auto* d = lanes_at<D>(warp, in.d);
-  if (access.pattern == Access::Pattern::kRow) {
+  if ((in.flags & kFlagStrong) != 0) {
+    if (access.pattern == Access::Pattern::kSame) {
+      const D value = static_cast<D>(load_once<T>(access.first));
+      for (std::uint32_t lane = 0; lane < kLanes; ++lane) d[lane] = value;
+    } else {
+      each_of(lanes, [&](std::uint32_t lane) { d[lane] = static_cast<D>(load_once<T>(access.of(lane, sizeof(T)))); });
+    }
+  } else if (access.pattern == Access::Pattern::kRow) {
     if constexpr (sizeof(T) == sizeof(D)) {
       std::memcpy(d, access.first, sizeof(T) * kLanes);
     } else {
@@ -61,7 +69,14 @@ void store(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     changed = static_cast<T>(changed | (before ^ value));
     std::memcpy(to, &value, sizeof value);
   };
-  if (access.pattern == Access::Pattern::kRow) {
+  if ((in.flags & kFlagStrong) != 0) {
+    each_of(lanes, [&](std::uint32_t lane) {
+      std::byte* const to = access.of(lane, sizeof(T));
+      const T value = static_cast<T>(b[lane]);
+      changed = static_cast<T>(changed | (load_once<T>(to) ^ value));
+      store_once(to, value);
+    });
+  } else if (access.pattern == Access::Pattern::kRow) {
     if constexpr (sizeof(T) == sizeof(S)) {
       if (std::memcmp(access.first, b, sizeof(T) * kLanes) != 0) changed = 1;
       std::memcpy(access.first, b, sizeof(T) * kLanes);

@@ -23,13 +23,14 @@ struct Raw {
 };
 }  // namespace single_access_detail
 
+// Not for ThreadSanitizer: what they race with is a program's own synchronisation.
 template <typename T>
-inline T load_once(const void* from) {
+__attribute__((no_sanitize("thread"))) inline T load_once(const void* from) {
   return *static_cast<const volatile typename single_access_detail::Raw<T>::type*>(from);
 }
 
 template <typename T>
-inline void store_once(void* to, T value) {
+__attribute__((no_sanitize("thread"))) inline void store_once(void* to, T value) {
   *static_cast<volatile typename single_access_detail::Raw<T>::type*>(to) = value;
 }
 
