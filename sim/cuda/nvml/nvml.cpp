@@ -4,56 +4,24 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "plugin/base/log.h"
-#include "sim/cuda/host.h"
-#include "sim/cuda/system.h"
+#include "sim/cuda/nvml/caller.h"
 
 namespace meshbed::sim::cuda {
+
+using namespace nvml;
+
 namespace {
 
 // The first driver with CUDA 13.0; the rest of the text says whose it is, as a device's name does.
 constexpr const char *kDriverVersion = "580.0.0-meshbed", *kNvmlVersion = "13.580.0-meshbed";
-constexpr unsigned kLinks = 18;  // that software asks for; all are inactive
 
 int copy_text(char* target, unsigned length, const std::string& text) {
   if (target == nullptr) return kNvmlInvalidArgument;
   if (length <= text.size()) return kNvmlInsufficientSize;
   std::memcpy(target, text.c_str(), text.size() + 1);
-  return kNvmlSuccess;
-}
-
-/// The calling program; nullptr: no simulation is there.
-ProcessKey caller() { return has_host() ? host().process() : nullptr; }
-
-/// Between nvmlInit() and nvmlShutdown().
-int ready() {
-  const ProcessKey process = caller();
-  if (process == nullptr) return kNvmlDriverNotLoaded;
-  return system().nvml_users[process] > 0 ? kNvmlSuccess : kNvmlUninitialized;
-}
-
-std::vector<Device>& devices() { return system().devices[static_cast<std::size_t>(host().node_of(caller()))]; }
-
-bool is_here(NvmlDevice device) {
-  const std::vector<Device>& all = devices();
-  return std::any_of(all.begin(), all.end(), [device](const Device& one) { return &one == device; });
-}
-
-/// ready(), and `device` is one of the node's.
-int ready(NvmlDevice device) {
-  const int error = ready();
-  if (error != kNvmlSuccess) return error;
-  return is_here(device) ? kNvmlSuccess : kNvmlInvalidArgument;
-}
-
-template <typename Answer, typename Value>
-int answer_of(NvmlDevice device, Answer* answer, const Value& value_of) {
-  if (const int error = ready(device)) return error;
-  if (answer == nullptr) return kNvmlInvalidArgument;
-  *answer = value_of(*device);
   return kNvmlSuccess;
 }
 
@@ -65,16 +33,6 @@ int find_device(NvmlDevice* device, const Found& found) {
   const auto place = std::find_if(all.begin(), all.end(), found);
   if (place == all.end()) return kNvmlNotFound;
   *device = &*place;
-  return kNvmlSuccess;
-}
-
-/// What follows the version becomes 0: "none" in every structure where this is used.
-int clear(NvmlVersioned* structure) {
-  constexpr unsigned kSizeBits = 24, kMostBytes = 4096;
-  if (structure == nullptr) return kNvmlInvalidArgument;
-  const unsigned bytes = structure->version & ((1U << kSizeBits) - 1);
-  if (bytes < sizeof(*structure) || bytes > kMostBytes) return kNvmlVersionMismatch;
-  std::memset(reinterpret_cast<char*>(structure) + sizeof(*structure), 0, bytes - sizeof(*structure));
   return kNvmlSuccess;
 }
 
@@ -126,33 +84,6 @@ unsigned architecture_of(const models::GpuModel& model) {
     default:
       return 0xffffffff;  // unknown
   }
-}
-
-int link_answer(NvmlDevice device, unsigned link, int answer) {
-  if (const int error = ready(device)) return error;
-  return link < kLinks ? answer : kNvmlInvalidArgument;
-}
-
-constexpr unsigned long long kUnknownBytes = ~0ULL;  // NVML_VALUE_NOT_AVAILABLE: memory is counted by device
-constexpr unsigned kNoInstance = 0xffffffff;
-
-/// Programs with a context on the device, by their process numbers. `count` has the room in `list`.
-template <typename Entry, typename Make>
-int list_processes(NvmlDevice device, unsigned* count, Entry* list, const Make& entry_of) {
-  if (const int error = ready(device)) return error;
-  if (count == nullptr) return kNvmlInvalidArgument;
-  std::vector<unsigned> numbers;
-  for (const auto& [process, driver] : system().drivers) {
-    const bool uses = std::any_of(driver->contexts.begin(), driver->contexts.end(),
-                                  [device](const auto& context) { return context->device == device; });
-    if (uses) numbers.push_back(host().number_of(process));
-  }
-  std::sort(numbers.begin(), numbers.end());
-  const unsigned room = std::exchange(*count, static_cast<unsigned>(numbers.size()));
-  if (room < numbers.size()) return kNvmlInsufficientSize;
-  if (list == nullptr) return numbers.empty() ? kNvmlSuccess : kNvmlInvalidArgument;
-  std::transform(numbers.begin(), numbers.end(), list, entry_of);
-  return kNvmlSuccess;
 }
 
 }  // namespace
@@ -384,129 +315,6 @@ int nvmlDeviceGetMaxMigDeviceCount(NvmlDevice device, unsigned* count) {
 }
 int nvmlDeviceIsMigDeviceHandle(NvmlDevice device, unsigned* is_mig) {
   return answer_of(device, is_mig, [](const Device&) { return 0U; });
-}
-
-// --- what lies between devices ---
-
-int nvmlDeviceGetNvLinkState(NvmlDevice device, unsigned link, int* active) {
-  const int error = link_answer(device, link, active != nullptr ? kNvmlSuccess : kNvmlInvalidArgument);
-  if (error == kNvmlSuccess) *active = 0;
-  return error;
-}
-int nvmlDeviceGetNvLinkCapability(NvmlDevice device, unsigned link, int, unsigned* result) {
-  const int error = link_answer(device, link, result != nullptr ? kNvmlSuccess : kNvmlInvalidArgument);
-  if (error == kNvmlSuccess) *result = 0;
-  return error;
-}
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(NvmlDevice device, unsigned link, NvmlPciInfo*) {
-  return link_answer(device, link, kNvmlNotSupported);
-}
-int nvmlDeviceGetNvLinkRemotePciInfo(NvmlDevice device, unsigned link, NvmlPciInfo* info) {
-  return nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, info);
-}
-
-int nvmlDeviceGetNvLinkRemoteDeviceType(NvmlDevice device, unsigned link, int*) {
-  return link_answer(device, link, kNvmlNotSupported);
-}
-
-// As cuDeviceCanAccessPeer(): a device reaches itself alone.
-int nvmlDeviceGetP2PStatus(NvmlDevice device, NvmlDevice peer, int index, int* status) {
-  constexpr int kOk = 0, kNotSupportedHere = 5, kIndices = 5;  // NVML_P2P_STATUS_*, NVML_P2P_CAPS_INDEX_*
-  if (const int error = ready(device)) return error;
-  if (!is_here(peer) || index < 0 || index >= kIndices || status == nullptr) return kNvmlInvalidArgument;
-  *status = device == peer ? kOk : kNotSupportedHere;
-  return kNvmlSuccess;
-}
-int nvmlDeviceGetTopologyCommonAncestor(NvmlDevice device, NvmlDevice peer, int* level) {
-  constexpr int kInternal = 0, kNode = 40;  // NVML_TOPOLOGY_*: the same board, the same NUMA node
-  if (const int error = ready(device)) return error;
-  if (!is_here(peer) || level == nullptr) return kNvmlInvalidArgument;
-  *level = device == peer ? kInternal : kNode;
-  return kNvmlSuccess;
-}
-
-int nvmlDeviceGetFieldValues(NvmlDevice device, int count, NvmlFieldValue* values) {
-  constexpr unsigned kLinkCount = 91;  // NVML_FI_DEV_NVLINK_LINK_COUNT
-  constexpr int kUnsigned = 1;         // NVML_VALUE_TYPE_UNSIGNED_INT
-  if (const int error = ready(device)) return error;
-  if (values == nullptr || count < 1) return kNvmlInvalidArgument;
-  for (int index = 0; index < count; ++index) {
-    NvmlFieldValue& one = values[index];
-    const bool is_known = one.field_id == kLinkCount;
-    one = {.field_id = one.field_id,
-           .scope_id = one.scope_id,
-           .timestamp_us = host().now() / kPicosecondsPerMicrosecond,
-           .latency_us = 0,
-           .type = kUnsigned,
-           .result = is_known ? kNvmlSuccess : kNvmlNotSupported,
-           .value = 0};
-  }
-  return kNvmlSuccess;
-}
-
-// NVML_GPU_FABRIC_STATE_NOT_SUPPORTED is 0.
-int nvmlDeviceGetGpuFabricInfo(NvmlDevice device, NvmlFabricInfo* info) {
-  return answer_of(device, info, [](const Device&) { return NvmlFabricInfo{}; });
-}
-int nvmlDeviceGetGpuFabricInfoV(NvmlDevice device, NvmlVersioned* info) {
-  const int error = ready(device);
-  return error != kNvmlSuccess ? error : clear(info);
-}
-int nvmlDeviceGetPlatformInfo(NvmlDevice device, NvmlVersioned*) {
-  const int error = ready(device);
-  return error != kNvmlSuccess ? error : static_cast<int>(kNvmlNotSupported);
-}
-
-// --- who uses a device ---
-
-int nvmlDeviceGetComputeRunningProcesses(NvmlDevice device, unsigned* count, NvmlProcess1* list) {
-  return list_processes(device, count, list,
-                        [](unsigned number) { return NvmlProcess1{.number = number, .used_bytes = kUnknownBytes}; });
-}
-int nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device, unsigned* count, NvmlProcess2* list) {
-  return list_processes(device, count, list, [](unsigned number) {
-    return NvmlProcess2{
-        .number = number, .used_bytes = kUnknownBytes, .gpu_instance = kNoInstance, .compute_instance = kNoInstance};
-  });
-}
-int nvmlDeviceGetComputeRunningProcesses_v2(NvmlDevice device, unsigned* count, NvmlProcess2* list) {
-  return nvmlDeviceGetComputeRunningProcesses_v3(device, count, list);
-}
-
-// --- events: none ever happens ---
-
-int nvmlDeviceGetSupportedEventTypes(NvmlDevice device, unsigned long long* types) {
-  constexpr unsigned long long kXidCritical = 8;  // nvmlEventTypeXidCriticalError
-  return answer_of(device, types, [](const Device&) { return kXidCritical; });
-}
-int nvmlDeviceRegisterEvents(NvmlDevice device, unsigned long long types, NvmlEventSet* set) {
-  if (const int error = ready(device)) return error;
-  if (set == nullptr) return kNvmlInvalidArgument;
-  unsigned long long supported = 0;
-  nvmlDeviceGetSupportedEventTypes(device, &supported);
-  if ((types & ~supported) != 0) return kNvmlNotSupported;
-  set->types |= types;
-  return kNvmlSuccess;
-}
-int nvmlEventSetCreate(NvmlEventSet** set) {
-  if (const int error = ready()) return error;
-  if (set == nullptr) return kNvmlInvalidArgument;
-  *set = new NvmlEventSet;
-  return kNvmlSuccess;
-}
-int nvmlEventSetWait_v2(NvmlEventSet* set, void* data, unsigned timeout_ms) {
-  if (const int error = ready()) return error;
-  if (set == nullptr || data == nullptr) return kNvmlInvalidArgument;
-  host().sleep(static_cast<Picoseconds>(timeout_ms) * kPicosecondsPerMillisecond);
-  return kNvmlTimeout;
-}
-int nvmlEventSetWait(NvmlEventSet* set, void* data, unsigned timeout_ms) {
-  return nvmlEventSetWait_v2(set, data, timeout_ms);
-}
-int nvmlEventSetFree(NvmlEventSet* set) {
-  if (set == nullptr) return kNvmlInvalidArgument;
-  delete set;
-  return kNvmlSuccess;
 }
 
 }  // namespace meshbed::sim::cuda
