@@ -17,6 +17,7 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/scenario/idle_variables.h"
+#include "cli/scenario/nccl_library.h"
 #include "cli/workload/result.h"
 #include "cli/world/metal_devices.h"
 #include "cli/world/run_options.h"
@@ -105,7 +106,7 @@ std::vector<Row> rows_of_shell() {
 }
 
 /// As the ranks of one node see it: the scenario's environment and nothing else.
-std::vector<Row> rows_of_node(const models::Node& node) {
+std::vector<Row> rows_of_node(const models::Node& node, bool own_nccl) {
   const auto given = [&](const char* name) -> const char* {
     const auto found = std::find_if(node.environment.begin(), node.environment.end(),
                                     [&](const auto& entry) { return entry.first == name; });
@@ -129,7 +130,7 @@ std::vector<Row> rows_of_node(const models::Node& node) {
   }
   for (const auto& [name, value] : node.environment) {
     if (net::is_unknown_mesh_variable(name)) rows.push_back(row_of_unknown(name, value, "scenario"));
-    if (const std::string note = idle_variable_note(name); !note.empty()) {
+    if (const std::string note = idle_variable_note(name, own_nccl); !note.empty()) {
       rows.push_back({name, value, "scenario", note, false, ""});
     }
     if (const std::string note = bypass_note(name, value); !note.empty()) {
@@ -168,14 +169,14 @@ void show_scenario(std::ostream& out, const Scenario& scenario, bool json) {
   for (std::size_t index = 0; index < scenario.cluster.nodes.size(); ++index) {
     const models::Node& node = scenario.cluster.nodes[index];
     if (json) {
-      object[node.name] = to_json(rows_of_node(node));
+      object[node.name] = to_json(rows_of_node(node, runs_own_nccl(scenario)));
       continue;
     }
     // Nodes mostly agree; only those that differ from the first get a table of their own.
     if (index > 0 && node.environment == shown) continue;
     if (index == 0) shown = node.environment;
     fmt::print(out, "{}{}\n", node.name, index == 0 ? " (and every node that is not listed below)" : "");
-    print(out, rows_of_node(node));
+    print(out, rows_of_node(node, runs_own_nccl(scenario)));
   }
   if (json) out << json_text(object, kIndent) << "\n";
 }

@@ -99,6 +99,9 @@ int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   const fs::path net_plugin = built_files().net_plugin;
   std::vector<std::string> folders;
   if (dropin) folders.push_back((net_plugin.parent_path().parent_path() / "nccl-lib").string());
+  if (dropin)
+    err << fmt::format("meshbed: nccl: the drop-in {}, SHA-256 {}\n", built_files().nccl,
+                       sha256_of_file(built_files().nccl).substr(0, 16));
   if (dropin || plugin) folders.push_back(net_plugin.parent_path().string());
   if (const std::string path = library_path(folders); !path.empty()) options.environment = {{"LD_LIBRARY_PATH", path}};
   if (dropin || plugin) {

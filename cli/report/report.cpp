@@ -350,6 +350,10 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
     text.line("");
     for (const std::string& line : lines) text.line("{}", line);
   }
+  if (const LoadedNccl& nccl = result.simulation.nccl; !nccl.file.empty()) {
+    text.line("");
+    text.line("nccl {}: {}, SHA-256 {}", nccl.version, nccl.file, nccl.sha256.substr(0, 16));
+  }
   write_faults(text, scenario, result);
   write_failures(text, result);
   write_states(text, result, "connections that had something under way", stuck_lines);
@@ -441,6 +445,10 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"fabric", result.world.virtual_time ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
       {"findings", findings_json(findings_of(scenario))},
       {"engine_sha256", simulation.engine_sha256},
+      {"nccl", simulation.nccl.file.empty() ? nullptr
+                                            : nlohmann::ordered_json{{"file", simulation.nccl.file},
+                                                                     {"version", simulation.nccl.version},
+                                                                     {"sha256", simulation.nccl.sha256}}},
       {"iterations", result.iterations},
       {"warmup_iterations", result.warmup},
       {"checked", result.checked},

@@ -13,6 +13,7 @@
 #include "cli/common/units.h"
 #include "cli/scenario/collective_shape.h"
 #include "cli/scenario/fault_board.h"
+#include "cli/scenario/nccl_library.h"
 #include "cli/scenario/placement.h"
 #include "models/gpu.h"
 #include "models/lan/bond.h"
@@ -251,6 +252,15 @@ void check_program(const Scenario& scenario, const ScenarioSpec& spec, Diagnosti
   const std::string path = path_beside(scenario, scenario.workload.program);
   if (!is_file(path)) {
     return diagnostics.add(spec.workload.at("program"), fmt::format("program: there is no file '{}'", path));
+  }
+  if (nccl_library_of(scenario, kNcclDropin).empty()) {
+    const bool searched = scenario.workload.nccl == kNcclSystem;
+    diagnostics.add(spec.workload.at("nccl"),
+                    searched
+                        ? "nccl: no libnccl.so.2 is in the program's run path, LD_LIBRARY_PATH or the system's "
+                          "folders; name its file, or leave nccl out for the drop-in"
+                        : fmt::format("nccl: there is no file '{}'; name a libnccl.so, or \"drop-in\" or \"system\"",
+                                      path_beside(scenario, scenario.workload.nccl)));
   }
   if (!uses_cuda(path)) return;
   for (const models::Node& node : scenario.cluster.nodes) {

@@ -170,6 +170,10 @@ const Section<WorkloadSpec> kWorkload{
            s.value.arguments.clear();
            for (const auto& argument : arguments) s.value.arguments.push_back(argument.value);
          }},
+        {"nccl", "text", "'drop-in'",
+         "program: which libnccl.so.2 it finds: drop-in, Meshbed's over its engine; system, the one that the program "
+         "would find on this machine; or a file, relative to the scenario file",
+         [](const Value& v, WorkloadSpec& s) { v.text(s.value.nccl); }},
         {"busy_limit_s", "integer", "60",
          "program: seconds of wall-clock time that a rank may run without a call that waits (a busy loop); then it "
          "fails; 0: any",

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/common/closest_name.h"
+#include "cli/scenario/nccl_library.h"
 #include "models/lan/vlan.h"
 #include "models/nccl_environment.h"
 #include "models/topology.h"
@@ -84,7 +85,7 @@ bool each_two_joined(const models::Cluster& cluster) {
 
 }  // namespace
 
-std::string idle_variable_note(const std::string& name) {
+std::string idle_variable_note(const std::string& name, bool own_nccl) {
   if (name.compare(0, 5, "NCCL_") != 0 || net::is_unknown_mesh_variable(name)) return "";
   const auto is_it = [&](const char* known) { return name == known; };
   const bool is_read = std::any_of(net::kVariables.begin(), net::kVariables.end(),
@@ -92,6 +93,7 @@ std::string idle_variable_note(const std::string& name) {
   if (is_read || std::any_of(kReadElsewhere.begin(), kReadElsewhere.end(), is_it)) return "";
   for (const auto& [known, meaning] : kNcclVariables) {
     if (name != known) continue;
+    if (own_nccl) return "";
     return name + " does nothing here; " + (*meaning == '\0' ? "it is NCCL's own" : "in NCCL it ") + meaning;
   }
   const std::string meant = closest_variable(name);
@@ -120,13 +122,14 @@ std::string bypass_note(const std::string& name, const std::string& value) {
 std::vector<std::string> idle_variable_notes(const Scenario& scenario) {
   std::vector<std::string> notes;
   std::set<std::string> said;
+  const bool own_nccl = runs_own_nccl(scenario);
   const auto say = [&](const std::string& note) {
     if (!note.empty() && said.insert(note).second) notes.push_back(note);
   };
   std::set<std::string> unfit;  // lists; nodes mostly agree, and the first one speaks for them
   for (const models::Node& node : scenario.cluster.nodes) {
     for (const auto& [name, value] : node.environment) {
-      say(idle_variable_note(name));
+      say(idle_variable_note(name, own_nccl));
       say(bypass_note(name, value));
       if (name != "NCCL_SOCKET_IFNAME" || unfit.count(value) != 0) continue;
       const std::string note = interface_note(node, each_two_joined(scenario.cluster));

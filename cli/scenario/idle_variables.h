@@ -1,6 +1,6 @@
 #pragma once
 // Idle variables: what a scenario, or a shell, sets for NCCL that has no effect here or that keeps NCCL from the
-// plugin, so that no result is taken for theirs. Pure.
+// plugin, so that no result is taken for theirs.
 
 #include <string>
 #include <vector>
@@ -10,8 +10,9 @@
 namespace meshbed::cli {
 
 /// What `name` would do in NCCL, and that it does nothing here, or which name was meant; empty: it has a reader here,
-/// or is not one of NCCL's. NCCL's names are those of cli/scenario/nccl_variables.def.
-std::string idle_variable_note(const std::string& name);
+/// or is not one of NCCL's. NCCL's names are those of cli/scenario/nccl_variables.def; `own_nccl`: NCCL itself runs and
+/// reads all of them (nccl_library.h).
+std::string idle_variable_note(const std::string& name, bool own_nccl = false);
 
 /// What NCCL_NET and NCCL_NET_PLUGIN make NCCL take instead of Meshbed's plugin, and the fix; empty: they take it, or
 /// `name` is another variable.

@@ -114,6 +114,7 @@ struct Workload {
   // kProgram
   std::string program;                 // a file with a main(); relative to the scenario file
   std::vector<std::string> arguments;  // argv[1] and on
+  std::string nccl = "drop-in";        // its libnccl.so.2: "drop-in", "system", or a file: nccl_library.h
   int busy_limit_s = 60;               // of wall-clock time; 0: none
   // all
   int nodes = 0;                    // that run ranks, from the first on; 0: all

@@ -41,6 +41,12 @@ struct GpuMemoryChange {
   std::uint64_t held_bytes = 0;  // by the rank, after it
 };
 
+/// The libnccl.so.2 that a program's ranks loaded.
+struct LoadedNccl {
+  std::string file;  // empty: none did
+  std::string version, sha256;
+};
+
 struct Simulation {
   sim::Outcome outcome;
   std::vector<RankError> errors;  // in the order in which they happened
@@ -56,6 +62,7 @@ struct Simulation {
   std::vector<FaultEvent> faults;           // the steps that were taken, in order
   std::string plugin_sha256;                // of the net plugin as the ranks loaded it; empty where nobody did
   std::string engine_sha256;                // of libmeshcoll.so likewise
+  LoadedNccl nccl;
   /// By rank, of a run that did not end well: what the rank's net plugin said of itself when the first error came, or
   /// when nothing could happen any more (plugin/net/process/state.h, JSON). Empty where it has none.
   std::vector<std::string> states;

@@ -12,6 +12,7 @@
 
 #include "cli/common/exit_status.h"
 #include "cli/scenario/fault_board.h"
+#include "cli/scenario/nccl_library.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/software.h"
@@ -317,6 +318,20 @@ void print_line(const sim::Process& process, std::string_view line) {
   std::fprintf(stderr, "%s: %.*s\n", process.name.c_str(), static_cast<int>(line.size()), line.data());
 }
 
+/// What a rank has of that file.
+LoadedNccl loaded_nccl(const sim::World& world, const std::string& file) {
+  for (const auto& process : world.processes()) {
+    void* library = sim::loaded_by(*process, file);
+    if (library == nullptr) continue;
+    LoadedNccl loaded{.file = file, .version = "unknown", .sha256 = sim::loaded_sha256(file)};
+    int code = 0;
+    auto* version = reinterpret_cast<int (*)(int*)>(sim::symbol_of(library, "ncclGetVersion"));
+    if (version != nullptr && version(&code) == 0) loaded.version = nccl_version_text(code);
+    return loaded;
+  }
+  return {};
+}
+
 bool calls_cuda(const Scenario& scenario) {
   if (scenario.workload.kind == WorkloadKind::kReconnect) return false;
   const auto& nodes = scenario.cluster.nodes;
@@ -406,6 +421,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
                     const RankProgram& program) {
   const std::string bootstrap = bootstrap_of(scenario);
   const std::string net_plugin = net_plugin_of(scenario, options.files);
+  const std::string nccl = nccl_library_of(scenario, options.files.nccl);
   Simulation result;
   Gate gate;
   gate.ranks = ranks_of(scenario);
@@ -413,7 +429,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   sim::World world(world_options(scenario, options));
   sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", options.files.net_plugin},
                                           {"libmeshcoll.so", options.files.engine},
-                                          {"libnccl.so.2", options.files.nccl}}});
+                                          {"libnccl.so.2", nccl}}});
   sim::install_verbs(world, options.files.libibverbs, &recorder);
   // Elsewhere nobody calls CUDA: ranks find none.
   std::optional<sim::WorldCuda> gpus;
@@ -490,6 +506,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   result.host = sim::host_counters();
   result.plugin_sha256 = sim::loaded_sha256(net_plugin);
   result.engine_sha256 = sim::loaded_sha256(options.files.engine);
+  if (is_program) result.nccl = loaded_nccl(world, nccl);
   return result;
 }
 

@@ -46,12 +46,6 @@ CUresult copy_text(char* target, int length, const std::string& text) {
   return kSuccess;
 }
 
-std::string pci_name(const Device& device) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "0000:%02X:00.0", 0x10 + device.index);
-  return text;
-}
-
 /// cuda.h's CUdevice_attribute; what is not listed is 0, as for a feature that the device does not have.
 int attribute_of(const Device& device, int attribute) {
   const models::GpuModel& model = *device.model;
@@ -104,7 +98,7 @@ int attribute_of(const Device& device, int attribute) {
     case 18:
       return model.integrated ? 1 : 0;
     case 33:
-      return 0x10 + device.index;  // PCI bus
+      return pci_bus_of(device);
     case 38:
       return static_cast<int>(model.l2_bytes);
     case 39:
@@ -149,6 +143,27 @@ int attribute_of(const Device& device, int attribute) {
 }
 
 }  // namespace
+
+// The name says what it is: no software that asks for a genuine device shall take it for one.
+std::string name_of(const Device& device) { return "Meshbed simulated " + device.model->name; }
+
+int pci_bus_of(const Device& device) { return 0x10 + device.index; }
+
+std::string pci_name(const Device& device) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "0000:%02X:00.0", static_cast<unsigned>(pci_bus_of(device)));
+  return text;
+}
+
+CUuuid uuid_of(const Device& device) {
+  CUuuid uuid{};
+  std::memcpy(uuid.bytes, "meshbed-sim", 12);
+  uuid.bytes[12] = static_cast<char>(device.node >> 16);
+  uuid.bytes[13] = static_cast<char>(device.node >> 8);
+  uuid.bytes[14] = static_cast<char>(device.node);
+  uuid.bytes[15] = static_cast<char>(device.index);
+  return uuid;
+}
 
 CUresult cuInit(unsigned flags) {
   Driver* driver = current_driver();
@@ -198,11 +213,10 @@ CUresult cuDeviceGetCount(int* count) {
   return kSuccess;
 }
 
-// The name says what it is: no software that asks for a genuine device shall take it for one.
 CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   Device* found = nullptr;
   const CUresult error = with_device(device, found);
-  return error != kSuccess ? error : copy_text(name, length, "Meshbed simulated " + found->model->name);
+  return error != kSuccess ? error : copy_text(name, length, name_of(*found));
 }
 
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
@@ -211,11 +225,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   const CUresult error = with_device(device, found);
   if (error != kSuccess) return error;
   if (uuid == nullptr) return kInvalidValue;
-  std::memcpy(uuid->bytes, "meshbed-sim", 12);
-  uuid->bytes[12] = static_cast<char>(found->node >> 16);
-  uuid->bytes[13] = static_cast<char>(found->node >> 8);
-  uuid->bytes[14] = static_cast<char>(found->node);
-  uuid->bytes[15] = static_cast<char>(found->index);
+  *uuid = uuid_of(*found);
   return kSuccess;
 }
 

@@ -49,6 +49,8 @@ class Host {
   virtual ThreadKey thread() const = 0;
   virtual int node_of(ProcessKey process) const = 0;
   virtual const std::map<std::string, std::string>& environment_of(ProcessKey process) const = 0;
+  /// Its getpid().
+  virtual std::uint32_t number_of(ProcessKey process) const = 0;
 
   /// The calling thread goes on that much later.
   virtual void sleep(Picoseconds duration_ps) = 0;

@@ -303,6 +303,7 @@ struct System {
   Works works{};
   std::map<const void*, HostFunction> host_functions{};  // of every file loaded, by its own address
   std::map<const void*, HostVariable> host_variables{};
+  std::map<ProcessKey, int> nvml_users{};  // nvmlInit() without nvmlShutdown()
   std::set<std::string> refused{};
   std::set<std::string> complaints{};
   Record record{};
@@ -315,6 +316,12 @@ void open_system(const GpuNames& gpus);
 void close_system();
 
 System& system();
+
+/// What both interfaces, CUDA and NVML, call a device.
+std::string name_of(const Device& device);
+std::string pci_name(const Device& device);
+int pci_bus_of(const Device& device);
+CUuuid uuid_of(const Device& device);
 
 /// Who calls: error is what the call must answer at once.
 struct Caller {

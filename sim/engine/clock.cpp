@@ -84,10 +84,12 @@ void FiberRounds::run_round() {
     std::unique_ptr<Fiber>& fiber = World::Impl::fiber_of(thread);
     SimgridCall::running = &thread;
     ++SimgridCall::turns;
+    SimgridCall::begin_turn();
     fiber->enter();
     if (fiber->ended()) fiber.reset();
   }
   SimgridCall::running = nullptr;
+  SimgridCall::begin_turn();
   round.clear();
 }
 
@@ -108,6 +110,7 @@ void Thread::Actor::start(Thread& thread, std::function<void()> body) {
   World::Impl::of(world).begins(world, thread);
   actor->start([&thread, body = std::move(body)] {
     SimgridCall::running = &thread;
+    SimgridCall::begin_turn();
     body();
   });
 }
@@ -135,6 +138,7 @@ void Thread::Actor::yield() {
 
 Thread* World::current() { return SimgridCall::running; }
 std::uint64_t World::turns() { return SimgridCall::turns; }
+void World::set_turn_hook(void (*hook)(Thread*)) { SimgridCall::turn_hook = hook; }
 
 // --- the clock ---
 

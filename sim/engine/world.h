@@ -101,6 +101,8 @@ class World final : public Timeline {
   /// Grows whenever a thread gets its turn: equal before and after, the running thread has not waited. Safe in a signal
   /// handler.
   static std::uint64_t turns();
+  /// Called before a thread's turn begins, with the thread, and with nullptr when the World itself goes on.
+  static void set_turn_hook(void (*hook)(Thread* running));
 
   /// Blocks the current thread until wake(). Consumes one wake that came before it (a wake is never lost).
   void block(const WaitNote& note);

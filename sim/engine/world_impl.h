@@ -33,12 +33,17 @@ class SimgridCall {
   ~SimgridCall() {
     running = self_;
     ++turns;
+    begin_turn();
   }
   SimgridCall(const SimgridCall&) = delete;
   SimgridCall& operator=(const SimgridCall&) = delete;
 
-  static inline Thread* running = nullptr;  // nullptr: maestro, the pacer, a flow's worker, or no simulation
-  static inline std::uint64_t turns = 0;    // how often `running` was set: see World::turns
+  static inline Thread* running = nullptr;             // nullptr: maestro, the pacer, a flow's worker, or no simulation
+  static inline std::uint64_t turns = 0;               // how often `running` was set: see World::turns
+  static inline void (*turn_hook)(Thread*) = nullptr;  // World::set_turn_hook
+  static void begin_turn() {
+    if (turn_hook != nullptr) turn_hook(running);
+  }
 
  private:
   Thread* self_;

@@ -68,7 +68,10 @@ void tell_pollers() {
 bool first_time(ProcessState& state, const std::string& text) { return state.warned.insert(text).second; }
 
 Host::Host() = default;
-Host::~Host() = default;
+Host::~Host() {
+  World::set_turn_hook(nullptr);
+  for (const auto& [name, descriptor] : shared_files) ::close(descriptor);
+}
 
 Host& host() {
   if (g_host == nullptr) g_host = std::make_unique<Host>();

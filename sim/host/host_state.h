@@ -17,6 +17,7 @@
 #include "sim/host/device_memory.h"
 #include "sim/host/file/file.h"
 #include "sim/host/host.h"
+#include "sim/host/load/static_tls.h"
 #include "sim/host/socket/tcp_stack.h"
 #include "sim/host/socket/udp_stack.h"
 #include "sim/host/thread/wait_queue.h"
@@ -40,6 +41,7 @@ struct ThreadRecord {
   std::vector<std::pair<void (*)(void*), void*>> exit_calls;  // destructors of thread_local objects
   std::string dl_error;                                       // what dlerror() will say; empty: nothing
   std::string dl_error_told;                                  // keeps the text of the last dlerror() alive
+  std::vector<bool> processors;                               // sched_setaffinity(): empty: all of them
   // A loop that does nothing but read the clock must not stop time: see clocks.cpp.
   Picoseconds last_clock_read_ps = -1;
   int clock_reads = 0;
@@ -68,6 +70,7 @@ struct ProcessState {
   std::map<const void*, WaitQueue> once_waiters;   // by pthread_once_t
   std::map<const void*, WaitQueue> futex_waiters;  // by futex word
 
+  std::vector<std::string> command;         // of the program that it runs: argv; empty: it runs none
   std::map<std::string, void*> libraries;   // path -> dlopen handle of this process's copy
   std::set<std::string> offered_libraries;  // of those that the simulator offers: what it opened, or its files need
   std::set<std::string> strings;            // what getenv() handed out: stays valid for ever
@@ -76,6 +79,9 @@ struct ProcessState {
   std::map<std::FILE*, int> streams;        // fopen() of a simulated file -> its descriptor
   std::set<const void*> directories;        // opendir() of a simulated directory
   std::set<std::string> warned;             // things said once
+
+  std::set<unsigned long> tls_modules;  // the dynamic linker's numbers of its copies with thread-local variables
+  StaticTls static_tls;
 
   std::shared_ptr<ProgramRun> program;  // load/program.cpp; nullptr: it runs none, and has run none
 
@@ -101,6 +107,7 @@ void tell_pollers();
 /// True the first time for this process and text.
 bool first_time(ProcessState& state, const std::string& text);
 
+class UnixDatagram;
 class UnixSocket;
 
 /// A library of the simulator's own that all ranks find by a name.
@@ -118,10 +125,14 @@ struct Host {
   HostCounters counters;
   TcpStack tcp;
   UdpStack udp;
-  std::map<std::pair<int, std::string>, UnixSocket*> unix_names;          // by node and abstract name
-  std::map<int, std::unique_ptr<SysfsTree>> sysfs;                        // by node, made on first use
+  std::map<std::pair<int, std::string>, UnixSocket*> unix_names;                      // by node and abstract name
+  std::map<std::pair<int, std::string>, std::weak_ptr<UnixDatagram>> unix_datagrams;  // by node and name
+  std::map<std::pair<int, std::string>, int> shared_files;  // of /dev/shm, by node and name: a descriptor of each
+  std::map<int, std::unique_ptr<SysfsTree>> sysfs;          // by node, made on first use
   std::map<std::uint64_t, std::shared_ptr<DeviceBuffer>> device_buffers;  // by address
   std::map<std::string, OfferedLibrary> offered_libraries;                // by name
+  StaticTls outside_tls;         // what runs outside of ranks has in blocks that ranks share with it
+  Thread* tls_thread = nullptr;  // whose values are in the places of static_tls; nullptr: outside_tls's
 };
 
 /// The current World's; made on first use.

@@ -1,4 +1,5 @@
-// What the two drop-ins export: every name of CUDA 13.0's libraries, implemented or refused; docs/cuda.md lists them.
+// What the drop-ins export: every name of CUDA 13.0's libraries and of nvml.h, implemented or refused; docs/cuda.md
+// lists them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,6 +36,27 @@ const std::vector<std::string> kRuntimeRefused{
 };
 #undef MESHBED_CUDA_CALL
 #undef MESHBED_CUDA_UNSUPPORTED
+#define MESHBED_NVML_CALL(type, name, parameters, arguments) #name,
+#define MESHBED_NVML_UNSUPPORTED(name) #name,
+const std::vector<std::string> kNvmlCalls{
+#include "sim/cuda/nvml/nvml_calls.def"
+};
+const std::vector<std::string> kNvmlRefused{
+#include "sim/cuda/nvml/nvml_unsupported.def"
+};
+#undef MESHBED_NVML_CALL
+#undef MESHBED_NVML_UNSUPPORTED
+
+/// Every function that nvml.h declares; none where it is not installed.
+std::set<std::string> declared_by_nvml_header() {
+  const CommandResult names = run_command_line(
+      "cat $(ls /usr/local/cuda*/include/nvml.h /usr/include/nvml.h 2>/dev/null | head -1) </dev/null | "
+      "grep DECLDIR | grep -oE 'nvml[A-Z][A-Za-z0-9_]* *[(]' | tr -d ' ('");
+  std::set<std::string> all;
+  std::istringstream lines(names.output);
+  for (std::string name; std::getline(lines, name);) all.insert(name);
+  return all;
+}
 
 /// "NAME, NAME, ..." in lines of at most 118 characters, sorted.
 std::string paragraph(std::vector<std::string> names) {
@@ -80,13 +102,22 @@ std::set<std::string> both(const std::vector<std::string>& calls, const std::vec
 TEST_CASE("the drop-ins export what is listed, and nothing else of CUDA's") {
   CHECK(exported("libcuda.so.1") == both(kDriverCalls, kDriverRefused));
   CHECK(exported("libcudart.so.13") == both(kRuntimeCalls, kRuntimeRefused));
+  CHECK(exported("libnvidia-ml.so.1") == both(kNvmlCalls, kNvmlRefused));
+}
+
+TEST_CASE("the drop-in libnvidia-ml.so.1 exports every function that nvml.h declares") {
+  const std::set<std::string> declared = declared_by_nvml_header();
+  if (declared.empty()) MESSAGE("skipped: no nvml.h is installed in /usr/local/cuda*/include or /usr/include");
+  const std::set<std::string> all = exported("libnvidia-ml.so.1");
+  for (const std::string& name : declared) CHECK_MESSAGE(all.count(name) == 1, name, " is not exported");
 }
 
 TEST_CASE("docs/cuda.md has both lists as they are") {
   std::ifstream file(MESHBED_SOURCE_DIR "/docs/cuda.md");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   for (const std::string& wanted : {section("libcudart.so.13", kRuntimeCalls, kRuntimeRefused),
-                                    section("libcuda.so.1", kDriverCalls, kDriverRefused)}) {
+                                    section("libcuda.so.1", kDriverCalls, kDriverRefused),
+                                    section("libnvidia-ml.so.1", kNvmlCalls, kNvmlRefused)}) {
     CHECK_MESSAGE(text.find(wanted) != text.npos, "docs/cuda.md should have:\n", wanted);
   }
 }

@@ -21,9 +21,10 @@ class Programs {
   explicit Programs(const std::string& name) : folder_(scratch_folder(name)) {}
 
   /// `compiler`: "cc" or "c++", with options.
-  void compile(const std::string& compiler, const std::string& name, const std::string& source) const {
+  void compile(const std::string& compiler, const std::string& name, const std::string& source,
+               const std::string& libraries = "") const {
     std::ofstream(folder_ + "/" + name + ".cpp") << source;
-    build(compiler, name, folder_ + "/" + name + ".cpp");
+    build(compiler, name, folder_ + "/" + name + ".cpp", libraries);
   }
   void build(const std::string& compiler, const std::string& name, const std::string& file,
              const std::string& libraries = "") const {

@@ -242,8 +242,6 @@ TEST_CASE("what cannot be a rank's program is refused with what to do") {
   refused("text", "text: not an ELF file");
   programs.compile("c++ -no-pie", "fixed", "int main() {}");
   refused("fixed", "linked for fixed addresses, so that no two ranks can have it: link with -pie");
-  programs.compile("c++", "locals", "thread_local int mine = 7; int main(int count, char**) { return mine += count; }");
-  refused("locals", "link it with -shared -fPIC, and keep main()");
   programs.compile("c++ -shared -fPIC", "library", "int mine = 7;");
   refused("library", "no main() is found in it");
   programs.compile("c++", "right", "int main() {}");

@@ -1,5 +1,5 @@
 #pragma once
-// What both drop-ins have in common: how a call is exported, and what it answers where no simulator is.
+// What the drop-ins have in common: how a call is exported, and what it answers where no simulator is.
 
 #include <dlfcn.h>
 
@@ -31,11 +31,12 @@ inline void* symbol_beside(const char* library_name, const char* symbol) {
   return library != nullptr ? ::dlsym(library, symbol) : nullptr;
 }
 
-/// The tables of a program that runs in a process of its own, from the library beside this one: nobody has set any.
-inline void open_tables(const DriverTable** driver, const RuntimeTable** runtime) {
+/// The tables of a program that runs in a process of its own, from the library beside this one: none has been set.
+inline void open_tables(const DriverTable** driver, const RuntimeTable** runtime, const NvmlTable** nvml) {
   void* symbol = symbol_beside("libmeshbed-cuda.so", "meshbed_cuda_open");
   if (symbol == nullptr) return;
-  reinterpret_cast<void (*)(const DriverTable**, const RuntimeTable**)>(symbol)(driver, runtime);
+  reinterpret_cast<void (*)(const DriverTable**, const RuntimeTable**, const NvmlTable**)>(symbol)(driver, runtime,
+                                                                                                   nvml);
 }
 
 /// The table that was set, else that of a process of its own, looked for once; nullptr: there is no simulator.
@@ -45,11 +46,13 @@ const Table* table_or_opened(const Table* set) {
   static const Table* const opened = [] {
     const Table* found = nullptr;
     if constexpr (std::is_same_v<Table, DriverTable>) {
-      open_tables(&found, nullptr);
+      open_tables(&found, nullptr, nullptr);
+    } else if constexpr (std::is_same_v<Table, NvmlTable>) {
+      open_tables(nullptr, nullptr, &found);
     } else {
       // As NVIDIA's runtime does: whoever looks whether the process has CUDA, looks for the driver's library.
       symbol_beside("libcuda.so.1", "cuInit");
-      open_tables(nullptr, &found);
+      open_tables(nullptr, &found, nullptr);
     }
     return found;
   }();
@@ -70,9 +73,10 @@ inline const char* without_simulator<const char*>() {
   return "this library works in a simulation only";
 }
 
+/// nullptr: the simulation has ended. Libraries that ranks loaded still call when the process ends.
 template <typename Table>
 int take_table(const Table*& place, const Table* table) {
-  if (table == nullptr || table->version != kTableVersion || table->size_bytes != sizeof(Table)) return kInvalidValue;
+  if (table != nullptr && (table->version != kTableVersion || table->size_bytes != sizeof(Table))) return kInvalidValue;
   place = table;
   return kSuccess;
 }

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "plugin/base/log.h"
+#include "sim/cuda/nvml/nvml.h"
 #include "sim/cuda/record.h"
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
@@ -83,6 +84,24 @@ RuntimeTable runtime_table() {
   return table;
 }
 #undef MESHBED_CUDA_CALL
+
+NvmlTable nvml_table() {
+  NvmlTable table{};
+  table.version = kTableVersion;
+  table.size_bytes = sizeof(table);
+  table.unsupported = [](const char* name) {
+    const Turn turn;
+    return refuse_nvml(name);
+  };
+#define MESHBED_NVML_CALL(type, name, parameters, arguments) \
+  table.name = [] parameters -> type {                       \
+    const Turn turn;                                         \
+    return cuda::name arguments;                             \
+  };
+#include "sim/cuda/nvml/nvml_calls.def"
+#undef MESHBED_NVML_CALL
+  return table;
+}
 
 std::map<std::string, std::string> environment() {
   std::map<std::string, std::string> all;
@@ -160,14 +179,20 @@ const RuntimeTable& process_runtime_table() {
   static const RuntimeTable table = runtime_table();
   return table;
 }
+const NvmlTable& process_nvml_table() {
+  static const NvmlTable table = nvml_table();
+  return table;
+}
 
 }  // namespace meshbed::sim::cuda
 
 /// The tables; null where the process was not started to have a simulated GPU.
 extern "C" __attribute__((visibility("default"))) void meshbed_cuda_open(
-    const meshbed::sim::cuda::DriverTable** driver, const meshbed::sim::cuda::RuntimeTable** runtime) {
+    const meshbed::sim::cuda::DriverTable** driver, const meshbed::sim::cuda::RuntimeTable** runtime,
+    const meshbed::sim::cuda::NvmlTable** nvml) {
   using namespace meshbed::sim::cuda;
   static const bool opened = open();  // once, whichever drop-in comes first
   if (driver != nullptr) *driver = opened ? &process_driver_table() : nullptr;
   if (runtime != nullptr) *runtime = opened ? &process_runtime_table() : nullptr;
+  if (nvml != nullptr) *nvml = opened ? &process_nvml_table() : nullptr;
 }

@@ -17,5 +17,6 @@ void close_process();
 /// Every call of them takes the turn (process_host.h).
 const DriverTable& process_driver_table();
 const RuntimeTable& process_runtime_table();
+const NvmlTable& process_nvml_table();
 
 }  // namespace meshbed::sim::cuda

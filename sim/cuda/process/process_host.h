@@ -10,6 +10,8 @@
 // Any thread of the program may call; enter() and leave() stand around each call and let one in at a time, in the order
 // in which they came.
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -53,6 +55,7 @@ class ProcessHost final : public Host {
   ThreadKey thread() const override;
   int node_of(ProcessKey) const override { return 0; }
   const std::map<std::string, std::string>& environment_of(ProcessKey) const override { return options_.environment; }
+  std::uint32_t number_of(ProcessKey) const override { return static_cast<std::uint32_t>(::getpid()); }
   void sleep(Picoseconds duration_ps) override;
   void block(const Waiting& waiting) override;
   void wake(ThreadKey thread) override;

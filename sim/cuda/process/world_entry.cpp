@@ -1,5 +1,6 @@
 #include "sim/cuda/process/world_entry.h"
 
+#include "sim/cuda/nvml/nvml.h"
 #include "sim/cuda/record.h"
 
 namespace meshbed::sim::cuda {
@@ -43,6 +44,20 @@ const RuntimeTable& world_runtime_table() {
   return table;
 }
 
+const NvmlTable& world_nvml_table() {
+  static const NvmlTable table = [] {
+    NvmlTable made{};
+    made.version = kTableVersion;
+    made.size_bytes = sizeof(made);
+    made.unsupported = &refuse_nvml;
+#define MESHBED_NVML_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#include "sim/cuda/nvml/nvml_calls.def"
+#undef MESHBED_NVML_CALL
+    return made;
+  }();
+  return table;
+}
+
 /// nullptr: it has not called CUDA.
 const Driver* driver_of(ProcessKey process) {
   if (!has_host()) return nullptr;  // nor is there a system
@@ -70,6 +85,7 @@ extern "C" __attribute__((visibility("default"))) const meshbed::sim::cuda::Worl
                                 .size_bytes = sizeof(WorldEntry),
                                 .driver = &world_driver_table(),
                                 .runtime = &world_runtime_table(),
+                                .nvml = &world_nvml_table(),
                                 .open =
                                     [](Host& host, const GpuNames& gpus) {
                                       open_system(gpus);

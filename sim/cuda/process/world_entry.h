@@ -26,6 +26,7 @@ struct WorldEntry {
   std::uint64_t size_bytes;   // of this
   const DriverTable* driver;  // whose calls take no turn: threads of a World run one at a time
   const RuntimeTable* runtime;
+  const NvmlTable* nvml;
   /// One at a time. Throws std::runtime_error where there is no model of a GPU.
   void (*open)(Host& host, const GpuNames& gpus);
   void (*close)();

@@ -66,6 +66,16 @@ void* load_dropin(const std::string& path, const char* name, const char* set_tab
   return library;
 }
 
+/// The library that ranks found by `name` has no simulator any more.
+template <typename Table>
+void withdraw_table(const char* name, const char* set_table) {
+  const auto found = host().offered_libraries.find(name);
+  if (found == host().offered_libraries.end()) return;
+  reinterpret_cast<int (*)(const Table*)>(::dlsym(found->second.handle, set_table))(nullptr);
+}
+
+constexpr const char *kDriver = "libcuda.so.1", *kRuntime = "libcudart.so.13", *kNvml = "libnvidia-ml.so.1";
+
 bool in_use(const Process& process) { return g_entry->in_use(&process); }
 
 }  // namespace
@@ -86,6 +96,7 @@ class WorldCuda::WorldHost final : public cuda::Host {
   const std::map<std::string, std::string>& environment_of(cuda::ProcessKey process) const override {
     return process_of(process).environment;
   }
+  std::uint32_t number_of(cuda::ProcessKey process) const override { return process_id_of(process_of(process)); }
   void sleep(Picoseconds duration_ps) override { world_.spend(duration_ps); }
   void block(const cuda::Waiting& waiting) override { world_.block(note_of(waiting)); }
   void wake(cuda::ThreadKey thread) override { world_.wake(*const_cast<Thread*>(static_cast<const Thread*>(thread))); }
@@ -145,7 +156,8 @@ class WorldCuda::WorldHost final : public cuda::Host {
 CudaFiles cuda_files_in(const std::string& folder, bool runtime) {
   return {.implementation = folder + "/libmeshbed-cuda.so",
           .driver = folder + "/libcuda.so.1",
-          .runtime = runtime ? folder + "/libcudart.so.13" : ""};
+          .runtime = runtime ? folder + "/libcudart.so.13" : "",
+          .nvml = runtime ? folder + "/libnvidia-ml.so.1" : ""};
 }
 
 WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_unique<WorldHost>(world)) {
@@ -160,18 +172,25 @@ WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_uni
       names.push_back(*word);
     }
   }
-  constexpr const char *kDriver = "libcuda.so.1", *kRuntime = "libcudart.so.13";
   std::map<std::string, OfferedLibrary> offered;
   offered[kDriver] = {load_dropin(files.driver, kDriver, cuda::kSetDriverTable, *g_entry->driver), &in_use};
   if (!files.runtime.empty()) {
     offered[kRuntime] = {load_dropin(files.runtime, kRuntime, cuda::kSetRuntimeTable, *g_entry->runtime), &in_use};
+  }
+  if (!files.nvml.empty()) {
+    offered[kNvml] = {load_dropin(files.nvml, kNvml, cuda::kSetNvmlTable, *g_entry->nvml), &in_use};
   }
   // Last, since a constructor that throws has no destructor to close it again.
   g_entry->open(*host_, gpus);
   for (const auto& [name, library] : offered) host().offered_libraries[name] = library;
 }
 
-WorldCuda::~WorldCuda() { g_entry->close(); }
+WorldCuda::~WorldCuda() {
+  withdraw_table<cuda::DriverTable>(kDriver, cuda::kSetDriverTable);
+  withdraw_table<cuda::RuntimeTable>(kRuntime, cuda::kSetRuntimeTable);
+  withdraw_table<cuda::NvmlTable>(kNvml, cuda::kSetNvmlTable);
+  g_entry->close();
+}
 
 CudaCounts cuda_counts_of(const Process& process) {
   return g_entry != nullptr ? g_entry->counts(&process) : CudaCounts{};

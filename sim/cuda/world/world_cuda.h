@@ -19,9 +19,10 @@ struct CudaFiles {
   std::string implementation;  // path of libmeshbed-cuda.so
   std::string driver;          // of the drop-in libcuda.so.1
   std::string runtime;         // of libcudart.so.13; empty: processes find none
+  std::string nvml;            // of libnvidia-ml.so.1; likewise
 };
 
-/// Those of a build: all three in its folder of CUDA libraries; `runtime` only where it is asked for.
+/// Those of a build: all in its folder of CUDA libraries; the runtime and NVML only where `runtime` asks for them.
 CudaFiles cuda_files_in(const std::string& folder, bool runtime = false);
 
 using CudaCounts = cuda::WorkCounts;

@@ -1,4 +1,4 @@
-// Calls of ranks that take a path: the simulated sysfs answers for its own, the real file system for all others.
+// Calls of ranks that take a path: the simulated sysfs and /dev/shm have their own, the real file system all others.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,9 +11,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "sim/host/file/shared_files.h"
 #include "sim/host/file/sysfs_file.h"
 #include "sim/host/host_state.h"
 #include "sim/host/load/redirection.h"
+#include "sim/host/socket/unix_datagram.h"
 
 namespace meshbed::sim {
 namespace {
@@ -23,6 +25,7 @@ int open_at(int directory, const char* path, int flags, ...) {
   va_start(list, flags);
   const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(list, mode_t) : 0;
   va_end(list);
+  if (const auto shared = shared_name(path)) return open_shared(*shared, flags);
   const auto simulated = simulated_path(directory, path);
   return simulated ? open_simulated(*simulated, flags) : ::openat(directory, path, flags, mode);
 }
@@ -39,6 +42,7 @@ int open_checked(const char* path, int flags) { return open_path(path, flags); }
 int open_at_checked(int directory, const char* path, int flags) { return open_at(directory, path, flags); }
 
 int status_at(int directory, const char* path, struct stat* status, int flags) {
+  if (const auto shared = shared_name(path)) return stat_shared(*shared, *status);
   const auto simulated = simulated_path(directory, path);
   if (!simulated) return ::fstatat(directory, path, status, flags);
   const auto found = current_sysfs().find(*simulated, (flags & AT_SYMLINK_NOFOLLOW) == 0);
@@ -53,6 +57,8 @@ int status_of_link(const char* path, struct stat* status) {
 }
 
 int access_at(int directory, const char* path, int mode, int flags) {
+  struct stat status {};
+  if (const auto shared = shared_name(path)) return stat_shared(*shared, status);
   const auto simulated = simulated_path(directory, path);
   if (!simulated) return ::faccessat(directory, path, mode, flags);
   const auto found = current_sysfs().find(*simulated, (flags & AT_SYMLINK_NOFOLLOW) == 0);
@@ -68,8 +74,9 @@ ssize_t read_link_at(int directory, const char* path, char* target, std::size_t 
   const auto found = current_sysfs().find(*simulated, false);
   if (found.node == nullptr) return fail(found.error);
   if (found.node->kind != SysfsNode::Kind::kLink) return fail(EINVAL);
-  const std::size_t length = std::min(size, found.node->target.size());
-  std::memcpy(target, found.node->target.data(), length);
+  const std::string text = found.node->link_target();
+  const std::size_t length = std::min(size, text.size());
+  std::memcpy(target, text.data(), length);
   return static_cast<ssize_t>(length);
 }
 
@@ -95,7 +102,11 @@ char* real_path(const char* path, char* result) {
 
 // The file system is the real machine's: ranks may read it, and leave it as it is.
 int make_folder(const char* path, mode_t mode) { return outside() ? ::mkdir(path, mode) : fail(EROFS); }
-int remove_file(const char* path) { return outside() ? ::unlink(path) : fail(EROFS); }
+int remove_file(const char* path) {
+  if (outside()) return ::unlink(path);
+  if (const auto shared = shared_name(path)) return unlink_shared(*shared);
+  return path != nullptr && remove_unix_name(path) ? 0 : fail(EROFS);
+}
 
 char* real_path_checked(const char* path, char* result, std::size_t) { return real_path(path, result); }
 char* canonical_name(const char* path) { return real_path(path, nullptr); }

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "plugin/base/log.h"
+#include "sim/host/file/shared_files.h"
 #include "sim/host/file/sysfs_file.h"
 #include "sim/host/load/calls.h"
 #include "sim/host/load/redirection.h"
@@ -48,7 +50,17 @@ int cookie_close(void* cookie) {
   return 0;
 }
 
+std::FILE* open_shared_stream(const std::string& name, const char* mode) {
+  const bool updates = std::strchr(mode, '+') != nullptr;
+  int flags = updates ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
+  if (*mode != 'r') flags |= O_CREAT | (*mode == 'a' ? O_APPEND : O_TRUNC);
+  if (std::strchr(mode, 'x') != nullptr) flags |= O_EXCL;
+  const int descriptor = open_shared(name, flags);
+  return descriptor >= 0 ? ::fdopen(descriptor, mode) : nullptr;
+}
+
 std::FILE* open_stream(const char* path, const char* mode) {
+  if (const auto shared = shared_name(path)) return open_shared_stream(*shared, mode);
   const auto simulated = simulated_path(AT_FDCWD, path);
   if (!simulated) return std::fopen(path, mode);
   const bool reads_only = *mode == 'r' && std::strchr(mode, '+') == nullptr;
@@ -99,6 +111,13 @@ DIR* open_directory_at(int descriptor) {
 }
 
 DIR* open_directory(const char* path) {
+  if (shared_name(path)) {
+    if (first_time(current_state(), "opendir /dev/shm")) {
+      MESHBED_WARN("%s: listing /dev/shm is not simulated and was refused", World::current_process()->name.c_str());
+    }
+    errno = EACCES;
+    return nullptr;
+  }
   const auto simulated = simulated_path(AT_FDCWD, path);
   if (!simulated) return ::opendir(path);
   const int descriptor = open_simulated(*simulated, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -12,6 +12,7 @@
 #include "sim/engine/world.h"
 #include "sim/host/file/route_tables.h"
 #include "sim/host/file/sysfs_tree.h"
+#include "sim/host/host_state.h"
 #include "sim/host/identity.h"
 
 namespace meshbed::sim {
@@ -62,12 +63,53 @@ std::string pci_directory(models::PortRef port) {
 
 }  // namespace
 
+/// proc(5), namespaces(7): processes of one node are in the same ones.
+void SysfsTree::add_process(const Process& process) {
+  const std::uint32_t id = process_id_of(process);
+  const std::string folder = fmt::format("/proc/{}", id);
+  const auto command = [&process] { return state_of(const_cast<Process&>(process)).command; };
+  const auto program = [command, &process] {
+    const std::vector<std::string> words = command();
+    return words.empty() ? process.name : words.front();
+  };
+  add_file(folder + "/cmdline", [command, program] {
+    std::string text;
+    for (const std::string& word : command()) text += word + '\0';
+    return text.empty() ? program() + '\0' : text;
+  });
+  const auto name = [program] {
+    constexpr std::size_t kMost = 15;  // TASK_COMM_LEN without its zero byte
+    const std::string path = program();
+    return path.substr(path.rfind('/') + 1).substr(0, kMost);  // npos + 1 is 0
+  };
+  add_file(folder + "/comm", [name] { return name() + "\n"; });
+  add_file(folder + "/environ", [&process] {
+    std::string text;
+    for (const auto& [variable, value] : process.environment) text += variable + "=" + value + '\0';
+    return text;
+  });
+  add_file(folder + "/status", [name, id] {
+    return fmt::format("Name:\t{}\nState:\tR (running)\nTgid:\t{}\nPid:\t{}\nPPid:\t1\n", name(), id, id);
+  });
+  at(folder + "/exe").kind = SysfsNode::Kind::kLink;
+  at(folder + "/exe").read = program;
+  constexpr std::uint64_t kFirstNamespace = 4'026'531'840;  // as Linux numbers the first ones
+  for (const char* kind : {"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"}) {
+    SysfsNode& link = at(folder + "/ns/" + kind);
+    link.kind = SysfsNode::Kind::kLink;
+    link.target = fmt::format("{}:[{}]", kind, kFirstNamespace + static_cast<std::uint64_t>(node_));
+  }
+}
+
 SysfsTree::SysfsTree(int node) : node_(node) {
   const models::Node& own = World::get().node_at(node);
   for (const char* name : {"infiniband", "infiniband_verbs", "net"}) at("/sys/class/" + std::string(name));
   add_text("/proc/sys/kernel/random/boot_id", boot_id(node));
   add_file("/proc/net/route", [node] { return ipv4_route_text(node); });
   add_file("/proc/net/ipv6_route", [node] { return ipv6_route_text(node); });
+  for (const auto& process : World::get().processes()) {
+    if (process->node == node) add_process(*process);
+  }
   if (own.peer_memory) add_text("/sys/module/nvidia_peermem/version", "580.82.07");
   add_netdev(
       "/sys/devices/virtual/net/lo", "lo", "00:00:00:00:00:00", 1, 65'536, [] { return true; }, 0);

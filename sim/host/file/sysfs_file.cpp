@@ -114,6 +114,7 @@ std::optional<std::string> simulated_path(int directory, const char* path) {
   if (outside() || path == nullptr) return std::nullopt;
   if (*path == '/') {
     if (is_sysfs_path(path) || is_random_device(path)) return path;
+    if (std::string process = process_path(path); !process.empty()) return process;
     return std::nullopt;
   }
   if (!is_simulated(directory)) return std::nullopt;

@@ -1,6 +1,7 @@
 #include "sim/host/file/sysfs_tree.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <deque>
 #include <utility>
@@ -10,6 +11,7 @@
 namespace meshbed::sim {
 namespace {
 
+constexpr std::array<std::string_view, 6> kProcessFiles{"/cmdline", "/comm", "/environ", "/exe", "/ns", "/status"};
 constexpr int kLinksMax = 40;  // path_resolution(7)
 // A tree takes 30 KiB and is seldom looked at after a rank has found its devices; it is soon made again.
 constexpr std::size_t kTreesMax = 8;
@@ -31,6 +33,22 @@ std::string join(const std::vector<std::string>& parts) {
 }
 
 }  // namespace
+
+std::string process_path(std::string_view path) {
+  constexpr std::string_view kFolder = "/proc/";
+  if (!path.starts_with(kFolder)) return "";
+  const std::string_view below = path.substr(kFolder.size());
+  const std::size_t end = std::min(below.find('/'), below.size());
+  const std::string_view who = below.substr(0, end), rest = below.substr(end);
+  const bool is_number = !who.empty() && who.find_first_not_of("0123456789") == who.npos;
+  if (is_number) return std::string(path);
+  // What the machine knows better, as maps and fd, stays its own.
+  const bool is_ours = std::any_of(kProcessFiles.begin(), kProcessFiles.end(), [&](std::string_view name) {
+    return rest == name || rest.starts_with(std::string(name) + "/");
+  });
+  if (who != "self" || !is_ours) return "";
+  return std::string(kFolder) + std::to_string(process_id_of(*World::current_process())) + std::string(rest);
+}
 
 bool is_sysfs_path(std::string_view path) {
   for (const std::string_view prefix :
@@ -77,7 +95,7 @@ SysfsTree::Found SysfsTree::find(std::string_view path, bool follow_last) const 
     const SysfsNode* node = child->second.get();
     if (node->kind == SysfsNode::Kind::kLink && (follow_last || !left.empty())) {
       if (++links > kLinksMax) return {.error = ELOOP};
-      const auto target = split(node->target);
+      const auto target = split(node->link_target());
       left.insert(left.begin(), target.begin(), target.end());
       continue;
     }

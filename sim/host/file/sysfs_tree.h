@@ -1,8 +1,8 @@
 #pragma once
 // SysfsTree: what one node's /sys shows of its RDMA devices and network interfaces (Documentation/ABI/stable/
 // sysfs-class-infiniband, testing/sysfs-class-net) and whether nvidia_peermem is loaded, plus
-// /proc/sys/kernel/random/boot_id, by which programs tell hosts apart, and its routes in /proc/net. Content is made
-// when it is read, so that link states are those of that moment.
+// /proc/sys/kernel/random/boot_id, by which programs tell hosts apart, its routes in /proc/net, and its processes.
+// Content is made when it is read, so that link states are those of that moment.
 
 #include <functional>
 #include <map>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "models/cluster.h"
+#include "sim/engine/world.h"
 
 namespace meshbed::sim {
 
@@ -20,10 +21,11 @@ struct SysfsNode {
 
   Kind kind = Kind::kDirectory;
   std::map<std::string, std::unique_ptr<SysfsNode>> children;
-  std::function<std::string()> read;  // of a file
+  std::function<std::string()> read;  // of a file, or of a link without a fixed target
   // Of a file that opens but cannot be read: EINVAL for the type of an empty GID. Empty function: it can.
   std::function<int()> read_error;
   std::string target;  // of a link, relative as in Linux
+  std::string link_target() const { return read ? read() : target; }
 };
 
 class SysfsTree {
@@ -40,6 +42,7 @@ class SysfsTree {
 
  private:
   void add_port(models::PortRef port);
+  void add_process(const Process& process);
   void add_vlan(models::PortRef port, const std::string& lower);
   void add_rdma_device(models::PortRef port, const std::string& directory);
   void add_gids(models::PortRef port, const std::string& directory);
@@ -56,6 +59,9 @@ class SysfsTree {
 
 /// Paths that the tree answers for; all others are the real file system's.
 bool is_sysfs_path(std::string_view path);
+/// What ranks see of their processes: /proc/NUMBER, and of /proc/self the files that name a process or say how it was
+/// started, as /proc/NUMBER/...; empty: another path.
+std::string process_path(std::string_view path);
 /// The tree of the current process's node. Only a few are kept: what is found in it is valid until the next call.
 SysfsTree& current_sysfs();
 

@@ -48,7 +48,7 @@ void* open_library(const char* name, int flags) {
   // Beside these a rank gets what the simulator itself has loaded (the drop-in libibverbs.so.1, libc, libm): real
   // libraries would talk to the real machine. CUDA is there where the simulator offers it alone, whoever else in this
   // process may have loaded a driver; and looking through what thousands of ranks have loaded takes long.
-  if (std::string_view(name).starts_with("libcuda")) {
+  if (std::string_view(name).starts_with("libcuda") || std::string_view(name).starts_with("libnvidia-ml")) {
     return not_found(std::string(name) + ": cannot open shared object file: no simulated GPU is here");
   }
   if (void* handle = ::dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return handle;

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -23,6 +25,7 @@
 
 #include "sim/host/load/elf_image.h"
 #include "sim/host/load/redirection.h"
+#include "sim/host/load/static_tls.h"
 #include "sim/host/sha256.h"
 
 namespace meshbed::sim {
@@ -123,8 +126,9 @@ std::span<ElfW(Dyn)> dynamic_entries(const MappedFile& file) {
   return {};
 }
 
-/// Throws std::runtime_error for a program that cannot be one of several in a process.
-void check_program(const MappedFile& file, const std::string& path) {
+/// False: it is a shared object with a main(). Throws std::runtime_error for a program that cannot be one of several in
+/// a process.
+bool check_program(const MappedFile& file, const std::string& path) {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file.data());
   const auto* first = reinterpret_cast<const ElfW(Phdr)*>(file.data() + header->e_phoff);
   const std::span programs(first, header->e_phnum);
@@ -135,17 +139,14 @@ void check_program(const MappedFile& file, const std::string& path) {
   for (const ElfW(Dyn) & entry : dynamic_entries(file)) {
     is_program = is_program || (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE) != 0);
   }
-  const bool has_thread_locals =
-      std::any_of(programs.begin(), programs.end(), [](const auto& program) { return program.p_type == PT_TLS; });
-  if (is_program && has_thread_locals) {
-    throw std::runtime_error(path +
-                             ": a program with thread-local variables of its own, whose places are its "
-                             "process's: link it with -shared -fPIC, and keep main()");
+  for (const ElfW(Phdr) & program : programs) {
+    if (is_program && program.p_type == PT_TLS) check_program_block(program.p_memsz, program.p_align, path);
   }
+  return is_program;
 }
 
-/// Makes a library of a program that the loader does not begin and end of itself.
-ProgramParts take_parts(const MappedFile& file) {
+/// Makes a library of a program that the loader does not begin of itself; nor does it end it, where `fini` is set.
+ProgramParts take_parts(const MappedFile& file, bool fini) {
   ProgramParts parts;
   for (ElfW(Dyn) & entry : dynamic_entries(file)) {
     switch (entry.d_tag) {
@@ -154,9 +155,10 @@ ProgramParts take_parts(const MappedFile& file) {
         break;
       case DT_INIT:
         parts.init = entry.d_un.d_ptr;
-        entry.d_tag = DT_DEBUG;  // which nobody reads in a library
+        entry.d_tag = DT_DEBUG;  // which has no meaning in a library
         break;
       case DT_FINI:
+        if (!fini) break;
         parts.fini = entry.d_un.d_ptr;
         entry.d_tag = DT_DEBUG;
         break;
@@ -170,6 +172,7 @@ ProgramParts take_parts(const MappedFile& file) {
         parts.init_count = std::exchange(entry.d_un.d_val, 0) / sizeof(ElfW(Addr));
         break;
       case DT_FINI_ARRAYSZ:
+        if (!fini) break;
         parts.fini_count = std::exchange(entry.d_un.d_val, 0) / sizeof(ElfW(Addr));
         break;
       default:
@@ -181,8 +184,8 @@ ProgramParts take_parts(const MappedFile& file) {
 
 /// The file as it was when the first rank loaded it: a later change on disk does not reach a run under way.
 struct Master {
-  Master(const std::string& path, bool as_program)
-      : descriptor(::memfd_create("meshbed-master", MFD_CLOEXEC), "memfd_create") {
+  Master(const std::string& path, bool program)
+      : as_program(program), descriptor(::memfd_create("meshbed-master", MFD_CLOEXEC), "memfd_create") {
     const FileDescriptor disk(::open(path.c_str(), O_RDONLY | O_CLOEXEC), path);
     struct stat status {};
     if (::fstat(disk.get(), &status) != 0) throw_errno(path);
@@ -193,16 +196,22 @@ struct Master {
     ranges = loaded_ranges(*file, path);
     needed = needed_by({file->data(), file->size_bytes()});
     sha256 = sha256_hex(file->data(), file->size_bytes());
-    if (!as_program) return;
     // Here alone what is loaded differs from the file.
-    check_program(*file, path);
-    parts = take_parts(*file);
+    tls_references = take_tls_references({const_cast<std::byte*>(file->data()), file->size_bytes()});
+    const auto is_fixed = [](const TlsReference& one) { return one.kind != TlsReference::Kind::kModule; };
+    runs_late = !as_program && std::any_of(tls_references.begin(), tls_references.end(), is_fixed);
+    if (as_program) is_program = check_program(*file, path);
+    if (as_program || runs_late) parts = take_parts(*file, as_program);
   }
 
+  const bool as_program;
   FileDescriptor descriptor;
   std::optional<MappedFile> file;
   std::vector<FileRange> ranges;
   ProgramParts parts;
+  std::vector<TlsReference> tls_references;
+  bool is_program = false;  // with a thread-local block of its process's
+  bool runs_late = false;   // a library whose constructors need what place_tls() does
   std::vector<std::string> needed;
   std::string sha256;  // of the file; the copies' read-only segments are mapped from the memfd
 };
@@ -306,6 +315,14 @@ void settle(void* handle, int descriptor, const Master& master, const std::vecto
     throw_errno("mprotect");
   }
   host().counters.redirected_symbols += redirect_imports(image, needed, state, path);
+  place_tls(state,
+            {.handle = handle, .is_program = master.is_program, .references = master.tls_references, .needed = needed},
+            path);
+  const auto& names = master.needed;
+  if (master.as_program || std::find(names.begin(), names.end(), "libstdc++.so.6") != names.end()) {
+    const std::array modules{standard_library_tls_module()};
+    exchange_real_blocks(state, modules);
+  }
   if (!image.has_text_relocations() && !kRedZones) {
     make_writable_pages_private(image);
     share_read_only_segments(image, master);
@@ -315,6 +332,17 @@ void settle(void* handle, int descriptor, const Master& master, const std::vecto
     }
   }
   if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ) != 0) throw_errno("mprotect");
+}
+
+/// As the loader runs a library's, but with everything in place. The arguments of main() are not known here.
+void run_constructors(void* handle, const ProgramParts& parts) {
+  const ElfImage image(handle);
+  if (parts.init != 0) reinterpret_cast<void (*)()>(image.at(parts.init))();
+  for (std::size_t index = 0; index < parts.init_count; ++index) {
+    void (*function)(int, char**, char**) = nullptr;
+    std::memcpy(&function, image.at(parts.init_array) + index * sizeof function, sizeof function);
+    function(0, nullptr, nullptr);
+  }
 }
 
 void* load_new_copy(const Master& master, ProcessState& state, const std::string& path) {
@@ -341,6 +369,7 @@ void* load_new_copy(const Master& master, ProcessState& state, const std::string
   }
   settle(handle, copy.release(), master, needed, state, path);
   ++host().counters.copies;
+  if (master.runs_late) run_constructors(handle, master.parts);
   return handle;
 }
 
@@ -361,7 +390,14 @@ void* load_as(ProcessState& state, const std::string& path, bool as_program) {
 void* load_copy(ProcessState& state, const std::string& path) { return load_as(state, path, false); }
 
 Program load_program(ProcessState& state, const std::string& path) {
+  // Libraries that are no copies come with the first rank's program, and serve all ranks.
+  static auto* brought = new std::set<unsigned long>;
+  const std::vector<unsigned long> before = real_tls_modules();
   void* handle = load_as(state, path, true);
+  for (const unsigned long module : real_tls_modules()) {
+    if (std::find(before.begin(), before.end(), module) == before.end()) brought->insert(module);
+  }
+  exchange_real_blocks(state, std::vector<unsigned long>(brought->begin(), brought->end()));
   return {.handle = handle, .parts = master_of(path, true).parts};
 }
 

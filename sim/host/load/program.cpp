@@ -47,6 +47,7 @@ class ProgramRun {
   }
 
   [[noreturn]] void exit(int status) {
+    run_thread_exit_calls(current_record());
     while (!exit_calls_.empty()) {
       const ExitCall call = exit_calls_.back();
       exit_calls_.pop_back();
@@ -177,6 +178,7 @@ int run_program(const std::string& path, const std::vector<std::string>& argumen
   ProcessState& state = current_state();
   std::vector<std::string> words{path};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  state.command = words;
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

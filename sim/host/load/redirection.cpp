@@ -34,6 +34,8 @@ Table make_table() {
                           name_redirections(),
                           path_redirections(),
                           stream_redirections(),
+                          shared_file_redirections(),
+                          affinity_redirections(),
                           standard_library_redirections(),
                           program_redirections(),
                           refused_redirections()}) {

@@ -43,6 +43,8 @@ std::span<const Redirection> interface_redirections();         // interfaces.cpp
 std::span<const Redirection> name_redirections();              // names.cpp: getaddrinfo and friends
 std::span<const Redirection> path_redirections();              // path_calls.cpp: open, stat, access, readlink
 std::span<const Redirection> stream_redirections();            // stream_calls.cpp: fopen, opendir and friends
+std::span<const Redirection> shared_file_redirections();       // shared_files.cpp: shm_open, mkstemp
+std::span<const Redirection> affinity_redirections();          // affinity.cpp: sched_setaffinity and friends
 std::span<const Redirection> standard_library_redirections();  // standard_library.cpp: libstdc++'s threads and clocks
 std::span<const Redirection> program_redirections();           // program.cpp: exit and abort
 std::span<const Redirection> refused_redirections();           // refused.cpp: what the simulator has no answer for

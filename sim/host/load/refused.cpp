@@ -136,9 +136,7 @@ std::span<const Redirection> refused_redirections() {
       by_errno<"tee">(),
       by_errno<"sendmmsg">(),
       by_errno<"recvmmsg">(),
-      // placement: there are no processors to be bound to
-      by_errno<"sched_setaffinity">(),
-      by_code<"pthread_setaffinity_np">(),
+      // placement: affinity.cpp has the rest
       by_errno<"sched_setscheduler">(),
       by_code<"pthread_setschedparam">(),
       by_null<"fdopen">(),

@@ -1,9 +1,7 @@
 // thread_local of ranks. Simulated threads share one operating-system thread, and with it the real thread-local
-// storage: copies reach theirs through __tls_get_addr(), which here answers with a block of the simulated thread's own.
-// libstdc++ itself depends on it: what a thread has thrown and caught stands there.
-#include <dlfcn.h>
-#include <link.h>
-
+// storage: copies reach theirs through __tls_get_addr(), which here returns a block of the simulated thread's own.
+// A static libstdc++ depends on it: it keeps there what a thread has thrown and caught. What copies reach without that
+// call is in static_tls.h.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -13,6 +11,7 @@
 #include "plugin/base/check.h"
 #include "sim/host/host_state.h"
 #include "sim/host/load/redirection.h"
+#include "sim/host/load/static_tls.h"
 
 // Of glibc (ELF Handling For Thread-Local Storage, section 3.4.1); no public header declares it.
 extern "C" void* __tls_get_addr(void* index);
@@ -25,39 +24,9 @@ struct TlsIndex {
   unsigned long offset;
 };
 
-/// The initial content of a module's thread-local storage: its PT_TLS segment.
-struct Template {
-  const void* image = nullptr;
-  std::size_t image_bytes = 0;
-  std::size_t size_bytes = 0;
-  std::size_t alignment = 1;
-};
-
-Template find_template(unsigned long module) {
-  struct Search {
-    unsigned long module;
-    Template found;
-  } search{module, {}};
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* argument) {
-        auto& wanted = *static_cast<Search*>(argument);
-        if (info->dlpi_tls_modid != wanted.module) return 0;
-        for (const ElfW(Phdr)* program = info->dlpi_phdr; program != info->dlpi_phdr + info->dlpi_phnum; ++program) {
-          if (program->p_type != PT_TLS) continue;
-          wanted.found = {.image = reinterpret_cast<const void*>(info->dlpi_addr + program->p_vaddr),
-                          .image_bytes = program->p_filesz,
-                          .size_bytes = program->p_memsz,
-                          .alignment = program->p_align};
-        }
-        return 1;
-      },
-      &search);
-  MESHBED_CHECK(search.found.size_bytes > 0);
-  return search.found;
-}
-
 TlsBlock make_block(unsigned long module) {
-  const Template from = find_template(module);
+  const TlsTemplate from = tls_template_of(module);
+  MESHBED_CHECK(from.size_bytes > 0);
   const std::size_t alignment = std::max(from.alignment, sizeof(void*));
   const std::size_t size = (from.size_bytes + alignment - 1) / alignment * alignment;
   TlsBlock block(static_cast<std::byte*>(std::aligned_alloc(alignment, size)), &std::free);
@@ -69,9 +38,14 @@ TlsBlock make_block(unsigned long module) {
 
 void* thread_local_address(TlsIndex* index) {
   if (outside()) return ::__tls_get_addr(index);
-  auto& blocks = current_record().tls_blocks;
-  auto found = blocks.find(index->module);
-  if (found == blocks.end()) found = blocks.emplace(index->module, make_block(index->module)).first;
+  ThreadRecord& record = current_record();
+  auto found = record.tls_blocks.find(index->module);
+  if (found == record.tls_blocks.end()) {
+    const ProcessState& state = current_state();
+    if (std::byte* place = state.static_tls.place_of(index->module)) return place + index->offset;
+    if (state.tls_modules.count(index->module) == 0) return ::__tls_get_addr(index);
+    found = record.tls_blocks.emplace(index->module, make_block(index->module)).first;
+  }
   return found->second.get() + index->offset;
 }
 
@@ -95,7 +69,8 @@ void run_thread_exit_calls(ThreadRecord& record) {
 
 std::span<const Redirection> thread_local_redirections() {
   static const std::array table{redirect("__tls_get_addr", &thread_local_address),
-                                redirect("__cxa_thread_atexit_impl", &at_thread_exit)};
+                                redirect("__cxa_thread_atexit_impl", &at_thread_exit),
+                                redirect("__cxa_thread_atexit", &at_thread_exit)};  // libstdc++'s name for it
   return table;
 }
 

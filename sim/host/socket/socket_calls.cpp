@@ -11,6 +11,7 @@
 #include "sim/host/load/redirection.h"
 #include "sim/host/socket/tcp_socket.h"
 #include "sim/host/socket/udp_socket.h"
+#include "sim/host/socket/unix_datagram.h"
 #include "sim/host/socket/unix_socket.h"
 
 namespace meshbed::sim {
@@ -28,6 +29,11 @@ int make_socket(int family, int type, int protocol) {
   const int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (family == AF_UNIX && kind == SOCK_STREAM) {
     auto socket = std::make_shared<UnixSocket>(*World::current_process());
+    socket->nonblocking = (type & SOCK_NONBLOCK) != 0;
+    return current_state().descriptors.add(std::move(socket), (type & SOCK_CLOEXEC) != 0);
+  }
+  if (family == AF_UNIX && kind == SOCK_DGRAM) {
+    auto socket = std::make_shared<UnixDatagram>(*World::current_process());
     socket->nonblocking = (type & SOCK_NONBLOCK) != 0;
     return current_state().descriptors.add(std::move(socket), (type & SOCK_CLOEXEC) != 0);
   }
@@ -56,6 +62,7 @@ std::shared_ptr<TcpSocket> tcp_socket_at(int descriptor) {
 int bind_socket(int descriptor, const sockaddr* address, socklen_t length) {
   if (is_real(descriptor)) return ::bind(descriptor, address, length);
   if (const auto local = unix_socket_at(descriptor)) return result_of(local->bind(address, length));
+  if (const auto local = unix_datagram_at(descriptor)) return result_of(local->bind(address, length));
   const auto socket = socket_at(descriptor);
   if (socket == nullptr) return -1;
   const auto endpoint = read_sockaddr(socket->family(), address, length);
@@ -103,6 +110,7 @@ int accept_connection(int descriptor, sockaddr* address, socklen_t* length) {
 int connect_socket(int descriptor, const sockaddr* address, socklen_t length) {
   if (is_real(descriptor)) return ::connect(descriptor, address, length);
   if (const auto local = unix_socket_at(descriptor)) return connect_locally(descriptor, *local, address, length);
+  if (const auto local = unix_datagram_at(descriptor)) return result_of(local->connect(address, length));
   const auto socket = socket_at(descriptor);
   if (socket == nullptr) return -1;
   const auto endpoint = read_sockaddr(socket->family(), address, length);
@@ -122,6 +130,10 @@ int shutdown_socket(int descriptor, int how) {
 
 int get_own_name(int descriptor, sockaddr* address, socklen_t* length) {
   if (is_real(descriptor)) return ::getsockname(descriptor, address, length);
+  if (const auto local = unix_datagram_at(descriptor)) {
+    write_unix_name(local->name(), address, length);
+    return 0;
+  }
   const auto socket = socket_at(descriptor);
   if (socket == nullptr) return -1;
   write_sockaddr(socket->family(), socket->local, address, length);

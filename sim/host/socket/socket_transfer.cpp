@@ -1,8 +1,10 @@
 // Sockets of ranks: moving bytes. A stream has no message boundaries: for it all of these are reads and writes.
 // Datagrams go by sendto(), sendmsg() and recvfrom().
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "plugin/base/log.h"
 #include "sim/host/file/pipe.h"
@@ -18,6 +21,7 @@
 #include "sim/host/load/redirection.h"
 #include "sim/host/socket/transfer.h"
 #include "sim/host/socket/udp_socket.h"
+#include "sim/host/socket/unix_datagram.h"
 
 namespace meshbed::sim {
 namespace {
@@ -55,6 +59,14 @@ bool read_packet_info(const msghdr& message, PacketInfo& info) {
   return true;
 }
 
+std::string bytes_of(const msghdr& message) {
+  std::string bytes;
+  for (std::size_t index = 0; index < message.msg_iovlen; ++index) {
+    bytes.append(static_cast<const char*>(message.msg_iov[index].iov_base), message.msg_iov[index].iov_len);
+  }
+  return bytes;
+}
+
 ssize_t send_datagram(UdpSocket& socket, const msghdr& message) {
   const auto* name = static_cast<const sockaddr*>(message.msg_name);
   if (name == nullptr) return fail(EDESTADDRREQ);
@@ -63,10 +75,7 @@ ssize_t send_datagram(UdpSocket& socket, const msghdr& message) {
   PacketInfo info;
   if (message.msg_controllen != 0 && !(socket.family() == AF_INET6 && read_packet_info(message, info)))
     return refuse_datagrams("sendmsg() with anything but IPV6_PKTINFO beside the bytes");
-  std::string bytes;
-  for (std::size_t index = 0; index < message.msg_iovlen; ++index) {
-    bytes.append(static_cast<const char*>(message.msg_iov[index].iov_base), message.msg_iov[index].iov_len);
-  }
+  const std::string bytes = bytes_of(message);
   return answer(socket.send_to(bytes.data(), bytes.size(), *endpoint, info));
 }
 
@@ -76,16 +85,28 @@ ssize_t send_bytes(int descriptor, const void* data, std::size_t size, int flags
   return file != nullptr ? write_some(*file, {static_cast<const char*>(data), size}, flags, "send") : fail(EBADF);
 }
 
-ssize_t send_to(int descriptor, const void* data, std::size_t size, int flags, const sockaddr* address,
-                socklen_t length) {
-  if (is_real(descriptor)) return ::sendto(descriptor, data, size, flags, address, length);
-  const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file_at(descriptor));
-  if (datagrams == nullptr) return send_bytes(descriptor, data, size, flags);  // a connected stream ignores the address
-  const auto endpoint = read_sockaddr(datagrams->family(), address, length);
-  return endpoint ? answer(datagrams->send_to(data, size, *endpoint)) : fail(EINVAL);
-}
+/// A descriptor of the real operating system (a file, shared memory) on its way to another process.
+class RealFile final : public File {
+ public:
+  RealFile(Process& owner, int descriptor) : File(owner), descriptor_(descriptor) {}
+  ~RealFile() override {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  /// nullptr where it is not open.
+  static std::shared_ptr<File> duplicate_of(int descriptor) {
+    const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    return copy >= 0 ? std::make_shared<RealFile>(*World::current_process(), copy) : nullptr;
+  }
+  int release() { return std::exchange(descriptor_, -1); }
+  short events() const override { return 0; }
+  std::string describe() const override { return "a file"; }
+  bool can_be_passed() const override { return true; }
 
-/// What a message hands on beside its bytes; 0 or an errno value. Descriptors over a Unix stream, and only of what can
+ private:
+  int descriptor_;
+};
+
+/// What a message hands on beside its bytes; 0 or an errno value. Descriptors over a Unix socket, and only of what can
 /// be another process's as well.
 int read_rights(const msghdr& message, PassedFiles& files) {
   auto* whole = const_cast<msghdr*>(&message);
@@ -95,7 +116,7 @@ int read_rights(const msghdr& message, PassedFiles& files) {
     for (std::size_t index = 0; index < count; ++index) {
       int descriptor = -1;
       std::memcpy(&descriptor, CMSG_DATA(part) + index * sizeof(descriptor), sizeof(descriptor));
-      const auto file = file_at(descriptor);
+      const auto file = is_simulated(descriptor) ? file_at(descriptor) : RealFile::duplicate_of(descriptor);
       if (file == nullptr) return EBADF;
       if (!file->can_be_passed()) return EOPNOTSUPP;
       files.push_back(file);
@@ -119,11 +140,72 @@ void write_rights(msghdr& message, std::size_t room, PassedFiles files, int flag
   part->cmsg_len = CMSG_LEN(bytes);
   unsigned char* next = CMSG_DATA(part);
   for (auto& file : files) {
-    const int descriptor = current_state().descriptors.add(std::move(file), (flags & MSG_CMSG_CLOEXEC) != 0);
+    const auto real = std::dynamic_pointer_cast<RealFile>(file);
+    const int descriptor = real != nullptr
+                               ? real->release()
+                               : current_state().descriptors.add(std::move(file), (flags & MSG_CMSG_CLOEXEC) != 0);
     std::memcpy(next, &descriptor, sizeof(descriptor));
     next += sizeof(descriptor);
   }
   message.msg_controllen = std::min(room, CMSG_SPACE(bytes));
+}
+
+ssize_t send_locally(UnixDatagram& socket, const msghdr& message, int flags) {
+  UnixDatagram::Message made{.bytes = bytes_of(message), .from = socket.name()};
+  if (message.msg_controllen != 0) {
+    if (const int error = read_rights(message, made.files); error != 0) return fail(error);
+  }
+  int error = 0;
+  const auto to = socket.target(static_cast<const sockaddr*>(message.msg_name), message.msg_namelen, error);
+  if (to == nullptr) return fail(error);
+  return complete(*to, may_block(socket, flags), kForever, "sendmsg", [&] { return to->try_take(made); });
+}
+
+ssize_t send_to(int descriptor, const void* data, std::size_t size, int flags, const sockaddr* address,
+                socklen_t length) {
+  if (is_real(descriptor)) return ::sendto(descriptor, data, size, flags, address, length);
+  if (const auto local = unix_datagram_at(descriptor)) {
+    iovec part{const_cast<void*>(data), size};
+    msghdr message{};
+    message.msg_name = const_cast<sockaddr*>(address);
+    message.msg_namelen = length;
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    return send_locally(*local, message, flags);
+  }
+  const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file_at(descriptor));
+  if (datagrams == nullptr) return send_bytes(descriptor, data, size, flags);  // a connected stream ignores the address
+  const auto endpoint = read_sockaddr(datagrams->family(), address, length);
+  return endpoint ? answer(datagrams->send_to(data, size, *endpoint)) : fail(EINVAL);
+}
+
+/// Puts a datagram's bytes where the message wants them; what does not fit is lost, recvmsg(2).
+std::size_t scatter(const std::string& bytes, msghdr& message) {
+  std::size_t done = 0;
+  for (std::size_t index = 0; index < message.msg_iovlen; ++index) {
+    const iovec& part = message.msg_iov[index];
+    const std::size_t count = std::min(part.iov_len, bytes.size() - done);
+    if (count > 0) std::memcpy(part.iov_base, bytes.data() + done, count);
+    done += count;
+  }
+  if (done < bytes.size()) message.msg_flags |= MSG_TRUNC;
+  return done;
+}
+
+ssize_t receive_locally(UnixDatagram& socket, msghdr& message, int flags) {
+  UnixDatagram::Message taken;
+  const auto attempt = [&] { return socket.try_receive(taken, (flags & MSG_PEEK) != 0); };
+  const ssize_t count = complete(socket, may_block(socket, flags), kForever, "recvmsg", attempt);
+  if (count < 0) return count;
+  const std::size_t room = message.msg_control != nullptr ? message.msg_controllen : 0;
+  message.msg_controllen = 0;
+  message.msg_flags = 0;
+  if (message.msg_name != nullptr) {
+    write_unix_name(taken.from, static_cast<sockaddr*>(message.msg_name), &message.msg_namelen);
+  }
+  const std::size_t given = scatter(taken.bytes, message);
+  write_rights(message, room, std::move(taken.files), flags);
+  return (flags & MSG_TRUNC) != 0 ? count : static_cast<ssize_t>(given);
 }
 
 ssize_t send_message(int descriptor, const msghdr* message, int flags) {
@@ -131,6 +213,7 @@ ssize_t send_message(int descriptor, const msghdr* message, int flags) {
   const auto file = file_at(descriptor);
   if (file == nullptr) return fail(EBADF);
   if (const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file)) return send_datagram(*datagrams, *message);
+  if (const auto local = std::dynamic_pointer_cast<UnixDatagram>(file)) return send_locally(*local, *message, flags);
   PassedFiles files;
   if (message->msg_controllen != 0) {
     if (!is_stream_end(*file)) return fail(EOPNOTSUPP);
@@ -151,6 +234,17 @@ ssize_t receive_bytes(int descriptor, void* data, std::size_t size, int flags) {
 
 ssize_t receive_from(int descriptor, void* data, std::size_t size, int flags, sockaddr* address, socklen_t* length) {
   if (is_real(descriptor)) return ::recvfrom(descriptor, data, size, flags, address, length);
+  if (const auto local = unix_datagram_at(descriptor)) {
+    iovec part{data, size};
+    msghdr message{};
+    message.msg_name = address;
+    message.msg_namelen = length != nullptr ? *length : 0;
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    const ssize_t count = receive_locally(*local, message, flags);
+    if (count >= 0 && length != nullptr) *length = message.msg_namelen;
+    return count;
+  }
   const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file_at(descriptor));
   if (datagrams == nullptr) {
     if (length != nullptr) *length = 0;  // a stream does not say whom each byte came from
@@ -169,6 +263,7 @@ ssize_t receive_message(int descriptor, msghdr* message, int flags) {
   const auto file = file_at(descriptor);
   if (file == nullptr) return fail(EBADF);
   if (std::dynamic_pointer_cast<UdpSocket>(file) != nullptr) return refuse_datagrams("recvmsg()");
+  if (const auto local = std::dynamic_pointer_cast<UnixDatagram>(file)) return receive_locally(*local, *message, flags);
   const std::size_t room = message->msg_control != nullptr ? message->msg_controllen : 0;
   message->msg_namelen = 0;
   message->msg_controllen = 0;

@@ -66,6 +66,7 @@ void run_thread(ProcessState& state, ThreadRecord& record, void* (*function)(voi
   if (stopped) end_with_program(*stopped);
   run_thread_exit_calls(record);
   run_key_destructors(state, record);
+  state.static_tls.forget(*World::current());
   record.ended = true;
   // Waking lets the joiner run, and it frees the record: nothing of it is touched afterwards. There is one joiner.
   if (record.detached) {
@@ -79,12 +80,13 @@ int thread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*f
   if (outside()) return ::pthread_create(thread, attributes, function, argument);
   int detach_state = PTHREAD_CREATE_JOINABLE;
   if (attributes != nullptr) ::pthread_attr_getdetachstate(attributes, &detach_state);
-  current_record();  // the creator's own number comes first
+  const std::vector<bool> processors = current_record().processors;  // whose own number comes first
   ProcessState& state = current_state();
   auto made = std::make_unique<ThreadRecord>();
   ThreadRecord& record = *made;
   record.id = state.next_thread_id++;
   record.name = "thread" + std::to_string(record.id);
+  record.processors = processors;  // sched_setaffinity(2): a new thread has its creator's
   record.detached = detach_state == PTHREAD_CREATE_DETACHED;
   ++host().counters.live_threads;
   state.threads[record.id] = std::move(made);

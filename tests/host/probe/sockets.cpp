@@ -174,7 +174,7 @@ int pipes() {
   expect(::recv(pair[1], text, 8, MSG_PEEK) == 2);
   expect(::recv(pair[1], text, 8, 0) == 2);
   expect(::socketpair(AF_INET, SOCK_STREAM, 0, pair) == -1 && errno == EOPNOTSUPP);
-  expect(::socket(AF_UNIX, SOCK_DGRAM, 0) == -1 && errno == EAFNOSUPPORT);
+  expect(::socket(AF_UNIX, SOCK_SEQPACKET, 0) == -1 && errno == EAFNOSUPPORT);
   expect((::fcntl(counter, F_GETFL) & O_NONBLOCK) != 0);
   expect(::fcntl(counter, F_SETFL, 0) == 0 && (::fcntl(counter, F_GETFL) & O_NONBLOCK) == 0);
 

@@ -1,0 +1,117 @@
+#include "cli/scenario/nccl_library.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "cli/common/environment.h"
+#include "cli/common/files.h"
+#include "cli/scenario/placement.h"
+
+namespace meshbed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLibrary = "libnccl.so.2";
+// The folders of ld.so(8) and those of Debian, Red Hat and NVIDIA's packages.
+constexpr const char* kFolders[] = {
+    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
+    "/usr/local/lib",        "/usr/local/cuda/lib64"};
+
+void add_folders(std::string_view list, const std::string& origin, std::vector<std::string>& folders) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(':'), list.size());
+    std::string folder(list.substr(0, end));
+    for (const std::string_view name : {"${ORIGIN}", "$ORIGIN"}) {
+      if (const std::size_t at = folder.find(name); at != folder.npos) folder.replace(at, name.size(), origin);
+    }
+    if (!folder.empty()) folders.push_back(std::move(folder));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+/// DT_RUNPATH, or DT_RPATH, of a file; empty: it has none.
+std::string run_path_of(const std::string& bytes) {
+  const auto at = [&]<typename T>(std::uint64_t offset, T& value) {
+    if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;
+    std::memcpy(&value, bytes.data() + offset, sizeof(T));
+    return true;
+  };
+  Elf64_Ehdr header{};
+  if (!at(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "";
+  std::uint64_t strings = 0, path = 0;
+  bool found = false;
+  std::vector<Elf64_Phdr> loads;
+  for (unsigned index = 0; index < header.e_phnum; ++index) {
+    Elf64_Phdr program{};
+    if (!at(header.e_phoff + index * sizeof program, program)) return "";
+    if (program.p_type == PT_LOAD) loads.push_back(program);
+    if (program.p_type != PT_DYNAMIC) continue;
+    Elf64_Dyn entry{};
+    for (std::uint64_t offset = program.p_offset; at(offset, entry) && entry.d_tag != DT_NULL; offset += sizeof entry) {
+      if (entry.d_tag == DT_STRTAB) strings = entry.d_un.d_ptr;
+      if (entry.d_tag != DT_RUNPATH && entry.d_tag != DT_RPATH) continue;
+      path = entry.d_un.d_val;
+      found = true;
+    }
+  }
+  if (!found) return "";
+  for (const Elf64_Phdr& load : loads) {
+    if (strings < load.p_vaddr || strings - load.p_vaddr >= load.p_filesz) continue;
+    const std::uint64_t begin = load.p_offset + (strings - load.p_vaddr) + path;
+    return begin < bytes.size() ? std::string(bytes.c_str() + begin) : "";
+  }
+  return "";
+}
+
+std::string program_path(const Scenario& scenario) {
+  return fs::absolute(path_beside(scenario, scenario.workload.program)).lexically_normal().string();
+}
+
+std::string find_in_system(const Scenario& scenario) {
+  std::vector<std::string> folders;
+  const std::string program = program_path(scenario);
+  if (fs::is_regular_file(program)) {
+    add_folders(run_path_of(read_text_file(program)), fs::path(program).parent_path().string(), folders);
+  }
+  add_folders(from_environment("LD_LIBRARY_PATH").value_or(""), "", folders);
+  folders.insert(folders.end(), std::begin(kFolders), std::end(kFolders));
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    const fs::path file = fs::path(folder) / kLibrary;
+    if (fs::is_regular_file(file, error)) return fs::canonical(file).string();
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string nccl_library_of(const Scenario& scenario, const std::string& dropin) {
+  const std::string& wanted = scenario.workload.nccl;
+  if (scenario.workload.kind != WorkloadKind::kProgram || wanted == kNcclDropin) return dropin;
+  if (wanted == kNcclSystem) return find_in_system(scenario);
+  const fs::path file = fs::absolute(path_beside(scenario, wanted)).lexically_normal();
+  return fs::is_regular_file(file) ? file.string() : "";
+}
+
+bool runs_own_nccl(const Scenario& scenario) {
+  if (scenario.workload.kind != WorkloadKind::kProgram) return false;
+  if (scenario.workload.nccl != kNcclDropin) return true;
+  const std::string program = program_path(scenario);
+  // Only NCCL itself has this name of a variable in it.
+  return fs::is_regular_file(program) && read_text_file(program).find("CUMEM_HOST_ENABLE") != std::string::npos;
+}
+
+std::string nccl_version_text(int code) {
+  constexpr int kNewScheme = 10'000;
+  const int thousands = code < kNewScheme ? 1'000 : 10'000;
+  return fmt::format("{}.{}.{}", code / thousands, code % thousands / 100, code % 100);
+}
+
+}  // namespace meshbed::cli

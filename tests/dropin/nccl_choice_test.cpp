@@ -1,0 +1,110 @@
+// [workload] nccl: which libnccl.so.2 a program's ranks find, and that the report names it.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/dropin/lines.h"
+#include "tests/dropin/programs.h"
+#include "tests/support/command.h"
+
+namespace nccl_choice_test {
+
+using namespace meshbed::test;
+
+namespace {
+
+/// A program that prints the version of its NCCL, and a folder with another NCCL, of version 2.30.7.
+class Choice {
+ public:
+  explicit Choice(const std::string& name) : programs_(name) {
+    std::filesystem::create_directory(programs_.folder() + "/own");
+    std::ofstream(programs_.folder() + "/own.c")
+        << "int ncclGetVersion(int* version) { *version = 23007; return 0; }\n";
+    const CommandResult made = run_command_line(fmt::format(
+        "cc -shared -fPIC -Wl,-soname,libnccl.so.2 -o '{0}/own/libnccl.so.2' '{0}/own.c' 2>&1", programs_.folder()));
+    REQUIRE_MESSAGE(made.status == 0, made.output);
+    programs_.compile("c++ -Wl,-rpath,'$ORIGIN/own'", "asks", R"(
+#include <cstdio>
+#include <nccl.h>
+int main() {
+  int version = 0;
+  const int result = ncclGetVersion(&version);
+  std::printf("version %d\n", version);
+  return result;
+}
+)");
+  }
+
+  CommandResult run(const std::string& nccl) const {
+    return programs_.run("asks", 2, nccl.empty() ? "" : "nccl = \"" + nccl + "\"",
+                         "[environment]\nNCCL_CUMEM_ENABLE = \"0\"\n");
+  }
+  nlohmann::json summary() const {
+    std::ifstream file(programs_.folder() + "/results/ring/sim/summary.json");
+    return nlohmann::json::parse(file);
+  }
+  std::string folder() const { return programs_.folder(); }
+
+ private:
+  Programs programs_;
+};
+
+std::string sha256_of(const std::string& file) {
+  return run_command_line("sha256sum '" + file + "' | cut -c1-64 | tr -d '\\n'").output;
+}
+
+constexpr const char* kIdle = "NCCL_CUMEM_ENABLE does nothing here";
+
+}  // namespace
+
+TEST_CASE("the drop-in is what a program of NCCL finds by default, and the report says so") {
+  const Choice choice("nccl-choice-dropin");
+  for (const std::string nccl : {"", "drop-in"}) {
+    const CommandResult run = choice.run(nccl);
+    CAPTURE(run.output);
+    CHECK(run.status == 0);
+    const std::string file = kBuild + "/nccl-lib/libnccl.so.2", sha256 = sha256_of(file);
+    const nlohmann::json summary = choice.summary().at("nccl");
+    CHECK(summary.at("file") == file);
+    CHECK(summary.at("sha256") == sha256);
+    CHECK(lines_with(run.output, fmt::format("nccl {}: {}, SHA-256 {}\n", summary.at("version").get<std::string>(),
+                                             file, sha256.substr(0, 16))) == 1);
+    CHECK(lines_with(run.output, kIdle) == 1);
+  }
+}
+
+TEST_CASE("a program finds the NCCL that its scenario names, or the one it would find on this machine") {
+  const Choice choice("nccl-choice-own");
+  for (const std::string nccl : {"own/libnccl.so.2", "system"}) {
+    const CommandResult run = choice.run(nccl);
+    CAPTURE(run.output);
+    CHECK(run.status == 0);
+    const std::string file = std::filesystem::canonical(choice.folder() + "/own/libnccl.so.2").string();
+    CHECK(lines_with(run.output, "version 23007\n") == 2);
+    CHECK(lines_with(run.output, fmt::format("nccl 2.30.7: {}, SHA-256 {}\n", file, sha256_of(file).substr(0, 16))) ==
+          1);
+    CHECK(choice.summary().at("nccl") ==
+          nlohmann::json{{"file", file}, {"version", "2.30.7"}, {"sha256", sha256_of(file)}});
+    CHECK(lines_with(run.output, kIdle) == 0);  // NCCL itself reads it
+  }
+  const CommandResult missing = choice.run("none.so");
+  CAPTURE(missing.output);
+  CHECK(missing.status == 2);
+  CHECK(lines_with(missing.output,
+                   "nccl: there is no file 'none.so'; name a libnccl.so, or \"drop-in\" or \"system\"") == 1);
+  std::filesystem::remove(choice.folder() + "/own/libnccl.so.2");
+  const CommandResult other = choice.run("system");
+  CAPTURE(other.output);
+  if (other.status == 0) {  // this machine has one
+    CHECK(choice.summary().at("nccl").at("file").get<std::string>().find(choice.folder()) == std::string::npos);
+  } else {
+    CHECK(other.status == 2);
+    CHECK(lines_with(other.output, "nccl: no libnccl.so.2 is in the program's run path, LD_LIBRARY_PATH") == 1);
+  }
+}
+
+}  // namespace nccl_choice_test
