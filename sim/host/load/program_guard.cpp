@@ -105,7 +105,7 @@ struct Escape {
   sigjmp_buf past_unwinding{};
   const pthread_t os_thread = ::pthread_self();
   const Thread* const thread = World::current();
-  volatile std::sig_atomic_t unwinding = 0;
+  volatile sig_atomic_t unwinding = 0;
   std::string said{};
   FatalSignal stop{};
 };
