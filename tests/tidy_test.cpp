@@ -85,15 +85,15 @@ std::vector<Arrow> every_arrow() {
              "the engine's layers are plan, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_cli{"sim/", "emu/", "models/", "plugin/"};
-  add(layers(
-      "cli/", {"common", "scenario", "workload", "report", "world"}, below_cli,
-      "the rooms of cli are common, scenario, workload, report, world, then topo, ring, verify, bench and fidelity, "
-      "then command"));
+  add(layers("cli/", {"common", "scenario", "workload", "report", "world"}, below_cli,
+             "the rooms of cli are common, scenario, workload, report, world, then topo, ring, verify, bench, fidelity "
+             "and nccl, "
+             "then command"));
   const std::vector<std::string> below_tools{"cli/common/", "cli/scenario/", "cli/workload/",
                                              "cli/report/", "cli/world/",    "sim/",
                                              "emu/",        "models/",       "plugin/"};
-  for (const char* room : {"cli/topo/", "cli/ring/", "cli/verify/", "cli/bench/", "cli/fidelity/"}) {
-    all.push_back({room, below_tools, "topo, ring, verify, bench and fidelity stand beside one another"});
+  for (const char* room : {"cli/topo/", "cli/ring/", "cli/verify/", "cli/bench/", "cli/fidelity/", "cli/nccl/"}) {
+    all.push_back({room, below_tools, "topo, ring, verify, bench, fidelity and nccl stand beside one another"});
   }
   all.push_back({"cli/command/",
                  {"cli/", "sim/", "emu/", "models/", "plugin/"},

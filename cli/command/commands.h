@@ -114,6 +114,10 @@ int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// CUDA (a statically linked runtime, another version).
 int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed nccl check LIBRARY: what a libnccl.so that its user has built holds, and on which simulated GPUs it runs.
+/// 0: on one at least; 1: on none; throws where the file is no NCCL.
+int nccl_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed state: what the mesh plugins of running jobs on this machine are doing, and whom they wait for.
 int state_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 

@@ -46,6 +46,7 @@ constexpr Subcommand kSubcommands[] = {
     {"bench", kTools, "what a simulated message, rank and library copy cost here"},
     {"ring", kTools, "a megakernel's work ring: ring dump, check, replay, bench, policy, quirks"},
     {"cuda", kTools, "an unmodified CUDA program on a simulated GPU: cuda run PROGRAM"},
+    {"nccl", kTools, "NVIDIA's own NCCL, built by you: nccl check LIBRARY"},
     {"lint", kMain, "check scenario files"},
     {"topo", kMain, "who reaches whom: topo check, topo draw, topo rules"},
     {"zernel", kMain, "what zernel would say of the records that run --zernel-out wrote"},
@@ -81,6 +82,13 @@ int hand_over(const Subcommand& command, char** argv) {
   return kExitUsage;
 }
 
+const Subcommand* find_command(const std::string& name) {
+  for (const Subcommand& command : kSubcommands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
 int dispatch(std::span<const OwnCommand> own, const Arguments& words, char** argv) {
   if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
     print_usage(words.empty() ? std::cerr : std::cout);
@@ -95,9 +103,7 @@ int dispatch(std::span<const OwnCommand> own, const Arguments& words, char** arg
       return command.function(Arguments(words.begin() + 1, words.end()), std::cout, std::cerr);
     }
   }
-  for (const Subcommand& command : kSubcommands) {
-    if (words.front() == command.name) return hand_over(command, argv);
-  }
+  if (const Subcommand* command = find_command(words.front())) return hand_over(*command, argv);
   if (words.front() == "test") {
     std::cerr << "meshbed: the launcher builds and runs the tests: ./meshbed test\n";
     return kExitUsage;
@@ -133,6 +139,15 @@ void occupy_closed_descriptors() {
 }
 
 }  // namespace
+
+int become_command(const Arguments& words) {
+  std::string name = kMain;
+  std::vector<char*> argv{name.data()};
+  Arguments copies = words;
+  for (std::string& word : copies) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return hand_over(*find_command(words.front()), argv.data());
+}
 
 int run_program(std::span<const OwnCommand> own, int argc, char** argv) {
   occupy_closed_descriptors();

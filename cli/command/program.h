@@ -18,4 +18,8 @@ struct OwnCommand {
 /// turns exceptions into one line. Returns the exit status.
 int run_program(std::span<const OwnCommand> own, int argc, char** argv);
 
+/// Goes on as another command, with these words behind `meshbed`, in this process. Returns only where that cannot be,
+/// with the exit status.
+int become_command(const Arguments& words);
+
 }  // namespace meshbed::cli

@@ -40,6 +40,7 @@ struct RunCommandOptions {
   std::string results;
   bool results_given = false;  // false: the default folder, in which variants have names of their own
   bool no_trace = false;
+  bool no_expect = false;
   bool each_iteration = false;
   std::string perfetto_out;
   std::string backend = "auto";
@@ -158,6 +159,7 @@ std::vector<std::string> rank_words(const Scenario& scenario, const RunCommandOp
   std::vector<std::string> words{"run", std::filesystem::absolute(scenario.path).string(), "--results", kNodeResults};
   if (options.no_trace) words.emplace_back("--no-trace");
   if (options.each_iteration) words.emplace_back("--iterations");
+  if (options.no_expect) words.emplace_back("--no-expect");
   for (const std::string& each : metal_words(options.run)) words.push_back(each);
   for (const std::string& each : telemetry_words(options.telemetry)) words.push_back(each);
   return words;
@@ -256,6 +258,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
       }),
        "where DIR/<scenario>/<world>/ is written; default: results, and <scenario>+KEY=VALUE... for what was set")  //
       ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")                      //
+      ("no-expect", po::bool_switch(&options.no_expect), "leave out what the scenario's [expect] promises")         //
       ("perfetto-out", po::value(&options.perfetto_out)->value_name("FILE"),
        "also write the run as a trace for ui.perfetto.dev: collectives, messages, slots and faults on one time line");
   syntax.options.add_options()  //
@@ -278,6 +281,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   }
   refuse_simulated_time_limit(options.run);
   Scenario scenario = scenario_for(options.run);
+  if (options.no_expect) scenario.expect = {};
   check_telemetry_options(options.telemetry, world.facts());
   ask_for_telemetry(options.telemetry, scenario.workload);
   if (!world.facts().virtual_time && scenario.workload.kind == WorkloadKind::kProgram) {

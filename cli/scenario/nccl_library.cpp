@@ -1,14 +1,14 @@
 #include "cli/scenario/nccl_library.h"
 
-#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
+#include "cli/common/elf_file.h"
 #include "cli/common/environment.h"
 #include "cli/common/files.h"
 #include "cli/scenario/placement.h"
@@ -36,38 +36,12 @@ void add_folders(std::string_view list, const std::string& origin, std::vector<s
   }
 }
 
-/// DT_RUNPATH, or DT_RPATH, of a file; empty: it has none.
-std::string run_path_of(const std::string& bytes) {
-  const auto at = [&]<typename T>(std::uint64_t offset, T& value) {
-    if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;
-    std::memcpy(&value, bytes.data() + offset, sizeof(T));
-    return true;
-  };
-  Elf64_Ehdr header{};
-  if (!at(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "";
-  std::uint64_t strings = 0, path = 0;
-  bool found = false;
-  std::vector<Elf64_Phdr> loads;
-  for (unsigned index = 0; index < header.e_phnum; ++index) {
-    Elf64_Phdr program{};
-    if (!at(header.e_phoff + index * sizeof program, program)) return "";
-    if (program.p_type == PT_LOAD) loads.push_back(program);
-    if (program.p_type != PT_DYNAMIC) continue;
-    Elf64_Dyn entry{};
-    for (std::uint64_t offset = program.p_offset; at(offset, entry) && entry.d_tag != DT_NULL; offset += sizeof entry) {
-      if (entry.d_tag == DT_STRTAB) strings = entry.d_un.d_ptr;
-      if (entry.d_tag != DT_RUNPATH && entry.d_tag != DT_RPATH) continue;
-      path = entry.d_un.d_val;
-      found = true;
-    }
+std::string run_path_of(const std::string& file) {
+  try {
+    return ElfFile(read_text_file(file)).run_path();
+  } catch (const std::runtime_error&) {
+    return "";  // no program of the dynamic linker's: the run says so
   }
-  if (!found) return "";
-  for (const Elf64_Phdr& load : loads) {
-    if (strings < load.p_vaddr || strings - load.p_vaddr >= load.p_filesz) continue;
-    const std::uint64_t begin = load.p_offset + (strings - load.p_vaddr) + path;
-    return begin < bytes.size() ? std::string(bytes.c_str() + begin) : "";
-  }
-  return "";
 }
 
 std::string program_path(const Scenario& scenario) {
@@ -78,7 +52,7 @@ std::string find_in_system(const Scenario& scenario) {
   std::vector<std::string> folders;
   const std::string program = program_path(scenario);
   if (fs::is_regular_file(program)) {
-    add_folders(run_path_of(read_text_file(program)), fs::path(program).parent_path().string(), folders);
+    add_folders(run_path_of(program), fs::path(program).parent_path().string(), folders);
   }
   add_folders(from_environment("LD_LIBRARY_PATH").value_or(""), "", folders);
   folders.insert(folders.end(), std::begin(kFolders), std::end(kFolders));

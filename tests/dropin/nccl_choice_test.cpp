@@ -10,6 +10,7 @@
 #include "tests/dropin/lines.h"
 #include "tests/dropin/programs.h"
 #include "tests/support/command.h"
+#include "tests/support/fat_binary.h"
 
 namespace nccl_choice_test {
 
@@ -105,6 +106,58 @@ TEST_CASE("a program finds the NCCL that its scenario names, or the one it would
     CHECK(other.status == 2);
     CHECK(lines_with(other.output, "nccl: no libnccl.so.2 is in the program's run path, LD_LIBRARY_PATH") == 1);
   }
+}
+
+TEST_CASE("nccl run: a program on a library that the user names, each rank with its output, and the report") {
+  const std::string folder = scratch_folder("nccl-run");
+  // A stand-in that has what a library of NCCL's has for `nccl check`: PTX, the shared runtime, its version.
+  std::ofstream(folder + "/nccl.c") << "const char* version_text = \"NCCL version 2.30.7+cuda13.0\";\n"
+                                       "int ncclGetVersion(int* version) { *version = 23007; return 0; }\n"
+                                       "int ncclCommInitRank(void) { return 0; }\n"
+                                    << fat_binary_source({{true, 90}});
+  const CommandResult made = run_command_line(fmt::format(
+      "cd '{0}' && cc -shared -fPIC -Wl,-soname,libnccl.so.2 -Wl,--no-as-needed -o libnccl.so.2.30.7 nccl.c "
+      "-L'{1}/cuda-lib' -l:libcudart.so.13 2>&1",
+      folder, kBuild));
+  REQUIRE_MESSAGE(made.status == 0, made.output);
+  const Programs programs("nccl-run-program");
+  programs.compile("c++", "asks", R"(
+#include <cstdio>
+#include <cstdlib>
+#include <nccl.h>
+int main(int count, char** words) {
+  int version = 0;
+  const int result = ncclGetVersion(&version);
+  std::printf("version %d, %d words, the last %s, plugin %s\n", version, count, words[count - 1],
+              std::getenv("NCCL_NET_PLUGIN"));
+  return result;
+}
+)");
+  const auto run = [&](const std::string& options) {
+    return run_command_line(fmt::format("cd '{}' && '{}/bin/meshbed' nccl run {} -- '{}/asks' -b 'two \"words\"' 2>&1",
+                                        folder, kBuild, options, programs.folder()));
+  };
+  const std::string ring = "--scenario " MESHBED_SOURCE_DIR "/scenarios/ring4.toml";
+  const CommandResult right = run("--nccl libnccl.so.2.30.7 --gpu H100 " + ring);
+  CAPTURE(right.output);
+  CHECK(right.status == 0);
+  CHECK(lines_with(right.output, ": version 23007, 3 words, the last two \"words\", plugin mesh\n") == 4);
+  CHECK(lines_with(right.output, "nccl 2.30.7: " + folder) == 1);
+  CHECK(lines_with(right.output, "BROKEN") == 0);  // what the scenario expects of its own workload
+
+  const auto refused = [&](const std::string& options, const std::string& words) {
+    const CommandResult result = run(options);
+    CAPTURE(result.output);
+    CHECK(result.status == 2);
+    CHECK(lines_with(result.output, words) == 1);
+  };
+  refused("--nccl libnccl.so.2.30.7 " + ring,
+          "nccl run: node0 has no GPU, and NCCL needs one for each rank: --gpu H100");
+  refused("--nccl libnccl.so.2.30.7 --gpu GB10 " + ring,
+          "GB10 (sm_121) needs PTX for compute_120; this has compute_90");
+  refused("--nccl none.so --gpu H100 " + ring, "none.so");
+  refused("--nccl libnccl.so.2.30.7 --gpu H100", "nccl run: --scenario FILE: on which cluster?");
+  refused("--nccl '" + kBuild + "/nccl-lib/libnccl.so.2' --gpu H100 " + ring, "is not NVIDIA's NCCL");
 }
 
 }  // namespace nccl_choice_test

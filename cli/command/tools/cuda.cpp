@@ -1,6 +1,5 @@
 // meshbed cuda run: one CUDA program, as it is, on a simulated GPU.
 
-#include <elf.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,8 +10,10 @@
 #include <filesystem>
 #include <ostream>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/command/commands.h"
+#include "cli/common/elf_file.h"
 #include "cli/common/environment.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
@@ -28,58 +29,16 @@ namespace fs = std::filesystem;
 
 constexpr const char* kUsage = "cuda run [options] PROGRAM [ARGUMENT ...]";
 
-std::string find_program(const std::string& name) {
-  if (name.find('/') != name.npos) return name;
-  const std::string folders = from_environment("PATH").value_or("");
-  for (std::size_t begin = 0; begin <= folders.size();) {
-    const std::size_t colon = std::min(folders.find(':', begin), folders.size());
-    const std::string file = folders.substr(begin, colon - begin) + "/" + name;
-    if (::access(file.c_str(), X_OK) == 0) return file;
-    begin = colon + 1;
-  }
-  throw std::runtime_error(fmt::format("cuda run: {}: no such program in PATH; name it with its folder", name));
-}
-
 /// What of CUDA an ELF file names: libraries that it needs, and whether there is device code in it.
 struct CudaUse {
   std::string runtime;  // "libcudart.so.13"; empty: it needs none
   bool has_device_code = false;
 };
 
-template <typename Part>
-Part part_at(const std::string& file, std::uint64_t offset) {
-  Part part{};
-  if (offset > file.size() || sizeof(part) > file.size() - offset) throw std::runtime_error("its headers are broken");
-  std::memcpy(&part, file.data() + offset, sizeof part);
-  return part;
-}
-
-std::string_view text_at(const std::string& file, std::uint64_t offset) {
-  if (offset >= file.size()) return {};
-  const std::string_view rest = std::string_view(file).substr(offset);
-  return rest.substr(0, rest.find('\0'));
-}
-
-CudaUse look_at(const std::string& file) {
-  CudaUse use;
-  const auto header = part_at<Elf64_Ehdr>(file, 0);
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) return use;
-  const auto section = [&](std::uint64_t index) {
-    return part_at<Elf64_Shdr>(file, header.e_shoff + index * sizeof(Elf64_Shdr));
-  };
-  if (header.e_shnum == 0) return use;
-  const Elf64_Shdr names = section(header.e_shstrndx);
-  for (std::uint64_t index = 0; index < header.e_shnum; ++index) {
-    const Elf64_Shdr one = section(index);
-    if (text_at(file, names.sh_offset + one.sh_name) == ".nv_fatbin") use.has_device_code = true;
-    if (one.sh_type != SHT_DYNAMIC) continue;
-    const Elf64_Shdr texts = section(one.sh_link);
-    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= one.sh_size; at += sizeof(Elf64_Dyn)) {
-      const auto entry = part_at<Elf64_Dyn>(file, one.sh_offset + at);
-      if (entry.d_tag != DT_NEEDED) continue;
-      const std::string_view library = text_at(file, texts.sh_offset + entry.d_un.d_val);
-      if (library.rfind("libcudart.so", 0) == 0) use.runtime = library;
-    }
+CudaUse look_at(const ElfFile& file) {
+  CudaUse use{.runtime = "", .has_device_code = !file.sections(".nv_fatbin").empty()};
+  for (const std::string& library : file.needed()) {
+    if (library.rfind("libcudart.so", 0) == 0) use.runtime = library;
   }
   return use;
 }
@@ -92,10 +51,10 @@ void require_shared_runtime(const std::string& program) {
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(fmt::format("cuda run: {}", error.what()));
   }
-  if (file.size() < SELFMAG || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0) return;  // a script, say
+  if (!ElfFile::begins(file)) return;  // a script, say
   CudaUse use;
   try {
-    use = look_at(file);
+    use = look_at(ElfFile(std::move(file)));
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(fmt::format("cuda run: {}: {}", program, error.what()));
   }
@@ -159,7 +118,7 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   const auto gpus = models::gpu_words_named(sim::cuda::gpu_names_in(gpu));
   if (!gpus) throw std::runtime_error("cuda run: --gpu: " + gpus.error().text);
 
-  const std::string program = find_program(words.front());
+  const std::string program = program_in_path("cuda run", words.front());
   require_shared_runtime(program);
   const fs::path libraries = built_files().cuda_folder;
   const std::string before = from_environment("LD_LIBRARY_PATH").value_or("");

@@ -10,7 +10,7 @@ constexpr meshbed::cli::OwnCommand kOwn[] = {
     {"models", meshbed::cli::models_command},       {"validate", meshbed::cli::validate_command},
     {"calibrate", meshbed::cli::calibrate_command}, {"fidelity", meshbed::cli::fidelity_command},
     {"bench", meshbed::cli::bench_command},         {"ring", meshbed::cli::ring_command},
-    {"cuda", meshbed::cli::cuda_command},
+    {"cuda", meshbed::cli::cuda_command},           {"nccl", meshbed::cli::nccl_command},
 };
 
 }  // namespace
