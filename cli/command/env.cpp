@@ -17,7 +17,7 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/json_text.h"
 #include "cli/scenario/idle_variables.h"
-#include "cli/scenario/nccl_library.h"
+#include "cli/scenario/nccl/library.h"
 #include "cli/workload/result.h"
 #include "cli/world/metal_devices.h"
 #include "cli/world/run_options.h"

@@ -17,6 +17,7 @@
 #include "cli/report/ring_report.h"
 #include "cli/report/software_report.h"
 #include "cli/report/state_report.h"
+#include "cli/scenario/cluster_lines.h"
 #include "cli/scenario/findings/findings.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
@@ -57,22 +58,6 @@ class Text {
  private:
   fmt::memory_buffer buffer_;
 };
-
-/// The subnet of the source port's first address that the destination port shares; where they share none "routed", if
-/// they have one router, "link-local" if neither has an address, or "-".
-std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& key) {
-  const auto nic = [&](const models::PortRef& port) -> const models::Nic& {
-    return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-  };
-  if (key.source.node < 0 || key.destination.node < 0) return "-";
-  for (const models::IpPrefix& left : nic(key.source).addresses) {
-    for (const models::IpPrefix& right : nic(key.destination).addresses) {
-      if (models::same_subnet(left, right)) return models::subnet_string(left);
-    }
-  }
-  if (nic(key.source).router >= 0 && nic(key.source).router == nic(key.destination).router) return "routed";
-  return nic(key.source).addresses.empty() && nic(key.destination).addresses.empty() ? "link-local" : "-";
-}
 
 /// "-" for the rank of a message that never found its responder.
 std::string rank_text(int rank) { return rank < 0 ? "-" : fmt::format("{}", rank); }
@@ -315,17 +300,6 @@ std::vector<RankError> errors_from_json(const nlohmann::ordered_json& list) {
   for (const auto& error : list)
     errors.push_back({error.at("rank"), error.at("at_ps"), error.at("text"), error.at("class")});
   return errors;
-}
-
-std::string topology_line(const Scenario& scenario) {
-  std::size_t nics = 0;
-  for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
-  const std::size_t routers = scenario.cluster.routers.size();
-  return fmt::format("{}, {}, {}, {}{}; {}", counted(scenario.cluster.nodes.size(), "node"), counted(nics, "NIC"),
-                     counted(scenario.cluster.cables.size(), "cable"),
-                     counted(scenario.cluster.switches.size(), "switch"),
-                     routers > 0 ? ", " + counted(routers, "router") : "",
-                     counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
 }
 
 std::string text_report(const Scenario& scenario, const RunResult& result, const std::string& results_folder,

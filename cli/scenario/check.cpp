@@ -13,7 +13,7 @@
 #include "cli/common/units.h"
 #include "cli/scenario/collective_shape.h"
 #include "cli/scenario/fault_board.h"
-#include "cli/scenario/nccl_library.h"
+#include "cli/scenario/nccl/library.h"
 #include "cli/scenario/placement.h"
 #include "models/gpu.h"
 #include "models/lan/bond.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cli/common/closest_name.h"
-#include "cli/scenario/nccl_library.h"
+#include "cli/scenario/nccl/library.h"
 #include "models/lan/vlan.h"
 #include "models/nccl_environment.h"
 #include "models/topology.h"

@@ -12,10 +12,11 @@
 
 #include "cli/common/exit_status.h"
 #include "cli/scenario/fault_board.h"
-#include "cli/scenario/nccl_library.h"
+#include "cli/scenario/nccl/library.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/software.h"
+#include "cli/world/loaded_nccl.h"
 #include "cli/world/simulated_faults.h"
 #include "plugin/coll/transport/plugin_log.h"
 #include "sim/cuda/world/world_cuda.h"
@@ -316,20 +317,6 @@ std::string bootstrap_of(const Scenario& scenario) {
 /// Standard output is the report's.
 void print_line(const sim::Process& process, std::string_view line) {
   std::fprintf(stderr, "%s: %.*s\n", process.name.c_str(), static_cast<int>(line.size()), line.data());
-}
-
-/// What a rank has of that file.
-LoadedNccl loaded_nccl(const sim::World& world, const std::string& file) {
-  for (const auto& process : world.processes()) {
-    void* library = sim::loaded_by(*process, file);
-    if (library == nullptr) continue;
-    LoadedNccl loaded{.file = file, .version = "unknown", .sha256 = sim::loaded_sha256(file)};
-    int code = 0;
-    auto* version = reinterpret_cast<int (*)(int*)>(sim::symbol_of(library, "ncclGetVersion"));
-    if (version != nullptr && version(&code) == 0) loaded.version = nccl_version_text(code);
-    return loaded;
-  }
-  return {};
 }
 
 bool calls_cuda(const Scenario& scenario) {

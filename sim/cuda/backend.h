@@ -1,7 +1,7 @@
 #pragma once
-// The tables between the drop-ins libcuda.so.1, libcudart.so.13 and libnvidia-ml.so.1 and the simulator: one function for each call that
-// is implemented. The drop-ins own names and versions of symbols; sim/cuda owns what the calls do. Every call acts for
-// the program that calls.
+// The tables between the drop-ins libcuda.so.1, libcudart.so.13 and libnvidia-ml.so.1 and the simulator: one function
+// for each call that is implemented. The drop-ins own names and versions of symbols; sim/cuda owns what the calls do.
+// Every call acts for the program that calls.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,10 @@
-#include "cli/scenario/nccl_recording.h"
-
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <stdexcept>
 
 #include "cli/common/files.h"
+#include "cli/scenario/nccl/recording.h"
 #include "cli/workload/nccl/nccl_replay.h"
 #include "plugin/base/prng.h"
 

@@ -152,7 +152,7 @@ int main(int count, char** words) {
     CHECK(lines_with(result.output, words) == 1);
   };
   refused("--nccl libnccl.so.2.30.7 " + ring,
-          "nccl run: node0 has no GPU, and NCCL needs one for each rank: --gpu H100");
+          "nccl run: node0 has no GPU of a model, and NCCL needs one for each rank: --gpu H100");
   refused("--nccl libnccl.so.2.30.7 --gpu GB10 " + ring,
           "GB10 (sm_121) needs PTX for compute_120; this has compute_90");
   refused("--nccl none.so --gpu H100 " + ring, "none.so");

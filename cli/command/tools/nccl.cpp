@@ -123,9 +123,10 @@ void require_gpus_that_fit(const NcclRun& run) {
   }
   const std::vector<NcclOnGpu> gpus = nccl_on_gpus(library);
   for (const models::Node& node : read_scenario(run.scenario, run.overrides).cluster.nodes) {
-    if (node.gpus.empty()) {
+    if (node.gpus.empty() || node.gpus.front().model.empty()) {
       throw std::runtime_error(fmt::format(
-          "nccl run: {} has no GPU, and NCCL needs one for each rank: --gpu H100 gives every node one", node.name));
+          "nccl run: {} has no GPU of a model, and NCCL needs one for each rank: --gpu H100 gives every node one",
+          node.name));
     }
     const auto of_model = std::find_if(gpus.begin(), gpus.end(),
                                        [&](const NcclOnGpu& gpu) { return gpu.gpu == node.gpus.front().model; });
@@ -148,7 +149,8 @@ Arguments words_of(const NcclRun& run) {
     set("workload.arguments=" + json_text(nlohmann::json(Arguments(run.program.begin() + 1, run.program.end()))));
     set("workload.nccl=" + json_text(nlohmann::json(fs::absolute(run.library).string())));
     if (run.json) words.emplace_back("--json");
-    if (!run.results.empty()) words.insert(words.end(), {"--results", run.results});
+    const std::string results = run.results.empty() ? "results/nccl-" + program.stem().string() : run.results;
+    words.insert(words.end(), {"--results", results});
     return words;
   }
   if (run.json) throw std::runtime_error("nccl run: --json: of --world sim alone");

@@ -6,7 +6,7 @@
 #include "cli/scenario/findings/finder.h"
 #include "cli/scenario/megakernel/blocks.h"
 #include "cli/scenario/megakernel/slot_programs.h"
-#include "cli/scenario/nccl_recording.h"
+#include "cli/scenario/nccl/recording.h"
 #include "cli/scenario/placement.h"
 #include "cli/scenario/plugin_file.h"
 #include "plugin/base/counted.h"

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/scenario/nccl_recording.h"
+#include "cli/scenario/nccl/recording.h"
 #include "cli/workload/rank_host.h"
 
 namespace meshbed::cli {

@@ -58,15 +58,16 @@ int unlink_object(const char* name) {
 
 /// mkostemps(3); names of the process's own random numbers, so that each run has the same.
 int make_temporary(char* path, int suffix_length, int flags) {
-  constexpr std::string_view kPlaces = "XXXXXX", kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  const std::string places(6, 'X');
   if (!shared_name(path)) return ::mkostemps(path, suffix_length, flags);
   const std::size_t length = std::strlen(path);
-  const std::size_t tail = kPlaces.size() + static_cast<std::size_t>(suffix_length);
-  if (suffix_length < 0 || length < tail || std::string_view(path + length - tail, kPlaces.size()) != kPlaces) {
+  const std::size_t tail = places.size() + static_cast<std::size_t>(suffix_length);
+  if (suffix_length < 0 || length < tail || std::string_view(path + length - tail, places.size()) != places) {
     return fail(EINVAL);
   }
   for (;;) {
-    for (std::size_t index = 0; index < kPlaces.size(); ++index) {
+    for (std::size_t index = 0; index < places.size(); ++index) {
       path[length - tail + index] = kLetters[current_state().random.next() % kLetters.size()];
     }
     const int opened = open_shared(*shared_name(path), flags | O_CREAT | O_EXCL | O_RDWR);

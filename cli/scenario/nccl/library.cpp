@@ -1,4 +1,4 @@
-#include "cli/scenario/nccl_library.h"
+#include "cli/scenario/nccl/library.h"
 
 #include <fmt/format.h>
 

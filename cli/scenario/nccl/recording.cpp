@@ -1,4 +1,4 @@
-#include "cli/scenario/nccl_recording.h"
+#include "cli/scenario/nccl/recording.h"
 
 #include <fmt/format.h>
 

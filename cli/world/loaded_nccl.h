@@ -1,0 +1,14 @@
+#pragma once
+// Which libnccl.so.2 the ranks of a simulation have loaded.
+
+#include <string>
+
+#include "cli/workload/outcome.h"
+#include "sim/engine/world.h"
+
+namespace meshbed::cli {
+
+/// Of `file`, while the world stands; empty where no rank has loaded it.
+LoadedNccl loaded_nccl(const sim::World& world, const std::string& file);
+
+}  // namespace meshbed::cli
