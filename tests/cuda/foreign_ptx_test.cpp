@@ -7,7 +7,7 @@
 #include "tests/cuda/gpus.h"
 #include "tests/cuda/ptx_bench.h"
 
-namespace ptx_foreign_test {
+namespace foreign_ptx_test {
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -114,4 +114,4 @@ TEST_CASE("a launch that comes to such an instruction ends in CUDA's own error, 
   CHECK(said.find(warning, said.find(warning) + 1) == said.npos);
 }
 
-}  // namespace ptx_foreign_test
+}  // namespace foreign_ptx_test
