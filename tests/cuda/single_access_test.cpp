@@ -20,7 +20,7 @@ using namespace meshbed::test;
 
 namespace {
 
-/// What a processor does in one access, at whatever a test has there.
+/// What a processor does in one access.
 typedef std::uint32_t Quad __attribute__((vector_size(16), may_alias));
 typedef std::uint64_t Double __attribute__((may_alias));
 

@@ -18,6 +18,7 @@ namespace {
 
 // Each program counts what is wrong; `expect` names it.
 const std::string kBegin = R"(
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +36,16 @@ const std::string kBegin = R"(
 int wrong = 0;
 #define expect(condition) ((condition) ? 0 : (++wrong, std::printf("line %d: %s, errno %d\n", __LINE__, #condition, errno)))
 const int rank = std::atoi(std::getenv("RANK")), local = std::atoi(std::getenv("LOCAL_RANK"));
+/// Until the node's two ranks have both come here, for the n-th time.
+void meet() {
+  static const int fd = shm_open("/meet", O_CREAT | O_RDWR, 0600);
+  static void* const page = ftruncate(fd, 4096) != 0 ? nullptr : mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  static int round = 0;
+  auto& arrived = *static_cast<std::atomic<int>*>(page);
+  ++round;
+  ++arrived;
+  while (arrived < 2 * round) usleep(10);
+}
 int done() { return std::printf("wrong %d\n", wrong), wrong != 0; }
 )";
 
@@ -54,7 +65,7 @@ sockaddr_un name_of(int of, bool abstract) {
   if (abstract) name.sun_path[0] = '\0';
   return name;
 }
-ssize_t send_to(int fd, const sockaddr_un& to, const void* data, size_t size, int passed) {
+ssize_t send_to(int fd, const sockaddr_un& to, const void* data, size_t size, int passed, int how = 0) {
   iovec part{const_cast<void*>(data), size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -69,7 +80,7 @@ ssize_t send_to(int fd, const sockaddr_un& to, const void* data, size_t size, in
     *header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
     std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
   }
-  return sendmsg(fd, &message, 0);
+  return sendmsg(fd, &message, how);
 }
 ssize_t receive(int fd, void* data, size_t size, int* passed, sockaddr_un* from, int* flags) {
   iovec part{data, size};
@@ -94,7 +105,7 @@ void exchange(bool abstract) {
   expect(bind(fd, reinterpret_cast<const sockaddr*>(&own), sizeof own) == 0);
   const int second = socket(AF_UNIX, SOCK_DGRAM, 0);
   expect(bind(second, reinterpret_cast<const sockaddr*>(&own), sizeof own) == -1 && errno == EADDRINUSE);
-  usleep(1000);  // both are bound
+  meet();  // both are bound
   char text[64] = {};
   sockaddr_un from{};
   int passed = -1, flags = 0;
@@ -109,7 +120,11 @@ void exchange(bool abstract) {
     expect(send_to(fd, other, "second", 6, -1) == 6);
     expect(receive(fd, text, sizeof text, &passed, &from, &flags) == 6 && std::string(text) == "answer" && passed == -1);
     expect(words[1] == 200 + rank);
-    for (int i = 0; i < 30; ++i) expect(send_to(fd, other, &i, sizeof i, -1) == sizeof i);  // more than a queue holds
+    int i = 0;
+    while (send_to(fd, other, &i, sizeof i, -1, MSG_DONTWAIT) == sizeof i) ++i;
+    expect(errno == EAGAIN && i > 0 && i < 30);  // a queue holds fewer
+    __atomic_store_n(&words[2], i, __ATOMIC_RELEASE);
+    for (; i < 30; ++i) expect(send_to(fd, other, &i, sizeof i, -1) == sizeof i);
   } else {
     expect(receive(fd, text, sizeof text, &passed, &from, &flags) == 5 && std::string(text) == "first" && flags == 0);
     expect(std::memcmp(from.sun_path, other.sun_path, sizeof "x/tmp/socket-of-0") == 0);
@@ -119,7 +134,7 @@ void exchange(bool abstract) {
     expect(receive(fd, text, 3, &passed, &from, &flags) == 3 && std::string(text, 3) == "sec" && passed == -1);
     expect((flags & MSG_TRUNC) != 0);
     expect(connect(fd, reinterpret_cast<const sockaddr*>(&other), sizeof other) == 0 && write(fd, "answer", 6) == 6);
-    usleep(500);
+    while (__atomic_load_n(&words[2], __ATOMIC_ACQUIRE) == 0) usleep(10);  // the queue is full
     pollfd waits{fd, POLLIN, 0};
     for (int i = 0; i < 30; ++i) {
       int number = -1;
@@ -128,11 +143,11 @@ void exchange(bool abstract) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
     expect(receive(fd, text, sizeof text, &passed, &from, &flags) == -1 && errno == EAGAIN);
   }
-  usleep(5000);
+  meet();
   close(fd);
   close(second);
   if (!abstract) expect(unlink(own.sun_path) == 0);
-  usleep(5000);
+  meet();
   const int late = socket(AF_UNIX, SOCK_DGRAM, 0);
   expect(send_to(late, other, "late", 4, -1) == -1 && errno == ECONNREFUSED);
   close(late);
@@ -165,21 +180,23 @@ int main() {
     auto* page = static_cast<Page*>(mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     page->owner = rank;
     expect(close(fd) == 0);
-    const int told = open(name, O_CREAT | O_EXCL | O_WRONLY, 0600);
-    expect(write(told, path, sizeof path) == sizeof path && close(told) == 0);
-    usleep(2000);
+    const int message = open(name, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    expect(write(message, path, sizeof path) == sizeof path && close(message) == 0);
+    meet();
+    meet();
     expect(page->arrived == rank + 1 && access(path, F_OK) == -1 && errno == ENOENT);
     std::printf("%s device %lu\n", path, static_cast<unsigned long>(folder.st_dev));
   } else {
-    usleep(1000);
-    const int told = open(name, O_RDONLY);
-    expect(read(told, path, sizeof path) == sizeof path && close(told) == 0);
+    meet();
+    const int message = open(name, O_RDONLY);
+    expect(read(message, path, sizeof path) == sizeof path && close(message) == 0);
     expect(open(name, O_CREAT | O_EXCL | O_RDWR, 0600) == -1 && errno == EEXIST);
     const int fd = open(path, O_RDWR);
     auto* page = static_cast<Page*>(mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     expect(fd >= 0 && page != MAP_FAILED && page->owner == rank - 1);
     page->arrived = rank;
     expect(unlink(path) == 0 && unlink(path) == -1 && errno == ENOENT && unlink(name) == 0);
+    meet();
   }
   return done();
 }
@@ -215,7 +232,7 @@ std::string link_of(const std::string& path) {
 int main(int, char** argv) {
   const std::string own = "/proc/" + std::to_string(getpid());
   const std::string other = "/proc/" + std::to_string(getpid() + (local == 0 ? 1000 : -1000));
-  usleep(100);
+  meet();  // both have begun
   expect(link_of("/proc/self/exe") == argv[0] && link_of(own + "/exe") == argv[0] && link_of(other + "/exe") == argv[0]);
   expect(link_of("/proc/self/ns/pid").rfind("pid:[", 0) == 0 && link_of("/proc/self/ns/pid") == link_of(other + "/ns/pid"));
   expect(text_of("/proc/self/cmdline") == argv[0] + std::string("\0", 1) && text_of("/proc/self/comm") == "itself\n");
@@ -240,6 +257,7 @@ int main(int, char** argv) {
   expect(sched_setaffinity(0, sizeof wanted, &wanted) == -1 && errno == EINVAL);
   expect(sched_setaffinity(1, sizeof mask, &mask) == -1 && errno == ESRCH);
   expect(sched_getaffinity(0, 1, &mask) == -1 && errno == EINVAL);
+  meet();  // neither ends before the other has looked at it
   return done();
 }
 )");

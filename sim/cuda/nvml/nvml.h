@@ -1,6 +1,6 @@
 #pragma once
 // NVML, NVIDIA's management library, over the same GPUs: what they are and what memory they have left. All GPUs of the
-// node are there, whatever CUDA_VISIBLE_DEVICES says, as with NVIDIA's. No model has links between GPUs, temperatures,
+// node are there; CUDA_VISIBLE_DEVICES has no effect, as with NVIDIA's. No model has links between GPUs, temperatures,
 // clocks or counters: such calls are refused.
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 // Simulated threads share one operating-system thread, hence one thread pointer. Each such block therefore has one
 // place, whose content is exchanged when another simulated thread has its turn. So the address of a thread-local
 // variable is valid in its own thread only. A program's block takes the place of a region that our executable keeps
-// free directly below the thread pointer; a library's block is ordinary memory at whatever distance.
+// free directly below the thread pointer; a library's block is ordinary memory at any distance.
 // Cost: two copies of a process's blocks for each turn of one of its threads; nothing where no process has any.
 
 #include <cstddef>

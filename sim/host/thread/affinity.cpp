@@ -1,4 +1,4 @@
-// Which processors a thread may run on. A simulated node has kProcessors of them, whatever the machine has, and code
+// Which processors a thread may run on. A simulated node has kProcessors of them on every machine, and code
 // takes no longer on one than on another: what a rank asks for is kept and given back.
 #include <pthread.h>
 #include <sched.h>
