@@ -80,9 +80,10 @@ std::vector<Arrow> every_arrow() {
   add(layers("plugin/ring/", {"abi", "queue", "kernel", "telemetry"}, {"plugin/base/"},
              "work rings stand on base alone, in layers: abi, queue, kernel, telemetry"));
   all.push_back({"plugin/ring/gpu/", {"plugin/base/", "plugin/cuda/", "plugin/ring/"}, "a ring on a GPU"});
-  add(layers("plugin/coll/", {"plan", "store", "transport", "run", "api"},
-             {"plugin/base/", "plugin/cuda/", "plugin/ring/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
-             "the engine's layers are plan, store, transport, run, api; it meets the mesh only at the ncclNet table"));
+  add(layers(
+      "plugin/coll/", {"plan", "reduce", "store", "transport", "run", "api"},
+      {"plugin/base/", "plugin/cuda/", "plugin/ring/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
+      "the engine's layers are plan, reduce, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_cli{"sim/", "emu/", "models/", "plugin/"};
   add(layers("cli/", {"common", "scenario", "workload", "report", "world"}, below_cli,

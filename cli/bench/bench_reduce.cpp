@@ -17,7 +17,7 @@
 #include "cli/workload/result.h"
 #include "plugin/base/prng.h"
 #include "plugin/base/units.h"
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 
 namespace meshbed::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 
 namespace pattern_test {
 

@@ -1,5 +1,5 @@
 // Reduction kernels against references that were written for themselves: each element alone, in the widest arithmetic.
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 
 #include <doctest/doctest.h>
 

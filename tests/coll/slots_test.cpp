@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 #include "plugin/ring/kernel/step.h"
 
 namespace slots_test {

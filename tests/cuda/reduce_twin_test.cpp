@@ -1,4 +1,4 @@
-// The engine's reductions as GPU kernels (plugin/coll/run/reduce_gpu.cu): the same bits as the processor's.
+// The engine's reductions as GPU kernels (plugin/coll/reduce/reduce_gpu.cu): the same bits as the processor's.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

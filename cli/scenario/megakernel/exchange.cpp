@@ -1,6 +1,6 @@
 #include "cli/scenario/megakernel/exchange.h"
 
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 
 namespace meshbed::cli {
 

@@ -31,7 +31,7 @@
 #include "cli/workload/megakernel/trace.h"
 #include "cli/workload/rank_host.h"
 #include "plugin/coll/plan/slots.h"
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 #include "plugin/coll/transport/transport.h"
 #include "plugin/ring/abi/abi.h"
 #include "plugin/ring/kernel/step.h"

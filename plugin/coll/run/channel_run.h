@@ -19,7 +19,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/plan/plan.h"
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 #include "plugin/coll/transport/transport.h"
 
 namespace meshbed::coll {

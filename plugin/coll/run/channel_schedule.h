@@ -15,8 +15,8 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/plan/schedule.h"
+#include "plugin/coll/reduce/reduce.h"
 #include "plugin/coll/run/channel_run.h"
-#include "plugin/coll/run/reduce.h"
 #include "plugin/coll/transport/transport.h"
 
 namespace meshbed::coll {

@@ -1,6 +1,6 @@
 #pragma once
-// GpuReduce: the reductions of run/reduce.h as kernels of one GPU (reduce_gpu.cu), loaded into one context. A result is
-// the processor's bit for bit, but for what a computed NaN carries (run/reduce_element.h).
+// GpuReduce: the reductions of reduce/reduce.h as kernels of one GPU (reduce_gpu.cu), loaded into one context. A result
+// is the processor's bit for bit, but for what a computed NaN carries (reduce/reduce_element.h).
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace meshbed::coll {
 
-/// The forms of run/reduce.h.
+/// The forms of reduce/reduce.h.
 enum class ReduceForm : std::uint8_t { kFirst, kBetween, kLast, kOnly, kJoin, kNarrow };
 inline constexpr int kReduceForms = 6;
 

@@ -12,8 +12,8 @@
 
 #include "plugin/base/prng.h"
 #include "plugin/coll/plan/half.h"
+#include "plugin/coll/reduce/reduce.h"
 #include "plugin/coll/run/gpu_reduce.h"
-#include "plugin/coll/run/reduce.h"
 #include "plugin/cuda/memory.h"
 #include "plugin/cuda/stream.h"
 

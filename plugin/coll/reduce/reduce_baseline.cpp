@@ -1,5 +1,5 @@
-#include "plugin/coll/run/reduce_kernels.h"
-#include "plugin/coll/run/reduce_levels.h"
+#include "plugin/coll/reduce/reduce_kernels.h"
+#include "plugin/coll/reduce/reduce_levels.h"
 
 namespace meshbed::coll {
 

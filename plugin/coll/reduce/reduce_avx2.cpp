@@ -1,5 +1,5 @@
-#include "plugin/coll/run/reduce_kernels.h"
-#include "plugin/coll/run/reduce_levels.h"
+#include "plugin/coll/reduce/reduce_kernels.h"
+#include "plugin/coll/reduce/reduce_levels.h"
 
 #if defined(__x86_64__)
 namespace meshbed::coll {

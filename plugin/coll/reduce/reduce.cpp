@@ -1,8 +1,8 @@
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 
 #include "plugin/base/check.h"
 #include "plugin/coll/plan/half.h"
-#include "plugin/coll/run/reduce_levels.h"
+#include "plugin/coll/reduce/reduce_levels.h"
 
 namespace meshbed::coll {
 namespace {

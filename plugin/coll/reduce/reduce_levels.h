@@ -1,7 +1,7 @@
 #pragma once
 // The kernels of reduce_baseline.cpp, reduce_avx2.cpp and reduce_avx512.cpp, for reduce.cpp alone.
 
-#include "plugin/coll/run/reduce.h"
+#include "plugin/coll/reduce/reduce.h"
 
 namespace meshbed::coll {
 

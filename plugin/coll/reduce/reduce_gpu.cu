@@ -1,9 +1,9 @@
-// The reductions as GPU kernels: one a form of run/reduce.h, element type and operation. gpu_reduce.h launches them.
+// The reductions as GPU kernels: one a form of reduce/reduce.h, element type and operation. gpu_reduce.h launches them.
 //
 // Where partial results are elements, all forms but the one that divides are one: reduce_<type>_<operation>.
 // Of the half types there is one a form: reduce_<type>_<operation>_<form>, and reduce_<type>_<sum|avg>_narrow.
 
-#include "plugin/coll/run/reduce_device.h"
+#include "plugin/coll/reduce/reduce_device.h"
 
 using meshbed::coll::Bfloat16;
 using meshbed::coll::Float16;

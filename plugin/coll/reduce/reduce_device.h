@@ -1,6 +1,6 @@
 #pragma once
 // The loops of the reductions on a GPU, for .cu files alone: the operations are the processors' own
-// (run/reduce_element.h). Compiled with --expt-relaxed-constexpr, so that a GPU may call those, and -fmad=false, so
+// (reduce/reduce_element.h). Compiled with --expt-relaxed-constexpr, so that a GPU may call those, and -fmad=false, so
 // that nothing is fused.
 //
 // All threads that take part run through the elements with one stride; vector - as many elements as the widest of the
@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "plugin/coll/run/reduce_element.h"
+#include "plugin/coll/reduce/reduce_element.h"
 
 namespace meshbed::coll {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "plugin/coll/plan/datatype.h"
 #include "plugin/coll/plan/half.h"
-#include "plugin/coll/run/reduce.h"
-#include "plugin/coll/run/reduce_element.h"
+#include "plugin/coll/reduce/reduce.h"
+#include "plugin/coll/reduce/reduce_element.h"
 
 // A result may be one of its operands itself, element for element: no iteration concerns another.
 #if defined(__clang__)
