@@ -83,12 +83,6 @@ void read_refused(const ElfFile& file, NcclLibrary& library) {
   library.refused.assign(found.begin(), found.end());
 }
 
-std::string list_of(const std::set<std::uint32_t>& architectures, const char* prefix) {
-  std::vector<std::string> names;
-  for (const std::uint32_t one : architectures) names.push_back(fmt::format("{}_{}", prefix, one));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 std::string obstacle_on(const NcclLibrary& library, const std::string& gpu, std::uint32_t architecture) {
   const NcclSizes sizes = nccl_sizes(architecture);
   // The one that the simulated driver takes: the highest that is not above the GPU's.
@@ -98,7 +92,7 @@ std::string obstacle_on(const NcclLibrary& library, const std::string& gpu, std:
   std::uint32_t wanted = architecture;
   while (wanted % 10 > 0 && nccl_sizes(wanted - 1) == sizes) --wanted;
   const std::string needs = fmt::format("{} (sm_{}) needs PTX for compute_{}; this has ", gpu, architecture, wanted);
-  if (!found) return needs + list_of(library.ptx, "compute");
+  if (!found) return needs + architecture_names(library.ptx, "compute");
   return needs + fmt::format(
                      "compute_{}, whose kernels take other sizes of scratch memory and work than NCCL's host part "
                      "takes for this GPU",
@@ -106,6 +100,12 @@ std::string obstacle_on(const NcclLibrary& library, const std::string& gpu, std:
 }
 
 }  // namespace
+
+std::string architecture_names(const std::set<std::uint32_t>& architectures, const char* prefix) {
+  std::vector<std::string> names;
+  for (const std::uint32_t one : architectures) names.push_back(fmt::format("{}_{}", prefix, one));
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
 
 NcclSizes nccl_sizes(std::uint32_t architecture) {
   constexpr std::uint32_t kAmpere = 80, kHopper = 90, kConsumerBlackwell = 12;
@@ -151,9 +151,10 @@ std::vector<std::string> obstacles_of(const NcclLibrary& library) {
     obstacles.push_back(fmt::format("it needs {}; the simulated runtime is {}", library.cuda_runtime, kRuntime));
   }
   if (library.ptx.empty()) {
-    obstacles.push_back(fmt::format(
-        "it has no PTX, which is what the simulated GPUs execute{}",
-        library.machine_code.empty() ? "" : ": only machine code for " + list_of(library.machine_code, "sm")));
+    obstacles.push_back(fmt::format("it has no PTX, which is what the simulated GPUs execute{}",
+                                    library.machine_code.empty()
+                                        ? ""
+                                        : ": only machine code for " + architecture_names(library.machine_code, "sm")));
   }
   return obstacles;
 }

@@ -24,6 +24,9 @@ struct NcclLibrary {
 /// Throws std::runtime_error: it cannot be read, is no ELF file, or not NVIDIA's NCCL, each with the reason.
 NcclLibrary inspect_nccl(const std::string& path);
 
+/// "compute_80, compute_90"; "none".
+std::string architecture_names(const std::set<std::uint32_t>& architectures, const char* prefix);
+
 /// Whether the library runs on one GPU model.
 struct NcclOnGpu {
   std::string gpu;

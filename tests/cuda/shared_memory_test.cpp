@@ -39,33 +39,36 @@ CUresult imported(unsigned long long* handle, int descriptor) {
       handle, reinterpret_cast<void*>(std::intptr_t{descriptor}), 1);
 }
 
-void send_descriptor(int socket, int descriptor) {
-  char byte = 0, room[CMSG_SPACE(sizeof(int))] = {};
+/// One byte, with room for a descriptor beside it.
+struct DescriptorMessage {
+  char byte = 0;
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
   iovec part{&byte, 1};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  msghdr header{};
+
+  DescriptorMessage() {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = room;
+    header.msg_controllen = sizeof room;
+  }
+};
+
+void send_descriptor(int socket, int descriptor) {
+  DescriptorMessage message;
+  cmsghdr* head = CMSG_FIRSTHDR(&message.header);
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
-  CHECK(::sendmsg(socket, &message, 0) == 1);
+  CHECK(::sendmsg(socket, &message.header, 0) == 1);
 }
 
 int receive_descriptor(int socket) {
-  char byte = 0, room[CMSG_SPACE(sizeof(int))] = {};
-  iovec part{&byte, 1};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
+  DescriptorMessage message;
   int descriptor = -1;
-  if (::recvmsg(socket, &message, 0) != 1 || CMSG_FIRSTHDR(&message) == nullptr) return -1;
-  std::memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
+  if (::recvmsg(socket, &message.header, 0) != 1 || CMSG_FIRSTHDR(&message.header) == nullptr) return -1;
+  std::memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message.header)), sizeof descriptor);
   return descriptor;
 }
 

@@ -25,24 +25,18 @@ namespace {
 namespace po = boost::program_options;
 namespace fs = std::filesystem;
 
-std::string architectures(const std::set<std::uint32_t>& list, const char* prefix) {
-  std::vector<std::string> names;
-  for (const std::uint32_t one : list) names.push_back(fmt::format("{}_{}", prefix, one));
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
-
 void print_text(const std::string& path, const std::string& sha256, const NcclLibrary& library,
                 const std::vector<std::string>& obstacles, const std::vector<NcclOnGpu>& gpus, std::ostream& out) {
   fmt::print(out, "{}: NCCL {}{}\n", path, library.version,
              library.cuda_version.empty() ? "" : ", for CUDA " + library.cuda_version);
   fmt::print(out, "  SHA-256       {}\n", sha256);
-  fmt::print(out, "  PTX           {}{}\n", architectures(library.ptx, "compute"),
+  fmt::print(out, "  PTX           {}{}\n", architecture_names(library.ptx, "compute"),
              library.ptx_texts == 0 ? ""
                                     : fmt::format(" ({} texts, {:.1f} MiB in the file)", library.ptx_texts,
                                                   static_cast<double>(library.ptx_bytes) / (1 << 20)));
   fmt::print(
       out, "  machine code  {}\n",
-      library.machine_code.empty() ? "none" : architectures(library.machine_code, "sm") + " (not executed here)");
+      architecture_names(library.machine_code, "sm") + (library.machine_code.empty() ? "" : " (not executed here)"));
   fmt::print(out, "  CUDA runtime  {}\n", library.cuda_runtime.empty() ? "linked in statically" : library.cuda_runtime);
   fmt::print(out, "  C++ runtime   {}\n", library.shared_cxx_runtime ? "shared" : "linked in statically");
   if (!library.refused.empty()) {

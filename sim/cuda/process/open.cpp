@@ -83,7 +83,6 @@ RuntimeTable runtime_table() {
   };
   return table;
 }
-#undef MESHBED_CUDA_CALL
 
 NvmlTable nvml_table() {
   NvmlTable table{};
@@ -93,15 +92,12 @@ NvmlTable nvml_table() {
     const Turn turn;
     return refuse_nvml(name);
   };
-#define MESHBED_NVML_CALL(type, name, parameters, arguments) \
-  table.name = [] parameters -> type {                       \
-    const Turn turn;                                         \
-    return cuda::name arguments;                             \
-  };
+#define MESHBED_NVML_CALL MESHBED_CUDA_CALL
 #include "sim/cuda/nvml/nvml_calls.def"
 #undef MESHBED_NVML_CALL
   return table;
 }
+#undef MESHBED_CUDA_CALL
 
 std::map<std::string, std::string> environment() {
   std::map<std::string, std::string> all;
