@@ -28,6 +28,7 @@ void ProcessState::refresh_environ() {
   }
   variables.push_back(nullptr);
   environ_block = variables.data();
+  for (char*** copy : environ_copies) *copy = environ_block;
 }
 
 ProcessState& state_of(Process& process) {

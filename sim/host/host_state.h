@@ -52,6 +52,7 @@ struct ThreadKey {
   void (*destructor)(void*) = nullptr;
 };
 
+class Getopt;
 class ProgramRun;
 
 struct ProcessState {
@@ -76,6 +77,7 @@ struct ProcessState {
   std::set<std::string> strings;            // what getenv() handed out: stays valid for ever
   std::vector<char*> variables;             // environ(7), into `strings`
   char** environ_block = nullptr;           // what a copy's `environ` is
+  std::vector<char***> environ_copies;      // of it, in a program
   std::map<std::FILE*, int> streams;        // fopen() of a simulated file -> its descriptor
   std::set<const void*> directories;        // opendir() of a simulated directory
   std::set<std::string> warned;             // things said once
@@ -83,6 +85,7 @@ struct ProcessState {
   std::set<unsigned long> tls_modules;  // the dynamic linker's numbers of its copies with thread-local variables
   StaticTls static_tls;
 
+  std::shared_ptr<Getopt> getopt;       // load/getopt.cpp; nullptr: none of it was asked for
   std::shared_ptr<ProgramRun> program;  // load/program.cpp; nullptr: it runs none, and has run none
 
   // Unlocks told to polling threads at this instant: see tell_pollers().

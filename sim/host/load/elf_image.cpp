@@ -127,4 +127,15 @@ void ElfImage::each_import(const std::function<void(void** slot, const char* nam
   }
 }
 
+void ElfImage::each_copied_variable(const std::function<void(const CopiedVariable&)>& visit) const {
+  for (std::size_t index = 0; index < other_.count; ++index) {
+    const ElfW(Rela)& relocation = other_.first[index];
+    if (ELF64_R_TYPE(relocation.r_info) != R_X86_64_COPY) continue;
+    const ElfW(Sym)& symbol = symbols_[ELF64_R_SYM(relocation.r_info)];
+    visit({.place = reinterpret_cast<void*>(map_->l_addr + relocation.r_offset),
+           .size_bytes = symbol.st_size,
+           .name = strings_ + symbol.st_name});
+  }
+}
+
 }  // namespace meshbed::sim

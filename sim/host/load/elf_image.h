@@ -47,6 +47,14 @@ class ElfImage {
   /// name: R_X86_64_JUMP_SLOT, GLOB_DAT and 64 against symbols that are undefined here, or defined here too but bound
   /// elsewhere.
   void each_import(const std::function<void(void** slot, const char* name)>& visit) const;
+  /// A program's own copies of other objects' variables (R_X86_64_COPY), which those objects do not know where the
+  /// program was loaded as a library.
+  struct CopiedVariable {
+    void* place;
+    std::size_t size_bytes;
+    const char* name;
+  };
+  void each_copied_variable(const std::function<void(const CopiedVariable&)>& visit) const;
   bool holds(const void* address) const;
   /// Where the loader has put what has this address in the file.
   std::byte* at(std::uintptr_t address) const { return reinterpret_cast<std::byte*>(map_->l_addr + address); }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "sim/host/load/elf_image.h"
+#include "sim/host/load/getopt.h"
 #include "sim/host/load/redirection.h"
 #include "sim/host/load/static_tls.h"
 #include "sim/host/sha256.h"
@@ -298,12 +300,38 @@ std::uint64_t redirect_imports(const ElfImage& image, const std::vector<void*>& 
     }
     const std::string_view symbol(name);
     if (symbol == "environ" || symbol == "__environ") function = &state.environ_block;
+    if (symbol.starts_with("opt")) function = getopt_variable(state, symbol);
     if (function == nullptr) function = symbol_in(needed, name);
     if (function == nullptr) return;
     *slot = function;
     ++changed;
   });
   return changed;
+}
+
+/// The program's own copies of other objects' variables (stdout, std::cout, environ) get their content here: the
+/// dynamic linker has found the program's own definition, since it takes it for a library (glibc's elf/dl-lookup.c
+/// passes over executables alone).
+void copy_variables(const ElfImage& image, const std::vector<void*>& needed, ProcessState& state,
+                    const std::string& path) {
+  image.each_copied_variable([&](const ElfImage::CopiedVariable& copy) {
+    const std::string_view name(copy.name);
+    if (name == "environ" || name == "__environ" || name == "_environ") {
+      state.environ_copies.push_back(static_cast<char***>(copy.place));
+      *state.environ_copies.back() = state.environ_block;
+      return;
+    }
+    if (adopt_getopt_variable(state, name, copy.place)) return;
+    const void* original = symbol_in(needed, copy.name);
+    if (original == nullptr) original = ::dlsym(RTLD_DEFAULT, copy.name);
+    if (original == nullptr) {
+      throw std::runtime_error(fmt::format(
+          "{}: its copy of the variable {} cannot be filled: that is in none of the libraries that ranks share; link "
+          "with -shared -fPIC",
+          path, name));
+    }
+    std::memcpy(copy.place, original, copy.size_bytes);
+  });
 }
 
 /// Redirects the copy's imports and frees its memfd of all pages.
@@ -315,6 +343,7 @@ void settle(void* handle, int descriptor, const Master& master, const std::vecto
     throw_errno("mprotect");
   }
   host().counters.redirected_symbols += redirect_imports(image, needed, state, path);
+  if (master.as_program) copy_variables(image, needed, state, path);
   place_tls(state,
             {.handle = handle, .is_program = master.is_program, .references = master.tls_references, .needed = needed},
             path);

@@ -21,6 +21,7 @@
 #include "sim/host/load/loader.h"
 #include "sim/host/load/program_guard.h"
 #include "sim/host/load/redirection.h"
+#include "sim/host/load/stack_trace.h"
 
 namespace meshbed::sim {
 namespace {
@@ -65,7 +66,6 @@ class ProgramRun {
     ::longjmp(out_, 1);
   }
 
-  bool holds(const void* object) const { return image_.holds(object); }
   bool is_mains_thread() const { return World::current() == thread_; }
   void add_exit_call(void (*function)(void*), void* argument) { exit_calls_.push_back({function, argument}); }
 
@@ -163,11 +163,11 @@ ProgramRun& run_to_end(const char* name) {
   abort_program();
 }
 
-/// __cxa_atexit (Itanium C++ ABI 3.3.6.3), to which atexit() comes, too. Libraries' destructors are the simulator's
-/// end's.
+/// __cxa_atexit (Itanium C++ ABI 3.3.6.3), to which atexit() comes, too: of the program and of the libraries that it
+/// uses, as in a process of its own. What a library's constructors ask for at load time is the simulator's end's.
 int add_exit_call(void (*function)(void*), void* argument, void* object) {
   ProgramRun* const program = outside() ? nullptr : current_state().program.get();
-  if (program == nullptr || !program->holds(object)) return abi::__cxa_atexit(function, argument, object);
+  if (program == nullptr || !is_in_copy(current_state(), object)) return abi::__cxa_atexit(function, argument, object);
   program->add_exit_call(function, argument);
   return 0;
 }

@@ -38,6 +38,7 @@ Table make_table() {
                           affinity_redirections(),
                           standard_library_redirections(),
                           program_redirections(),
+                          getopt_redirections(),
                           refused_redirections()}) {
     for (const Redirection& entry : part) {
       MESHBED_CHECK_MSG(table.emplace(entry.name, entry.function).second, entry.name);

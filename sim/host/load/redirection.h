@@ -47,6 +47,7 @@ std::span<const Redirection> shared_file_redirections();       // shared_files.c
 std::span<const Redirection> affinity_redirections();          // affinity.cpp: sched_setaffinity and friends
 std::span<const Redirection> standard_library_redirections();  // standard_library.cpp: libstdc++'s threads and clocks
 std::span<const Redirection> program_redirections();           // program.cpp: exit and abort
+std::span<const Redirection> getopt_redirections();            // getopt.cpp
 std::span<const Redirection> refused_redirections();           // refused.cpp: what the simulator has no answer for
 
 }  // namespace meshbed::sim

@@ -42,11 +42,6 @@ constexpr std::size_t kRegionBytes = 8192;
 constexpr std::size_t kRegionAlignment = 64;
 alignas(kRegionAlignment) thread_local std::byte t_region[kRegionBytes];  // NOLINT: a place, no variable
 
-struct TlsIndex {
-  unsigned long module;
-  unsigned long offset;
-};
-
 std::byte* thread_pointer() { return static_cast<std::byte*>(__builtin_thread_pointer()); }
 
 /// Of the file's bytes: what lies at an address of the loaded object.

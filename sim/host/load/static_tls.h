@@ -22,6 +22,12 @@ namespace meshbed::sim {
 
 struct ProcessState;
 
+/// What __tls_get_addr takes (ELF Handling For Thread-Local Storage, 3.4.1: tls_index).
+struct TlsIndex {
+  unsigned long module;
+  unsigned long offset;
+};
+
 /// The PT_TLS segment of a loaded object: the initial content of its block.
 struct TlsTemplate {
   const std::byte* image = nullptr;

@@ -19,11 +19,6 @@ extern "C" void* __tls_get_addr(void* index);
 namespace meshbed::sim {
 namespace {
 
-struct TlsIndex {
-  unsigned long module;
-  unsigned long offset;
-};
-
 TlsBlock make_block(unsigned long module) {
   const TlsTemplate from = tls_template_of(module);
   MESHBED_CHECK(from.size_bytes > 0);
