@@ -82,7 +82,7 @@ CUresult load_parts(Driver& driver, Device& device, const Wrapper& wrapper, cons
     return kInvalidImage;
   }
   if (texts->empty()) {
-    MESHBED_WARN("%s: %s", place.c_str(), say_incomplete({}, architecture_of(device)).c_str());
+    module.no_ptx = place + ": " + say_incomplete({}, architecture_of(device));
     return kNoKernelImage;
   }
   auto linked = ptx::Module::link(*texts, place);
@@ -106,8 +106,13 @@ CUresult load_fat(Driver& driver, Device& device, std::span<const std::byte> ima
   }
   const auto text = choose_ptx(*entries, architecture_of(device));
   if (!text) {
-    MESHBED_WARN("%s: %s", place.c_str(), text.error().text.c_str());
-    return code_of(text.error(), kInvalidImage);
+    const CUresult code = code_of(text.error(), kInvalidImage);
+    if (code == kNoKernelImage) {
+      module.no_ptx = place + ": " + text.error().text;
+    } else {
+      MESHBED_WARN("%s: %s", place.c_str(), text.error().text.c_str());
+    }
+    return code;
   }
   return load_ptx(driver, device, *text, place, module);
 }
@@ -122,7 +127,10 @@ CUresult load(Module** module, const void* image, std::size_t image_bytes, const
   // As an H200 does (tests/cuda/program/driver_facts.cpp): beside a kernel that does not end it does not come back.
   if (of_context) wait_for_devices(*caller.driver, &device, "cuModuleLoadData, which waits for the device");
   std::unique_ptr<Module> made;
-  if (const CUresult error = load_image(*caller.driver, device, image, image_bytes, place, made)) return error;
+  if (const CUresult error = load_image(*caller.driver, device, image, image_bytes, place, made)) {
+    if (made != nullptr && !made->no_ptx.empty()) MESHBED_WARN("%s", made->no_ptx.c_str());
+    return error;
+  }
   if (of_context) made->context = context;
   *module = caller.driver->modules.add(std::move(made));
   return kSuccess;

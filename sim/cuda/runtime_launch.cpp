@@ -2,13 +2,27 @@
 // address of a host function each (__cudaRegisterFunction). The addresses of all files loaded differ, so that one table
 // holds them all.
 
+#include <fmt/format.h>
+
 #include "plugin/base/log.h"
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
 
-CUresult kernel_of(const void* function, Kernel*& kernel) {
+namespace {
+
+/// Once for each image.
+void warn_of_no_ptx(const Driver& driver, const FatBinary* binary) {
+  const auto failed = driver.not_loaded.find(binary);
+  if (failed == driver.not_loaded.end() || failed->second.no_ptx.empty()) return;
+  if (!system().refused.insert(fmt::format("image {}", fmt::ptr(binary))).second) return;
+  MESHBED_WARN("%s", failed->second.no_ptx.c_str());
+}
+
+}  // namespace
+
+CUresult kernel_of(const void* function, Kernel*& kernel, KernelUse use) {
   Driver& driver = *current_driver();
   if (const auto known = driver.host_functions.find(function); known != driver.host_functions.end()) {
     kernel = known->second;
@@ -22,11 +36,14 @@ CUresult kernel_of(const void* function, Kernel*& kernel) {
         "link with the shared runtime (nvcc -cudart shared)");
   }
   Module* module = nullptr;
-  if (const CUresult error = program_module(driver, registered->second.binary, module)) return error;
+  if (const CUresult error = program_module(driver, registered->second.binary, module)) {
+    if (use == KernelUse::kRuns) warn_of_no_ptx(driver, registered->second.binary);
+    return error;
+  }
   const std::string& name = registered->second.name;
   if (const CUresult error = find_kernel(driver, *module, name, kernel)) {
     if (error != kNotFound) return error;
-    if (system().refused.insert("kernel " + name).second) {
+    if (use == KernelUse::kRuns && system().refused.insert("kernel " + name).second) {
       MESHBED_WARN("kernel %s: the program has no PTX of it for this device, and the simulated device runs PTX alone",
                    name.c_str());
     }
@@ -67,14 +84,16 @@ CUresult program_module(Driver& driver, FatBinary* binary, Module*& module) {
     module = known->second;
     return kSuccess;
   }
-  if (const auto failed = driver.not_loaded.find(binary); failed != driver.not_loaded.end()) return failed->second;
+  if (const auto failed = driver.not_loaded.find(binary); failed != driver.not_loaded.end()) {
+    return failed->second.error;
+  }
   if (driver.devices.empty()) return kNoDevice;
   std::unique_ptr<Module> made;
   const CUresult error = load_image(driver, *driver.devices.front(), binary->image, 0, "the program's PTX", made);
   // A kernel of machine code alone may have a host function in its place.
   const bool hosted = error == kNoKernelImage && !driver.interpreters.empty();
   if (error != kSuccess && !hosted) {
-    driver.not_loaded[binary] = error;
+    driver.not_loaded[binary] = {error, made != nullptr ? made->no_ptx : ""};
     return error;
   }
   module = driver.modules.add(std::move(made));
@@ -106,7 +125,10 @@ CUresult find_symbol(const void* symbol, Variable& variable) {
   }
   if (found == nullptr) return kInvalidSymbol;
   Module* module = nullptr;
-  if (const CUresult error = program_module(driver, found->binary, module)) return error;
+  if (const CUresult error = program_module(driver, found->binary, module)) {
+    warn_of_no_ptx(driver, found->binary);
+    return error;
+  }
   const auto place = module->by_name.find(found->name);
   if (place == module->by_name.end()) return kInvalidSymbol;
   variable = place->second;

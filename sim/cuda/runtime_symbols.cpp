@@ -18,12 +18,12 @@ CUresult place_of(const void* symbol, std::size_t size, std::size_t offset, void
   return kSuccess;
 }
 
-/// The kernel behind a host function, for `use(kernel)`.
+/// The kernel behind a host function, for `use(kernel)`, which does not run it.
 template <typename Use>
 CUresult with_kernel(const void* function, const Use& use) {
   return in_runtime([&]() -> CUresult {
     Kernel* kernel = nullptr;
-    if (const CUresult error = kernel_of(function, kernel)) return error;
+    if (const CUresult error = kernel_of(function, kernel, KernelUse::kIsAskedAbout)) return error;
     return use(kernel);
   });
 }

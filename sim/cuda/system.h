@@ -127,6 +127,12 @@ struct Module {
   std::map<std::string, Variable> by_name{};
   std::map<std::string, std::unique_ptr<Kernel>> kernels{};
   const Context* context = nullptr;  // whose streams its kernels go into; nullptr: any (a library's, a program's own)
+  std::string no_ptx{};              // kNoKernelImage: why there is none for the device
+};
+/// Why a program's fat binary was not loaded.
+struct NotLoaded {
+  CUresult error;
+  std::string no_ptx;  // as Module's
 };
 struct Kernel {
   std::string name;
@@ -255,7 +261,7 @@ struct Driver {
   std::map<std::string, std::shared_ptr<const Interpreter>> interpreters{};
   std::map<const void*, Kernel*> host_functions{};    // the runtime's
   std::map<const FatBinary*, Module*> programs{};     // what its fat binaries were loaded as
-  std::map<const FatBinary*, CUresult> not_loaded{};  // and why some were not
+  std::map<const FatBinary*, NotLoaded> not_loaded{};
   std::vector<std::weak_ptr<Capture>> recordings{};   // those that have ended are among them until somebody looks
   std::deque<WorkRef> host_calls{};
   ThreadKey host_thread = nullptr;
@@ -458,15 +464,18 @@ models::GridShape shape_on(const models::GpuModel& model, const KernelLaunch& la
 void flush_printed(Driver& driver);
 
 // --- modules ---
-/// The image loaded for the device: PTX text, a fat binary or its wrapper, a cubin. `place` names it in errors.
+/// The image loaded for the device: PTX text, a fat binary or its wrapper, a cubin. `place` names it in warnings, which
+/// say why it was not; of kNoKernelImage module->no_ptx does.
 CUresult load_image(Driver& driver, Device& device, const void* image, std::size_t image_bytes,
                     const std::string& place, std::unique_ptr<Module>& module);
 /// Of a compiler's options those that it writes: nothing is said, in no time.
 void leave_logs_empty(unsigned count, const int* options, void** values);
 CUdevice ordinal_of(const Driver& driver, const Device& device);
 void unload_variables(Driver& driver, Module& module);
-/// The kernel behind a host function of the program's.
-CUresult kernel_of(const void* function, Kernel*& kernel);
+enum class KernelUse { kRuns, kIsAskedAbout };
+/// The kernel behind a host function of the program's. Programs ask about kernels of which they have no code for this
+/// device, and go without: only where one is to run is a warning due.
+CUresult kernel_of(const void* function, Kernel*& kernel, KernelUse use = KernelUse::kRuns);
 /// What a fat binary of the program's was loaded as, now or before.
 CUresult program_module(Driver& driver, FatBinary* binary, Module*& module);
 /// Where the program's variables were is nobody's any more: its fat binaries are loaded again when they are used next.
