@@ -69,6 +69,7 @@ BuiltFiles built_files() {
           .local_plugin = build / "lib/libnccl-net-local.so",
           .engine = build / "lib/libmeshcoll.so",
           .nccl = build / "nccl-lib/libnccl.so.2",
+          .mpi = build / "mpi-lib/libmpi.so.40",
           .libibverbs = build / "sim-lib/libibverbs.so.1",
           .verbs_trace = build / "lib/libmeshbed-verbs-trace.so",
           .cost_program = build / "bin/meshbed-cost",

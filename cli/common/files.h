@@ -19,6 +19,7 @@ struct BuiltFiles {
   std::string local_plugin;         // libnccl-net-local.so
   std::string engine;               // libmeshcoll.so
   std::string nccl;                 // the drop-in libnccl.so.2
+  std::string mpi;                  // the drop-in libmpi.so.40
   std::string libibverbs;           // the drop-in libibverbs.so.1
   std::string verbs_trace;          // libmeshbed-verbs-trace.so
   std::string cost_program;         // meshbed-cost: messages on the null wire

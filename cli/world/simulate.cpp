@@ -410,13 +410,12 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   const std::string net_plugin = net_plugin_of(scenario, options.files);
   const std::string nccl = nccl_library_of(scenario, options.files.nccl);
   Simulation result;
-  Gate gate;
-  gate.ranks = ranks_of(scenario);
-
+  Gate gate{.ranks = ranks_of(scenario)};
   sim::World world(world_options(scenario, options));
   sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", options.files.net_plugin},
                                           {"libmeshcoll.so", options.files.engine},
-                                          {"libnccl.so.2", nccl}}});
+                                          {"libnccl.so.2", nccl},
+                                          {"libmpi.so.40", options.files.mpi}}});
   sim::install_verbs(world, options.files.libibverbs, &recorder);
   // Elsewhere nobody calls CUDA: ranks find none.
   std::optional<sim::WorldCuda> gpus;
