@@ -189,6 +189,7 @@ void decode_program(Program& program) {
     info.registers = std::min(16U + words / 4, function.text->max_registers);
     in_text_of(*function.text, [&] { lay_out(program, kernel, info); });
   }
+  for (FunctionText& one : text.functions) one.statements = {};  // most of what a module takes
   for (const VariableText& one : text.variables) {
     VariableInfo& info = program.variable_infos.emplace_back();
     info.name = one.symbol->name;

@@ -1,17 +1,67 @@
 // Module: the text parsed, decoded, and what it has to offer.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "plugin/base/prng.h"
 #include "sim/cuda/ptx/machine.h"
 #include "sim/cuda/ptx/program.h"
 
 namespace meshbed::sim::ptx {
+
+namespace {
+
+/// Two independent hashes of 64 bits and a length for each text.
+using TextsKey = std::vector<std::uint64_t>;
+
+TextsKey key_of(const std::vector<std::string_view>& texts) {
+  TextsKey key;
+  for (const std::string_view text : texts) {
+    std::uint64_t chained = text.size();
+    std::size_t at = 0;
+    for (; at + sizeof(std::uint64_t) <= text.size(); at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, text.data() + at, sizeof(word));
+      chained = mix64(chained ^ word);
+    }
+    for (; at < text.size(); ++at) chained = mix64(chained ^ static_cast<std::uint8_t>(text[at]));
+    key.insert(key.end(), {text.size(), std::hash<std::string_view>()(text), chained});
+  }
+  return key;
+}
+
+/// The modules that are in use: the ranks of a simulation load the same texts, and reading NCCL's takes seconds.
+struct ModulesInUse {
+  std::mutex lock;
+  std::map<TextsKey, std::weak_ptr<const Module>> by_text;
+};
+ModulesInUse& modules_in_use() {
+  static auto* const all = new ModulesInUse;
+  return *all;
+}
+
+}  // namespace
 
 Module::Module() : program_(std::make_unique<Program>()) {}
 Module::~Module() = default;
 
 Result<std::shared_ptr<const Module>> Module::make(const std::vector<std::string_view>& texts,
                                                    const std::string& place) {
+  ModulesInUse& known = modules_in_use();
+  const TextsKey key = key_of(texts);
+  {
+    const std::lock_guard hold(known.lock);
+    if (const auto found = known.by_text.find(key); found != known.by_text.end()) {
+      if (auto module = found->second.lock()) return module;
+    }
+  }
   std::shared_ptr<Module> made(new Module());
   try {
     made->program_->text = std::make_unique<ModuleText>();
@@ -23,6 +73,9 @@ Result<std::shared_ptr<const Module>> Module::make(const std::vector<std::string
     return Error{.code = refusal.unsupported ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
                  .text = place + part + ":" + std::to_string(refusal.line) + ": " + refusal.what()};
   }
+  const std::lock_guard hold(known.lock);
+  std::erase_if(known.by_text, [](const auto& one) { return one.second.expired(); });
+  known.by_text[key] = made;
   return std::shared_ptr<const Module>(std::move(made));
 }
 
