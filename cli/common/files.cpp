@@ -67,6 +67,7 @@ BuiltFiles built_files() {
   const std::filesystem::path build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
   return {.net_plugin = build / "lib/libnccl-net-mesh.so",
           .local_plugin = build / "lib/libnccl-net-local.so",
+          .profiler = build / "lib/libnccl-profiler-meshbed.so",
           .engine = build / "lib/libmeshcoll.so",
           .nccl = build / "nccl-lib/libnccl.so.2",
           .mpi = build / "mpi-lib/libmpi.so.40",

@@ -17,6 +17,7 @@ inline constexpr const char* kVersion = "0.1.0";
 struct BuiltFiles {
   std::string net_plugin;           // libnccl-net-mesh.so
   std::string local_plugin;         // libnccl-net-local.so
+  std::string profiler;             // libnccl-profiler-meshbed.so
   std::string engine;               // libmeshcoll.so
   std::string nccl;                 // the drop-in libnccl.so.2
   std::string mpi;                  // the drop-in libmpi.so.40

@@ -13,6 +13,7 @@
 #include "cli/report/bonds.h"
 #include "cli/report/congestion.h"
 #include "cli/report/iterations.h"
+#include "cli/report/nccl/decisions.h"
 #include "cli/report/operations.h"
 #include "cli/report/ring_report.h"
 #include "cli/report/software_report.h"
@@ -324,9 +325,9 @@ std::string text_report(const Scenario& scenario, const RunResult& result, const
     text.line("");
     for (const std::string& line : lines) text.line("{}", line);
   }
-  if (const LoadedNccl& nccl = result.simulation.nccl; !nccl.file.empty()) {
+  if (const auto lines = nccl_lines(result.simulation.nccl); !lines.empty()) {
     text.line("");
-    text.line("nccl {}: {}, SHA-256 {}", nccl.version, nccl.file, nccl.sha256.substr(0, 16));
+    for (const std::string& line : lines) text.line("{}", line);
   }
   write_faults(text, scenario, result);
   write_failures(text, result);
@@ -419,10 +420,7 @@ nlohmann::ordered_json summary(const Scenario& scenario, const RunResult& result
       {"fabric", result.world.virtual_time ? nlohmann::ordered_json(fabric_name(scenario)) : nullptr},
       {"findings", findings_json(findings_of(scenario))},
       {"engine_sha256", simulation.engine_sha256},
-      {"nccl", simulation.nccl.file.empty() ? nullptr
-                                            : nlohmann::ordered_json{{"file", simulation.nccl.file},
-                                                                     {"version", simulation.nccl.version},
-                                                                     {"sha256", simulation.nccl.sha256}}},
+      {"nccl", nccl_json(simulation.nccl)},
       {"iterations", result.iterations},
       {"warmup_iterations", result.warmup},
       {"checked", result.checked},

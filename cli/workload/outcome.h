@@ -41,10 +41,21 @@ struct GpuMemoryChange {
   std::uint64_t held_bytes = 0;  // by the rank, after it
 };
 
+/// How NCCL carries out an operation of a size, as its profiler announces it (plugin/profiler).
+struct NcclDecision {
+  std::string operation, datatype;  // "AllReduce", "Send"; "float"
+  std::uint64_t bytes = 0;          // nccl-tests' `size`
+  int ranks = 0;                    // of the communicator
+  std::string algorithm, protocol;  // "RING", "LL128"; empty: of messages between two ranks
+  int channels = 0;
+  std::uint64_t calls = 0;  // of the rank that made most
+};
+
 /// The libnccl.so.2 that a program's ranks loaded.
 struct LoadedNccl {
   std::string file;  // empty: none did
   std::string version, sha256;
+  std::vector<NcclDecision> decisions{};  // where the profiler's plugin was loaded; as they were met first
 };
 
 struct Simulation {

@@ -8,7 +8,8 @@
 
 namespace meshbed::cli {
 
-/// Of `file`, while the world stands; empty where no rank has loaded it.
-LoadedNccl loaded_nccl(const sim::World& world, const std::string& file);
+/// Of `file`, while the world stands; empty where no rank has loaded it. `profiler`: the plugin that notes what NCCL
+/// decides.
+LoadedNccl loaded_nccl(const sim::World& world, const std::string& file, const std::string& profiler);
 
 }  // namespace meshbed::cli

@@ -415,6 +415,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", options.files.net_plugin},
                                           {"libmeshcoll.so", options.files.engine},
                                           {"libnccl.so.2", nccl},
+                                          {"libnccl-profiler-meshbed.so", options.files.profiler},
                                           {"libmpi.so.40", options.files.mpi}}});
   sim::install_verbs(world, options.files.libibverbs, &recorder);
   // Elsewhere nobody calls CUDA: ranks find none.
@@ -492,7 +493,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   result.host = sim::host_counters();
   result.plugin_sha256 = sim::loaded_sha256(net_plugin);
   result.engine_sha256 = sim::loaded_sha256(options.files.engine);
-  if (is_program) result.nccl = loaded_nccl(world, nccl);
+  if (is_program) result.nccl = loaded_nccl(world, nccl, options.files.profiler);
   return result;
 }
 

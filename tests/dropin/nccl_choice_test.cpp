@@ -89,7 +89,10 @@ TEST_CASE("a program finds the NCCL that its scenario names, or the one it would
     CHECK(lines_with(run.output, fmt::format("nccl 2.30.7: {}, SHA-256 {}\n", file, sha256_of(file).substr(0, 16))) ==
           1);
     CHECK(choice.summary().at("nccl") ==
-          nlohmann::json{{"file", file}, {"version", "2.30.7"}, {"sha256", sha256_of(file)}});
+          nlohmann::json{{"file", file},
+                         {"version", "2.30.7"},
+                         {"sha256", sha256_of(file)},
+                         {"decisions", nlohmann::json::array()}});
     CHECK(lines_with(run.output, kIdle) == 0);  // NCCL itself reads it
   }
   const CommandResult missing = choice.run("none.so");

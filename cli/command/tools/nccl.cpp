@@ -178,8 +178,9 @@ int start(NcclRun run, std::ostream& out, std::ostream& err) {
   if (!run.gpu.empty()) {
     run.overrides.insert(run.overrides.begin(), {"topology.gpus=1", "topology.gpu_model=" + run.gpu});
   }
-  // NCCL looks for libnccl-net-mesh.so.
-  run.overrides.insert(run.overrides.begin(), "environment.NCCL_NET_PLUGIN=mesh");
+  // NCCL looks for libnccl-net-mesh.so and libnccl-profiler-meshbed.so.
+  run.overrides.insert(run.overrides.begin(),
+                       {"environment.NCCL_NET_PLUGIN=mesh", "environment.NCCL_PROFILER_PLUGIN=meshbed"});
   require_gpus_that_fit(run);
   const Arguments words = words_of(run);
   err << "meshbed: " << fmt::format("{}", fmt::join(words, " ")) << "\n";

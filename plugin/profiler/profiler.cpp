@@ -1,0 +1,152 @@
+// The profiler plugin libnccl-profiler-meshbed.so: which algorithm, protocol and how many channels NCCL takes for each
+// operation and size. NCCL_PROFILER_PLUGIN=meshbed loads it, in any world; where MESHBED_RESULTS names a folder, what
+// it has seen is written to nccl-decisions.json there when the last communicator ends.
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "plugin/profiler/config.h"
+#include "plugin/profiler/profiler_abi.h"
+
+namespace meshbed::profiler {
+namespace {
+
+struct Decision {
+  std::string operation, datatype, algorithm, protocol;  // the last two are empty for messages
+  std::size_t count = 0;
+  int root = 0, peer = -1;  // -1: no message
+  int ranks = 0, channels = 0, warps = 0;
+  std::uint64_t calls = 0;
+
+  auto same() const {
+    return std::tie(operation, datatype, algorithm, protocol, count, root, peer, ranks, channels, warps);
+  }
+};
+
+struct Seen {
+  std::mutex lock;
+  std::vector<Decision> decisions;
+  int communicators = 0;
+};
+/// Lives as long as the process: its text is asked for when all else has ended.
+Seen& seen() {
+  static auto* const only = new Seen;
+  return *only;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') out += '\\';
+    if (static_cast<unsigned char>(letter) >= ' ') out += letter;
+  }
+  return out + "\"";
+}
+
+std::string text_of(const std::vector<Decision>& decisions) {
+  std::string text = "[";
+  for (const Decision& one : decisions) {
+    if (text.size() > 1) text += ", ";
+    text += "{\"operation\": " + quoted(one.operation) + ", \"datatype\": " + quoted(one.datatype) +
+            ", \"count\": " + std::to_string(one.count) + ", \"ranks\": " + std::to_string(one.ranks);
+    if (one.peer >= 0) {
+      text += ", \"peer\": " + std::to_string(one.peer);
+    } else {
+      text += ", \"root\": " + std::to_string(one.root) + ", \"algorithm\": " + quoted(one.algorithm) +
+              ", \"protocol\": " + quoted(one.protocol) + ", \"warps\": " + std::to_string(one.warps);
+    }
+    text += ", \"channels\": " + std::to_string(one.channels) + ", \"calls\": " + std::to_string(one.calls) + "}";
+  }
+  return text + "]";
+}
+
+void note(Decision decision) {
+  Seen& all = seen();
+  const std::lock_guard hold(all.lock);
+  const auto found = std::find_if(all.decisions.begin(), all.decisions.end(),
+                                  [&](const Decision& one) { return one.same() == decision.same(); });
+  Decision& known = found != all.decisions.end() ? *found : all.decisions.emplace_back(std::move(decision));
+  ++known.calls;
+}
+
+std::string string_of(const char* text) { return text != nullptr ? text : ""; }
+
+int init(void** context, std::uint64_t, int* events, const char*, int, int ranks, int, nccl::LogFunction) {
+  Seen& all = seen();
+  const std::lock_guard hold(all.lock);
+  ++all.communicators;
+  *context = new int(ranks);
+  *events = static_cast<int>(kCollective | kMessage);
+  return nccl::kNcclSuccess;
+}
+
+int start_event(void* context, void** handle, const Event* event) {
+  *handle = nullptr;  // its end says nothing more
+  const int ranks = *static_cast<const int*>(context);
+  if (event->type == kCollective) {
+    const CollectiveEvent& call = event->collective;
+    note({.operation = string_of(call.operation),
+          .datatype = string_of(call.datatype),
+          .algorithm = string_of(call.algorithm),
+          .protocol = string_of(call.protocol),
+          .count = call.count,
+          .root = call.root,
+          .ranks = ranks,
+          .channels = call.channels,
+          .warps = call.warps});
+  } else if (event->type == kMessage) {
+    const MessageEvent& message = event->message;
+    note({.operation = string_of(message.operation),
+          .datatype = string_of(message.datatype),
+          .algorithm = {},
+          .protocol = {},
+          .count = message.count,
+          .peer = message.peer,
+          .ranks = ranks,
+          .channels = message.channels});
+  }
+  return nccl::kNcclSuccess;
+}
+
+int stop_event(void*) { return nccl::kNcclSuccess; }
+int record_event_state(void*, int, void*) { return nccl::kNcclSuccess; }
+
+int finalize(void* context) {
+  delete static_cast<int*>(context);
+  Seen& all = seen();
+  const std::lock_guard hold(all.lock);
+  const std::string folder = results_folder();
+  if (--all.communicators == 0 && !folder.empty()) {
+    std::ofstream(folder + "/nccl-decisions.json") << text_of(all.decisions) << "\n";
+  }
+  return nccl::kNcclSuccess;
+}
+
+}  // namespace
+}  // namespace meshbed::profiler
+
+namespace profiler = meshbed::profiler;
+
+const profiler::Profiler ncclProfiler_v6{.name = "Meshbed",
+                                         .init = &profiler::init,
+                                         .start_event = &profiler::start_event,
+                                         .stop_event = &profiler::stop_event,
+                                         .record_event_state = &profiler::record_event_state,
+                                         .finalize = &profiler::finalize};
+const profiler::Profiler ncclProfiler_v5 = ncclProfiler_v6;
+
+std::size_t meshbedNcclDecisions(char* text, std::size_t size_bytes) {
+  const std::string all = profiler::text_of(profiler::seen().decisions);
+  if (size_bytes > 0) {
+    const std::size_t taken = std::min(all.size(), size_bytes - 1);
+    std::memcpy(text, all.data(), taken);
+    text[taken] = '\0';
+  }
+  return all.size();
+}
