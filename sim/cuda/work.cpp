@@ -135,6 +135,8 @@ void name_spin(const Work& work) {
   const std::uint64_t most = std::max(kSpinsUntilNamed / blocks, kFewestSpins);
   if (++work.run->steps_without_progress < most || work.run->named) return;
   work.run->named = true;
+  // Once for each kernel: a host under load lets many launches of it wait long.
+  if (!system().refused.insert("polls " + std::get<KernelLaunch>(work.task).name()).second) return;
   MESHBED_WARN(
       "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait for ever%s",
       std::get<KernelLaunch>(work.task).name().c_str(), work.run->execution->waiting().c_str(),

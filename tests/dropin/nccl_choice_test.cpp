@@ -58,6 +58,19 @@ std::string sha256_of(const std::string& file) {
   return run_command_line("sha256sum '" + file + "' | cut -c1-64 | tr -d '\\n'").output;
 }
 
+/// What has what a library of NCCL's has for `nccl check`: PTX, the shared runtime, its version.
+void make_stand_in(const std::string& folder) {
+  std::ofstream(folder + "/nccl.c") << "const char* version_text = \"NCCL version 2.30.7+cuda13.0\";\n"
+                                       "int ncclGetVersion(int* version) { *version = 23007; return 0; }\n"
+                                       "int ncclCommInitRank(void) { return 0; }\n"
+                                    << fat_binary_source({{true, 90}});
+  const CommandResult made = run_command_line(fmt::format(
+      "cd '{0}' && cc -shared -fPIC -Wl,-soname,libnccl.so.2 -Wl,--no-as-needed -o libnccl.so.2.30.7 nccl.c "
+      "-L'{1}/cuda-lib' -l:libcudart.so.13 2>&1",
+      folder, kBuild));
+  REQUIRE_MESSAGE(made.status == 0, made.output);
+}
+
 constexpr const char* kIdle = "NCCL_CUMEM_ENABLE does nothing here";
 
 }  // namespace
@@ -88,11 +101,10 @@ TEST_CASE("a program finds the NCCL that its scenario names, or the one it would
     CHECK(lines_with(run.output, "version 23007\n") == 2);
     CHECK(lines_with(run.output, fmt::format("nccl 2.30.7: {}, SHA-256 {}\n", file, sha256_of(file).substr(0, 16))) ==
           1);
-    CHECK(choice.summary().at("nccl") ==
-          nlohmann::json{{"file", file},
-                         {"version", "2.30.7"},
-                         {"sha256", sha256_of(file)},
-                         {"decisions", nlohmann::json::array()}});
+    CHECK(choice.summary().at("nccl") == nlohmann::json{{"file", file},
+                                                        {"version", "2.30.7"},
+                                                        {"sha256", sha256_of(file)},
+                                                        {"decisions", nlohmann::json::array()}});
     CHECK(lines_with(run.output, kIdle) == 0);  // NCCL itself reads it
   }
   const CommandResult missing = choice.run("none.so");
@@ -113,16 +125,7 @@ TEST_CASE("a program finds the NCCL that its scenario names, or the one it would
 
 TEST_CASE("nccl run: a program on a library that the user names, each rank with its output, and the report") {
   const std::string folder = scratch_folder("nccl-run");
-  // A stand-in that has what a library of NCCL's has for `nccl check`: PTX, the shared runtime, its version.
-  std::ofstream(folder + "/nccl.c") << "const char* version_text = \"NCCL version 2.30.7+cuda13.0\";\n"
-                                       "int ncclGetVersion(int* version) { *version = 23007; return 0; }\n"
-                                       "int ncclCommInitRank(void) { return 0; }\n"
-                                    << fat_binary_source({{true, 90}});
-  const CommandResult made = run_command_line(fmt::format(
-      "cd '{0}' && cc -shared -fPIC -Wl,-soname,libnccl.so.2 -Wl,--no-as-needed -o libnccl.so.2.30.7 nccl.c "
-      "-L'{1}/cuda-lib' -l:libcudart.so.13 2>&1",
-      folder, kBuild));
-  REQUIRE_MESSAGE(made.status == 0, made.output);
+  make_stand_in(folder);
   const Programs programs("nccl-run-program");
   programs.compile("c++", "asks", R"(
 #include <cstdio>
@@ -161,6 +164,60 @@ int main(int count, char** words) {
   refused("--nccl none.so --gpu H100 " + ring, "none.so");
   refused("--nccl libnccl.so.2.30.7 --gpu H100", "nccl run: --scenario FILE: on which cluster?");
   refused("--nccl '" + kBuild + "/nccl-lib/libnccl.so.2' --gpu H100 " + ring, "is not NVIDIA's NCCL");
+}
+
+TEST_CASE(
+    "nccl run on this machine: processes that meet, each with its output and its GPU, and none outlives a failure") {
+  const std::string folder = scratch_folder("nccl-host");
+  make_stand_in(folder);
+  std::filesystem::create_symlink("libnccl.so.2.30.7", folder + "/libnccl.so.2");
+  const Programs programs("nccl-host-program");
+  // Rank 1 says where it listens through the other's port: they meet over the loopback, whichever comes first.
+  programs.compile("c++ -I" MESHBED_SOURCE_DIR "/plugin/dropin/mpi", "meets", R"(
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <mpi.h>
+#include <nccl.h>
+#include <unistd.h>
+int main(int count, char** words) {
+  int version = 0, sum = 0, rank = 0, gpus = 0;
+  ncclGetVersion(&version);
+  MPI_Init(&count, &words);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Allreduce(&version, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  auto* devices = (int (*)(int*))dlsym(dlopen("libcudart.so.13", RTLD_NOW), "cudaGetDeviceCount");
+  devices(&gpus);
+  std::printf("sum %d, %d GPU, host %s, last word %s\n", sum, gpus, std::getenv("NCCL_HOSTID"), words[count - 1]);
+  std::fflush(stdout);
+  if (words[count - 1][0] == 'f') {
+    if (rank == 1) return 3;
+    pause();  // for ever, as a rank does whose peer is gone
+  }
+  MPI_Finalize();
+}
+)",
+                   "-L" + kBuild + "/mpi-lib -lmpi");
+  const auto run = [&](const std::string& word, const std::string& options = "") {
+    return run_command_line(
+        fmt::format("cd '{0}' && '{1}/bin/meshbed' nccl run --nccl libnccl.so.2 --gpu H100 --world host {2} --results "
+                    "'{0}/results' "
+                    "--scenario '{3}/scenarios/pair.toml' -- '{4}/meets' {5} 2>&1",
+                    folder, kBuild, options, MESHBED_SOURCE_DIR, programs.folder(), word));
+  };
+  const CommandResult right = run("well");
+  CAPTURE(right.output);
+  CHECK(right.status == 0);
+  for (const int rank : {0, 1}) {
+    CHECK(lines_with(right.output, fmt::format("rank{0}: sum 46014, 1 GPU, host node{0}, last word well\n", rank)) ==
+          1);
+  }
+  CHECK(lines_with(right.output, "nccl 2.30.7: " + folder + "/libnccl.so.2") == 1);
+  const CommandResult failed = run("fails");
+  CAPTURE(failed.output);
+  CHECK(failed.status == 3);
+  CHECK(lines_with(failed.output, "meshbed: rank 1 ended with status 3\n") == 1);
+  CHECK(run("well", "--json").status == 2);
 }
 
 }  // namespace nccl_choice_test

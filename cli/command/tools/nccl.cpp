@@ -15,6 +15,7 @@
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/common/json_text.h"
+#include "cli/nccl/host_ranks.h"
 #include "cli/nccl/library.h"
 #include "cli/scenario/scenario.h"
 #include "cli/world/world.h"
@@ -102,9 +103,11 @@ int check(const std::string& path, bool json, std::ostream& out) {
   return obstacles.empty() && somewhere ? kExitOk : kExitBroken;
 }
 
+constexpr const char* kHostWorld = "host";
+
 struct NcclRun {
   std::string library, scenario, world = kSimulatedWorld, gpu, results;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, faults;
   bool json = false;
   Arguments program;  // with its arguments
 };
@@ -130,6 +133,17 @@ void require_gpus_that_fit(const NcclRun& run) {
   }
 }
 
+/// Outside of `sim` the dynamic linker looks for the library by its name.
+void require_link(const NcclRun& run) {
+  std::error_code none;
+  if (fs::equivalent(fs::absolute(run.library).parent_path() / "libnccl.so.2", run.library, none)) return;
+  throw std::runtime_error(fmt::format(
+      "nccl run: --world {}: the ranks look for libnccl.so.2, and there is none beside {}; make a link of that name",
+      run.world, run.library));
+}
+
+std::string results_of(const NcclRun& run) { return "results/nccl-" + fs::path(run.program.front()).stem().string(); }
+
 /// The words of `meshbed run`, or of `meshbed exec`, that come to the same.
 Arguments words_of(const NcclRun& run) {
   Arguments words;
@@ -138,23 +152,18 @@ Arguments words_of(const NcclRun& run) {
   if (run.world == kSimulatedWorld) {
     words = {"run", run.scenario, "--no-expect"};
     for (const std::string& text : run.overrides) set(text);
+    for (const std::string& fault : run.faults) words.insert(words.end(), {"--fault", fault});
     set("workload.kind=program");
     set("workload.program=" + json_text(nlohmann::json(fs::absolute(program).string())));
     set("workload.arguments=" + json_text(nlohmann::json(Arguments(run.program.begin() + 1, run.program.end()))));
     set("workload.nccl=" + json_text(nlohmann::json(fs::absolute(run.library).string())));
     if (run.json) words.emplace_back("--json");
-    const std::string results = run.results.empty() ? "results/nccl-" + program.stem().string() : run.results;
-    words.insert(words.end(), {"--results", results});
+    words.insert(words.end(), {"--results", run.results.empty() ? results_of(run) : run.results});
     return words;
   }
   if (run.json) throw std::runtime_error("nccl run: --json: of --world sim alone");
+  require_link(run);
   const fs::path folder = fs::absolute(run.library).parent_path();
-  std::error_code none;
-  if (!fs::equivalent(folder / "libnccl.so.2", run.library, none)) {
-    throw std::runtime_error(fmt::format(
-        "nccl run: --world {}: the ranks look for libnccl.so.2, and there is none beside {}; make a link of that name",
-        run.world, run.library));
-  }
   words = {"exec", "--world", run.world, "--scenario", run.scenario, "--nccl-plugin", "--memory", "2048"};
   for (const std::string& text : run.overrides) set(text);
   const std::string own = from_environment("LD_LIBRARY_PATH").value_or("");
@@ -167,6 +176,19 @@ Arguments words_of(const NcclRun& run) {
   return words;
 }
 
+/// Ranks as processes of this machine.
+int run_here(const NcclRun& run, std::ostream& out, std::ostream& err) {
+  if (run.json) throw std::runtime_error("nccl run: --json: of --world sim alone");
+  require_link(run);
+  Arguments program = run.program;
+  program.front() = program_in_path("nccl run", program.front());
+  const HostRanks ranks{.library = fs::absolute(run.library).string(),
+                        .version = inspect_nccl(run.library).version,
+                        .program = program,
+                        .results = run.results.empty() ? results_of(run) : run.results};
+  return run_on_host(read_scenario(run.scenario, run.overrides), ranks, out, err);
+}
+
 /// Goes on as `meshbed run` or `meshbed exec`.
 int start(NcclRun run, std::ostream& out, std::ostream& err) {
   if (run.library.empty()) throw std::runtime_error("nccl run: --nccl LIBRARY: which libnccl.so?");
@@ -174,7 +196,10 @@ int start(NcclRun run, std::ostream& out, std::ostream& err) {
   if (run.program.empty()) {
     throw std::runtime_error("nccl run: which program? --nccl LIBRARY --scenario FILE -- PROGRAM [ARGUMENT ...]");
   }
-  require_choice("nccl run", "--world", run.world, {kSimulatedWorld, kEmulatedWorld});
+  if (run.world != kSimulatedWorld && !run.faults.empty()) {
+    throw std::runtime_error("nccl run: --fault: of --world sim alone");
+  }
+  require_choice("nccl run", "--world", run.world, {kSimulatedWorld, kEmulatedWorld, kHostWorld});
   if (!run.gpu.empty()) {
     run.overrides.insert(run.overrides.begin(), {"topology.gpus=1", "topology.gpu_model=" + run.gpu});
   }
@@ -182,6 +207,7 @@ int start(NcclRun run, std::ostream& out, std::ostream& err) {
   run.overrides.insert(run.overrides.begin(),
                        {"environment.NCCL_NET_PLUGIN=mesh", "environment.NCCL_PROFILER_PLUGIN=meshbed"});
   require_gpus_that_fit(run);
+  if (run.world == kHostWorld) return run_here(run, out, err);
   const Arguments words = words_of(run);
   err << "meshbed: " << fmt::format("{}", fmt::join(words, " ")) << "\n";
   out.flush();
@@ -206,9 +232,12 @@ int nccl_command(const Arguments& arguments, std::ostream& out, std::ostream& er
       ("scenario", po::value(&run.scenario)->value_name("FILE"), "run: the cluster, and the ranks of a node")  //
       ("gpu", po::value(&run.gpu)->value_name("NAME"), "run: every node has one GPU of this model")            //
       ("set", po::value(&run.overrides)->value_name("KEY=VALUE"),
-       "run: override a key of the scenario; may be repeated")  //
+       "run: override a key of the scenario; may be repeated")                                              //
+      ("fault", po::value(&run.faults)->value_name("KIND,..."), "run: as of meshbed run; may be repeated")  //
       ("world", po::value(&run.world)->value_name("NAME"),
-       "run: sim, which is the default (virtual time), or emu (real verbs in virtual machines)")          //
+       "run: sim, which is the default (virtual time), emu (real verbs in virtual machines), or host (processes of "
+       "this "
+       "machine over the loopback)")                                                                      //
       ("results", po::value(&run.results)->value_name("DIR"), "run: as of meshbed run and meshbed exec")  //
       ("json", po::bool_switch(&json), "print JSON");
   if (!parse_arguments(Arguments(arguments.begin(), dashes), syntax, out)) return kExitOk;

@@ -1,0 +1,17 @@
+#pragma once
+// NCCL's decisions as the profiler's plugin writes them (plugin/profiler): one rank's JSON, and those of all ranks.
+
+#include <string>
+#include <vector>
+
+#include "cli/workload/outcome.h"
+
+namespace meshbed::cli {
+
+/// One rank's; calls that differ in peers and roots alone are of one choice. Throws nlohmann::json::exception for
+/// another text.
+std::vector<NcclDecision> read_decisions(const std::string& text);
+/// Adds another rank's: `calls` is of the rank that made most.
+void add_decisions(std::vector<NcclDecision>* all, std::vector<NcclDecision> more);
+
+}  // namespace meshbed::cli
