@@ -461,8 +461,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     sim::Process& process = world.add_process(rank, node, "rank" + std::to_string(rank));
     result.process_ids.push_back(sim::process_id_of(process));
     if (is_program) {
-      const int local = locals[static_cast<std::size_t>(rank)];
-      process.environment.merge(launcher_variables(scenario, rank, local, bootstrap));
+      process.environment.merge(launcher_variables(scenario, rank, locals[static_cast<std::size_t>(rank)], bootstrap));
     }
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
       process.environment[name] = value;
