@@ -45,8 +45,8 @@ struct Gate {
   int ended = 0;
   std::uint64_t round = 0;
   bool broken = false;
-  std::vector<sim::Thread*> waiting;
-  std::map<std::string, std::string> published;
+  std::vector<sim::Thread*> waiting{};
+  std::map<std::string, std::string> published{};
 
   void open(sim::World& world) {
     ++round;
@@ -328,14 +328,17 @@ bool calls_cuda(const Scenario& scenario) {
   return scenario.workload.gpu_memory || (scenario.workload.kind == WorkloadKind::kProgram && has_gpus);
 }
 
-/// What a launcher tells a rank: torchrun's names, and where NCCL's ranks meet.
+/// As torchrun and mpirun set them, and where NCCL's ranks meet.
 std::map<std::string, std::string> launcher_variables(const Scenario& scenario, int rank, int local,
                                                       const std::string& meeting) {
-  std::map<std::string, std::string> variables{
-      {"RANK", std::to_string(rank)},
-      {"WORLD_SIZE", std::to_string(ranks_of(scenario))},
-      {"LOCAL_RANK", std::to_string(local)},
-      {"LOCAL_WORLD_SIZE", std::to_string(ranks_on(scenario, node_of(scenario, rank)))}};
+  std::map<std::string, std::string> variables;
+  const auto set = [&variables](const char* torchrun, const char* mpirun, int value) {
+    variables[torchrun] = variables[std::string("OMPI_COMM_WORLD_") + mpirun] = std::to_string(value);
+  };
+  set("RANK", "RANK", rank);
+  set("WORLD_SIZE", "SIZE", ranks_of(scenario));
+  set("LOCAL_RANK", "LOCAL_RANK", local);
+  set("LOCAL_WORLD_SIZE", "LOCAL_SIZE", ranks_on(scenario, node_of(scenario, rank)));
   if (meeting.empty()) return variables;
   const std::size_t colon = meeting.rfind(':');
   variables["NCCL_COMM_ID"] = meeting;
@@ -458,10 +461,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     sim::Process& process = world.add_process(rank, node, "rank" + std::to_string(rank));
     result.process_ids.push_back(sim::process_id_of(process));
     if (is_program) {
-      const int local = locals[static_cast<std::size_t>(rank)];
-      for (const auto& [name, value] : launcher_variables(scenario, rank, local, bootstrap)) {
-        process.environment[name] = value;
-      }
+      process.environment.merge(launcher_variables(scenario, rank, locals[static_cast<std::size_t>(rank)], bootstrap));
     }
     for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
       process.environment[name] = value;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -78,9 +79,10 @@ struct ProcessState {
   std::vector<char*> variables;             // environ(7), into `strings`
   char** environ_block = nullptr;           // what a copy's `environ` is
   std::vector<char***> environ_copies;      // of it, in a program
-  std::map<std::FILE*, int> streams;        // fopen() of a simulated file -> its descriptor
-  std::set<const void*> directories;        // opendir() of a simulated directory
-  std::set<std::string> warned;             // things said once
+  std::map<std::string, void*, std::less<>> program_variables;  // its copies of variables of this process's libraries
+  std::map<std::FILE*, int> streams;                            // fopen() of a simulated file -> its descriptor
+  std::set<const void*> directories;                            // opendir() of a simulated directory
+  std::set<std::string> warned;                                 // things said once
 
   std::set<unsigned long> tls_modules;  // the dynamic linker's numbers of its copies with thread-local variables
   StaticTls static_tls;

@@ -11,6 +11,8 @@
 #include "tests/cuda/fat_container.h"
 #include "tests/cuda/gpus.h"
 
+extern "C" int cudaFuncGetAttributes(void* attributes, const void* function);
+
 namespace relocatable_test {
 
 using namespace meshbed;
@@ -107,6 +109,10 @@ class Program {
   int launch(std::size_t kernel, void* to) const {
     void* arguments[] = {&to};
     return cudaLaunchKernel(&keys_[kernel], {1, 1, 1}, {1, 1, 1}, arguments, 0, nullptr);
+  }
+  int ask_about(std::size_t kernel) const {
+    std::array<std::uint64_t, 32> attributes{};  // at least as large as cudaFuncAttributes
+    return cudaFuncGetAttributes(attributes.data(), &keys_[kernel]);
   }
   const char* bias() const { return &keys_[2]; }
 
@@ -213,6 +219,28 @@ TEST_CASE("parts without any PTX, and those that are none, are said in one line"
 
   const std::string broken = refused({{ptx(kSecond)}, {ptx(std::string(3000, 'z'), 70, 0x4000)}}, kInvalidPtx);
   CHECK(broken.find("part 2 of 2:1: ") != broken.npos);
+}
+
+TEST_CASE("a question about a kernel without code for the device warns of nothing; its launch warns once") {
+  for (const std::vector<std::vector<FatPiece>>& parts :
+       {std::vector<std::vector<FatPiece>>{{machine_code(80)}}, {{machine_code(80)}, {machine_code(100)}}}) {
+    const std::string asked = run_gpus({}, [&] {
+      const Program program(parts);
+      CHECK(program.ask_about(0) == kNoKernelImage);
+      CHECK(program.ask_about(1) == kNoKernelImage);
+    });
+    CHECK(asked == "");
+    const std::string launched = run_gpus({}, [&] {
+      const Program program(parts);
+      CHECK(program.ask_about(0) == kNoKernelImage);
+      CHECK(program.launch(0, nullptr) == kNoKernelImage);
+      CHECK(program.launch(1, nullptr) == kNoKernelImage);
+      CHECK(program.ask_about(1) == kNoKernelImage);
+    });
+    CAPTURE(launched);
+    CHECK(is_one_line(launched));
+    CHECK(launched.find("no part of it has PTX for a device of compute capability 9.0") != launched.npos);
+  }
 }
 
 }  // namespace relocatable_test

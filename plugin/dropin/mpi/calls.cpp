@@ -20,25 +20,32 @@ Communicator* communicator_of(MPI_Comm comm) {
   auto* made = reinterpret_cast<Communicator*>(comm);
   const auto& all = process().made;
   const auto is_it = [made](const auto& one) { return one.get() == made; };
-  return std::any_of(all.begin(), all.end(), is_it) ? made : nullptr;
+  return std::any_of(all.begin(), all.end(), is_it) && !made->freed ? made : nullptr;
 }
 
 int finish(const char* call, const Communicator* communicator, const Outcome& outcome) {
   if (outcome.good()) return MPI_SUCCESS;
+  if (outcome.on != nullptr) communicator = outcome.on;
   Process& own = process();
   const int rank = own.job != nullptr ? own.job->rank() : -1;
   std::fprintf(stderr, "%s: rank %d: %s\n", call, rank, outcome.text.c_str());
   if (communicator != nullptr && communicator->errors_return) return outcome.code;
   std::fflush(nullptr);
-  if (own.job != nullptr) own.job->fail(std::string(call) + ": " + outcome.text);
+  fail_job(std::string(call) + ": " + outcome.text);
   std::_Exit(EXIT_FAILURE);
+}
+
+void fail_job(const std::string& text) {
+  Process& own = process();
+  if (own.job == nullptr) return;
+  own.job->fail(text);
+  own.job.reset();
 }
 
 Extent extent_of(int count, MPI_Datatype datatype) {
   if (count < 0) return {0, wrong(MPI_ERR_COUNT, "the count is " + std::to_string(count))};
   const std::size_t size = size_of(type_of(datatype));
-  // Nothing of a type that is none is nothing; MPI_Allgather in place is called so.
-  if (size == 0 && count > 0) return {0, wrong(MPI_ERR_TYPE, "the datatype is not one of those in mpi.h here")};
+  if (size == 0) return {0, wrong(MPI_ERR_TYPE, "the datatype is none of those in plugin/dropin/mpi/mpi.h")};
   return {size * static_cast<std::size_t>(count), well()};
 }
 

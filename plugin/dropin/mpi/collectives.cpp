@@ -15,16 +15,21 @@ namespace {
 void* block(void* buffer, std::size_t bytes, int index) {
   return static_cast<char*>(buffer) + bytes * static_cast<std::size_t>(index);
 }
-const void* block(const void* buffer, std::size_t bytes, int index) {
-  return static_cast<const char*>(buffer) + bytes * static_cast<std::size_t>(index);
+
+constexpr char kNotInPlace[] = "MPI_IN_PLACE is for ranks that receive the result";
+
+Outcome wrong_size(int rank, std::size_t sent, std::size_t expected) {
+  return wrong(MPI_ERR_TRUNCATE, "the counts differ: rank " + std::to_string(rank) + " sent " + std::to_string(sent) +
+                                     " bytes, this rank expects " + std::to_string(expected));
 }
 
-/// Every rank's block goes to `receives` (all blocks of `bytes`); in place: ours stands there already.
+/// Every rank's block of `sent` bytes goes into `receive`, where the call receives. In place, ours is there already.
 Outcome collect(Communicator& communicator, const void* send, const Extent& sent, void* receive, const Extent& received,
                 bool receives) {
   if (!sent.outcome.good()) return sent.outcome;
   if (receives && !received.outcome.good()) return received.outcome;
   const bool in_place = send == MPI_IN_PLACE;
+  if (in_place && !receives) return wrong(MPI_ERR_BUFFER, kNotInPlace);
   const auto all =
       share(communicator, in_place ? bytes_at(block(receive, received.bytes, communicator.rank), received.bytes)
                                    : bytes_at(send, sent.bytes));
@@ -32,33 +37,28 @@ Outcome collect(Communicator& communicator, const void* send, const Extent& sent
   if (!receives) return well();
   for (int rank = 0; rank < communicator.size(); ++rank) {
     const std::string& part = (*all)[static_cast<std::size_t>(rank)];
-    if (part.size() > received.bytes) {
-      return wrong(MPI_ERR_TRUNCATE, "rank " + std::to_string(rank) + " sent " + std::to_string(part.size()) +
-                                         " bytes, and there is room for " + std::to_string(received.bytes));
-    }
+    if (part.size() != received.bytes) return wrong_size(rank, part.size(), received.bytes);
     put(block(receive, received.bytes, rank), part);
   }
   return well();
 }
 
-/// `everywhere`, or at `root` alone.
 Outcome reduction(Communicator& communicator, const void* send, void* receive, int count, MPI_Datatype datatype,
                   MPI_Op op, bool receives) {
   const Extent extent = extent_of(count, datatype);
   if (!extent.outcome.good()) return extent.outcome;
+  if (!reduce(operation_of(op), type_of(datatype), nullptr, nullptr, 0)) {
+    return wrong(MPI_ERR_OP, "the operation is not defined for this datatype");
+  }
+  if (send == MPI_IN_PLACE && !receives) return wrong(MPI_ERR_BUFFER, kNotInPlace);
   const auto all = share(communicator, bytes_at(send == MPI_IN_PLACE ? receive : send, extent.bytes));
   if (!all) return failed(all.error());
   std::string sum = all->front();
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    if ((*all)[rank].size() != extent.bytes) {
-      return wrong(MPI_ERR_COUNT, "rank " + std::to_string(rank) + " gave " + std::to_string((*all)[rank].size()) +
-                                      " bytes, this one " + std::to_string(extent.bytes));
-    }
+    const std::string& part = (*all)[rank];
+    if (part.size() != extent.bytes) return wrong_size(static_cast<int>(rank), part.size(), extent.bytes);
     if (rank == 0) continue;
-    if (!reduce(operation_of(op), type_of(datatype), sum.data(), (*all)[rank].data(),
-                static_cast<std::size_t>(count))) {
-      return wrong(MPI_ERR_OP, "MPI has no such operation on this datatype");
-    }
+    reduce(operation_of(op), type_of(datatype), sum.data(), part.data(), static_cast<std::size_t>(count));
   }
   if (receives) put(receive, sum);
   return well();
@@ -89,10 +89,7 @@ int MPI_Bcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm
     const auto all = mpi::share(communicator, is_root ? mpi::bytes_at(buffer, extent.bytes) : "");
     if (!all) return mpi::failed(all.error());
     const std::string& bytes = (*all)[static_cast<std::size_t>(root)];
-    if (bytes.size() != extent.bytes) {
-      return mpi::wrong(MPI_ERR_TRUNCATE, "the root sent " + std::to_string(bytes.size()) + " bytes, this rank wants " +
-                                              std::to_string(extent.bytes));
-    }
+    if (bytes.size() != extent.bytes) return mpi::wrong_size(root, bytes.size(), extent.bytes);
     if (!is_root) mpi::put(buffer, bytes);
     return mpi::well();
   });
@@ -131,16 +128,14 @@ int MPI_Scatter(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void*
     const mpi::Extent received = in_place ? mpi::Extent() : mpi::extent_of(recvcount, recvtype);
     if (!sent.outcome.good()) return sent.outcome;
     if (!received.outcome.good()) return received.outcome;
+    if (in_place && !is_root) return mpi::wrong(MPI_ERR_BUFFER, mpi::kNotInPlace);
     const auto all =
         mpi::share(communicator, is_root ? mpi::bytes_at(sendbuf, sent.bytes * communicator.members.size()) : "");
     if (!all) return mpi::failed(all.error());
     if (in_place) return mpi::well();
     const std::string& blocks = (*all)[static_cast<std::size_t>(root)];
     const std::size_t bytes = blocks.size() / communicator.members.size();
-    if (bytes > received.bytes) {
-      return mpi::wrong(MPI_ERR_TRUNCATE, "the root sent " + std::to_string(bytes) + " bytes, and there is room for " +
-                                              std::to_string(received.bytes));
-    }
+    if (bytes != received.bytes) return mpi::wrong_size(root, bytes, received.bytes);
     mpi::put(recvbuf, blocks.substr(bytes * static_cast<std::size_t>(communicator.rank), bytes));
     return mpi::well();
   });
@@ -159,9 +154,8 @@ int MPI_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void
     if (!all) return mpi::failed(all.error());
     for (int rank = 0; rank < communicator.size(); ++rank) {
       const std::string& blocks = (*all)[static_cast<std::size_t>(rank)];
-      if (blocks.size() != received.bytes * communicator.members.size()) {
-        return mpi::wrong(MPI_ERR_TRUNCATE, "rank " + std::to_string(rank) + " sent blocks of another size");
-      }
+      const std::size_t bytes = blocks.size() / communicator.members.size();
+      if (bytes != received.bytes) return mpi::wrong_size(rank, bytes, received.bytes);
       mpi::put(mpi::block(recvbuf, received.bytes, rank),
                blocks.substr(received.bytes * static_cast<std::size_t>(communicator.rank), received.bytes));
     }

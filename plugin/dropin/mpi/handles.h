@@ -1,6 +1,6 @@
 #pragma once
-// Handles: what MPI's handles point to. A program that is linked for it holds copies of the predefined ones (COPY
-// relocations), so that they are known by what is in them, not by their addresses.
+// Handles: what MPI's handles point to. A program may hold copies of the predefined ones (COPY relocations), so they
+// are recognised by their content, not by their addresses.
 
 #include <array>
 #include <cstddef>
@@ -14,11 +14,11 @@ enum class HandleKind : std::uint32_t { kCommunicator = 1, kDatatype, kOperation
 
 inline constexpr std::uint64_t kMagic = 0x4d50494d45534842;  // "MPIMESHB"
 
-/// The first bytes of all that a handle points to.
+/// The first bytes of every object that a handle points to.
 struct Handle {
   std::uint64_t magic;
   HandleKind kind;
-  std::uint32_t number;  // of the kind's predefined ones; kMade: made by a call
+  std::uint32_t number;  // which of the kind's predefined ones; kMade: made by a call
 };
 inline constexpr std::uint32_t kMade = 0xffff;
 
@@ -47,13 +47,13 @@ enum class Type : std::uint32_t {
   kBool,
 };
 
-/// nullptr: that is no handle of this kind.
+/// nullptr: `pointer` is not a handle of this kind.
 const Handle* handle_of(const void* pointer, HandleKind kind);
-/// Type::kNull where it is none.
+/// Type::kNull: `datatype` is none of mpi.h's.
 Type type_of(MPI_Datatype datatype);
-/// In bytes; 0: kNull.
+/// In bytes; 0 for kNull.
 std::size_t size_of(Type type);
-/// Operation::kNull where it is none.
+/// Operation::kNull: `op` is none of mpi.h's.
 Operation operation_of(MPI_Op op);
 
 }  // namespace meshbed::dropin::mpi

@@ -1,8 +1,7 @@
 #include "plugin/dropin/mpi/job.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdlib>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -16,18 +15,21 @@
 namespace meshbed::dropin::mpi {
 namespace {
 
-constexpr std::uint32_t kIsMpi = 0x4d504931;          // in the place where engines say how they choose algorithms
-constexpr std::size_t kPieceBytes = 8000;             // of a store's frame
-constexpr std::size_t kMessageBytesMax = 16U << 20U;  // of one rank in one call: it waits in rank 0's memory
-constexpr std::int64_t kReachMs = 60000;              // as the engine has it
+constexpr std::uint32_t kIsMpi = 0x4d504931;          // Identity::choice: an engine at the same port is refused
+constexpr std::size_t kPieceBytes = 8000;             // fits into a frame of the store
+constexpr std::size_t kMessageBytesMax = 16U << 20U;  // of a message, and of all ranks in one collective call
+constexpr std::int64_t kReachMs = 60000;              // as the engine waits for rank 0
 
-Error too_large(std::size_t bytes) {
+// The first byte of what ranks send in an exchange.
+constexpr char kFits = '+', kTooLarge = '-';
+
+Error too_large() {
   return {ErrorCode::kUnsupported, Scope::kRequest,
-          std::to_string(bytes) + " bytes: at most " + std::to_string(kMessageBytesMax) +
-              " go through MPI here, which is for meeting; collectives carry data"};
+          "more than " + std::to_string(kMessageBytesMax >> 20U) +
+              " MiB in one call, of all its ranks together: this MPI carries ids and small results; use NCCL for data"};
 }
 
-/// Length-prefixed, one behind the other.
+/// Each part follows its length, in eight bytes.
 void append(std::string* all, std::string_view one) {
   const std::uint64_t bytes = one.size();
   all->append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
@@ -59,14 +61,19 @@ Result<std::unique_ptr<Job>> Job::join() {
   if (!launch) return launch.error();
   std::unique_ptr<Job> job(new Job(launch->rank, launch->world));
   if (launch->world == 1) return job;
+  // The first member of a communicator sends one answer of at most kMessageBytesMax to each other member.
+  const std::size_t unread_bytes_max = 2 * kMessageBytesMax * std::max<std::size_t>(2, launch->world);
   const coll::Identity identity{.world = static_cast<std::uint32_t>(launch->world),
                                 .rank = static_cast<std::uint32_t>(launch->rank),
                                 .choice = kIsMpi};
   if (launch->rank == 0) {
     const auto place = coll::parse_meeting_place(launch->bootstrap);
     if (!place) return place.error();
-    auto server =
-        coll::StoreServer::start({.address = place->address, .identity = identity, .linger_ms = 0, .key = place->key});
+    auto server = coll::StoreServer::start({.address = place->address,
+                                            .identity = identity,
+                                            .linger_ms = 0,
+                                            .key = place->key,
+                                            .unread_bytes_max = unread_bytes_max});
     if (!server) return server.error();
     job->server_ = std::move(*server);
   }
@@ -78,9 +85,17 @@ Result<std::unique_ptr<Job>> Job::join() {
   return job;
 }
 
-Result<void> Job::send(const std::string& name, const std::string& bytes) {
-  if (bytes.size() > kMessageBytesMax) return too_large(bytes.size());
-  // The first piece says how many there are.
+Result<void> Job::check_size(std::size_t bytes) {
+  if (bytes > kMessageBytesMax) return too_large();
+  return ok();
+}
+
+Result<void> Job::send(const std::string& name, int to, const std::string& bytes) {
+  if (to == rank_) {
+    to_self_[name] = bytes;
+    return ok();
+  }
+  // The first piece begins with their number.
   const std::size_t pieces = std::max<std::size_t>(1, (bytes.size() + kPieceBytes - 1) / kPieceBytes);
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     std::string value = bytes.substr(piece * kPieceBytes, kPieceBytes);
@@ -92,6 +107,13 @@ Result<void> Job::send(const std::string& name, const std::string& bytes) {
 }
 
 Result<std::string> Job::receive(const std::string& name, int from) {
+  if (from == rank_) {
+    auto message = to_self_.extract(name);
+    if (!message.empty()) return std::move(message.mapped());
+    // Calls do not overlap (MPI_THREAD_SERIALIZED), so no later call could send it.
+    return Error{ErrorCode::kInvalidArgument, Scope::kRequest,
+                 "this rank receives from itself, and has sent no such message: send it before"};
+  }
   const auto piece_of = [&](std::size_t piece) {
     return store_->get(name + "." + std::to_string(piece), Deadline::never(), {.for_rank = from});
   };
@@ -112,29 +134,47 @@ Result<std::vector<std::string>> Job::exchange(const std::string& name, const st
                                                const std::string& mine) {
   if (members.size() == 1) return std::vector<std::string>{mine};
   const int hub = members.front();
-  const auto to = [&](int member) { return name + ">" + std::to_string(member); };
-  if (rank_ != hub) {
-    if (auto sent = send(name + "<" + std::to_string(rank_), mine); !sent) return sent.error();
-    auto all = receive(to(rank_), hub);
-    if (!all) return all.error();
-    auto parts = take_apart(*all);
-    if (!parts || parts->size() != members.size()) {
-      return Error{ErrorCode::kRemote, Scope::kJob, "rank " + std::to_string(hub) + " sent no answer of MPI's"};
-    }
-    return std::move(*parts);
+  return rank_ == hub ? gather(name, members, mine) : ask(name, hub, members.size(), mine);
+}
+
+Result<std::vector<std::string>> Job::ask(const std::string& name, int hub, std::size_t members,
+                                          const std::string& mine) {
+  const bool fits = mine.size() <= kMessageBytesMax;
+  const auto sent = send(name + "<" + std::to_string(rank_), hub, fits ? kFits + mine : std::string(1, kTooLarge));
+  if (!sent) return sent.error();
+  const auto all = receive(name + ">" + std::to_string(rank_), hub);
+  if (!all) return all.error();
+  if (*all == std::string(1, kTooLarge)) return too_large();
+  auto parts = all->empty() ? std::nullopt : take_apart(std::string_view(*all).substr(1));
+  if (!parts || parts->size() != members) {
+    return Error{ErrorCode::kRemote, Scope::kJob,
+                 "rank " + std::to_string(hub) + " sent something else than the parts of this call"};
   }
+  return std::move(*parts);
+}
+
+Result<std::vector<std::string>> Job::gather(const std::string& name, const std::vector<int>& members,
+                                             const std::string& mine) {
   std::vector<std::string> parts;
-  std::string all;
+  std::string all(1, kFits);
+  std::size_t bytes = 0;
+  bool fits = true;
   for (const int member : members) {
-    auto part = member == rank_ ? Result<std::string>(mine) : receive(name + "<" + std::to_string(member), member);
+    auto part =
+        member == rank_ ? Result<std::string>(kFits + mine) : receive(name + "<" + std::to_string(member), member);
     if (!part) return part.error();
-    append(&all, *part);
-    parts.push_back(std::move(*part));
+    bytes += part->size() - 1;
+    fits = fits && part->front() == kFits && bytes <= kMessageBytesMax;
+    if (!fits) continue;
+    append(&all, std::string_view(*part).substr(1));
+    parts.push_back(part->substr(1));
   }
+  if (!fits) all = kTooLarge;
   for (const int member : members) {
     if (member == rank_) continue;
-    if (auto sent = send(to(member), all); !sent) return sent.error();
+    if (auto sent = send(name + ">" + std::to_string(member), member, all); !sent) return sent.error();
   }
+  if (!fits) return too_large();
   return parts;
 }
 
@@ -146,6 +186,10 @@ Result<void> Job::barrier() {
 
 void Job::fail(const std::string& text) {
   if (store_ != nullptr) store_->announce_failure(text);
+}
+
+void Job::abort(const std::string& text) {
+  if (store_ != nullptr) store_->abort(text);
 }
 
 }  // namespace meshbed::dropin::mpi

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "plugin/dropin/mpi/calls.h"
 #include "plugin/dropin/mpi/mpi.h"
@@ -12,23 +13,27 @@ namespace meshbed::dropin::mpi {
 namespace {
 
 Outcome check_message(const Communicator& communicator, int other, int tag, const char* what) {
+  if (other == MPI_PROC_NULL) return well();
   if (other == MPI_ANY_SOURCE || tag == MPI_ANY_TAG) {
     return wrong(MPI_ERR_ARG, "MPI_ANY_SOURCE and MPI_ANY_TAG are not supported: name the source and the tag");
   }
   if (tag < 0) return wrong(MPI_ERR_TAG, "the tag is " + std::to_string(tag));
-  return other == MPI_PROC_NULL ? well() : check_rank(communicator, other, MPI_ERR_RANK, what);
+  return check_rank(communicator, other, MPI_ERR_RANK, what);
 }
 
 Outcome send(Communicator& communicator, const void* buffer, int count, MPI_Datatype datatype, int to, int tag) {
   if (auto checked = check_message(communicator, to, tag, "the destination"); !checked.good()) return checked;
   const Extent extent = extent_of(count, datatype);
   if (!extent.outcome.good() || to == MPI_PROC_NULL) return extent.outcome;
-  const auto sent = process().job->send(communicator.next_message(&communicator.sent, communicator.rank, to, tag, to),
-                                        bytes_at(buffer, extent.bytes));
+  // Before it has a number: the receiver waits for the next one that is sent.
+  if (auto fits = Job::check_size(extent.bytes); !fits) return failed(fits.error());
+  const auto sent =
+      process().job->send(communicator.next_sent(to, tag), communicator.members[static_cast<std::size_t>(to)],
+                          bytes_at(buffer, extent.bytes));
   return sent ? well() : failed(sent.error());
 }
 
-/// A receive that is posted now; where it is from MPI_PROC_NULL it is done.
+/// Begins a receive. One from MPI_PROC_NULL is done at once.
 Outcome post(Communicator& communicator, void* buffer, int count, MPI_Datatype datatype, int from, int tag,
              Request* request) {
   if (auto checked = check_message(communicator, from, tag, "the source"); !checked.good()) return checked;
@@ -41,7 +46,7 @@ Outcome post(Communicator& communicator, void* buffer, int count, MPI_Datatype d
   request->tag = from == MPI_PROC_NULL ? MPI_ANY_TAG : tag;
   request->done = from == MPI_PROC_NULL;
   if (!request->done) {
-    request->message = communicator.next_message(&communicator.received, from, communicator.rank, tag, from);
+    request->message = communicator.next_received(from, tag);
   }
   return well();
 }
@@ -72,14 +77,16 @@ Outcome complete(const Request& request, MPI_Status* status) {
 
 Outcome wait_for(MPI_Request* handle, MPI_Status* status) {
   const Handle* known = handle_of(*handle, HandleKind::kRequest);
-  if (known == nullptr) return wrong(MPI_ERR_REQUEST, "this is no request");
+  if (known == nullptr) return wrong(MPI_ERR_REQUEST, "this is not a request");
   if (known->number != kMade) {  // MPI_REQUEST_NULL: an empty status
     if (status != MPI_STATUS_IGNORE) *status = {MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_SUCCESS, 0, 0};
     return well();
   }
   const std::unique_ptr<Request> request(reinterpret_cast<Request*>(*handle));
   *handle = MPI_REQUEST_NULL;
-  return complete(*request, status);
+  Outcome outcome = complete(*request, status);
+  outcome.on = request->communicator;
+  return outcome;
 }
 
 }  // namespace
@@ -143,20 +150,25 @@ int MPI_Wait(MPI_Request* request, MPI_Status* status) {
 
 int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
   return mpi::call_on("MPI_Waitall", MPI_COMM_WORLD, [&](const mpi::Communicator&) {
+    mpi::Outcome first;
     for (int index = 0; index < count; ++index) {
-      auto done =
-          mpi::wait_for(&requests[index], statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[index]);
-      if (!done.good()) return done;
+      MPI_Status* const status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[index];
+      auto done = mpi::wait_for(&requests[index], status);
+      if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = done.code;
+      if (first.good() && !done.good()) first = std::move(done);
     }
-    return mpi::well();
+    if (!first.good()) first.code = MPI_ERR_IN_STATUS;
+    return first;
   });
 }
 
 int MPI_Get_count(const MPI_Status* status, MPI_Datatype datatype, int* count) {
-  const std::size_t size = mpi::size_of(mpi::type_of(datatype));
-  if (size == 0) return MPI_ERR_TYPE;
-  *count = status->_ucount % size == 0 ? static_cast<int>(status->_ucount / size) : MPI_UNDEFINED;
-  return MPI_SUCCESS;
+  return mpi::call_on("MPI_Get_count", MPI_COMM_WORLD, [&](const mpi::Communicator&) {
+    const mpi::Extent one = mpi::extent_of(1, datatype);
+    if (!one.outcome.good()) return one.outcome;
+    *count = status->_ucount % one.bytes == 0 ? static_cast<int>(status->_ucount / one.bytes) : MPI_UNDEFINED;
+    return mpi::well();
+  });
 }
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// The calls of mpi.h beside collectives.cpp and messages.cpp: beginning, end, communicators.
+// The calls of mpi.h that begin and end a job and make communicators, and those that report facts.
 
 #include "plugin/dropin/mpi/mpi.h"
 
@@ -24,7 +24,7 @@ namespace meshbed::dropin::mpi {
 
 namespace {
 
-/// The members with our colour, by key and then by rank; nullptr: ours is MPI_UNDEFINED.
+/// The new communicator of the members with our colour, ordered by key and rank; nullptr: we take no part.
 Result<Communicator*> split(Communicator& parent, const std::string& colour, int key, bool takes_part) {
   const std::string name = parent.name + "/" + std::to_string(parent.children++);
   const auto all = share(parent, (takes_part ? "+" : "-") + bytes_at(&key, sizeof(key)) + colour);
@@ -40,7 +40,7 @@ Result<Communicator*> split(Communicator& parent, const std::string& colour, int
   }
   std::sort(keyed.begin(), keyed.end());
   auto made = std::make_unique<Communicator>();
-  // Groups of one split have no member in common: the first one's rank tells them apart.
+  // Groups of one split have no member in common, so the rank of the first member identifies them.
   made->name = name + "." + std::to_string(keyed.front().second);
   made->errors_return = parent.errors_return;
   for (const auto& [unused, rank] : keyed) {
@@ -64,6 +64,24 @@ std::string host_name() {
   return name.data();
 }
 
+/// Ends the job on all ranks, from any thread.
+void end_job(const std::string& text) {
+  Process& own = process();
+  // Another thread's call may hold the lock, and may never return.
+  if (const std::unique_lock hold(own.lock, std::try_to_lock); hold.owns_lock()) {
+    fail_job(text);
+  } else if (own.job != nullptr) {
+    own.job->abort(text);
+  }
+}
+
+void end_at_exit() {
+  Process& own = process();
+  if (own.job == nullptr) return;
+  std::fprintf(stderr, "MPI: rank %d: the program ended without MPI_Finalize\n", own.job->rank());
+  end_job("the program ended without MPI_Finalize");
+}
+
 Outcome begin() {
   Process& own = process();
   if (own.initialised) return wrong(MPI_ERR_OTHER, "it was called before");
@@ -77,12 +95,15 @@ Outcome begin() {
   own.self.name = "s" + std::to_string(own.job->rank());
   own.self.members = {own.job->rank()};
   own.initialised = true;
+  if (std::atexit(&end_at_exit) != 0) return wrong(MPI_ERR_OTHER, "atexit() failed");
   return well();
 }
 
-int begin_as(const char* name) {
+int begin_as(const char* name, int thread_level) {
   const std::lock_guard hold(process().lock);
-  return finish(name, nullptr, begin());
+  const Outcome begun = begin();
+  if (begun.good()) process().thread_level = thread_level;
+  return finish(name, nullptr, begun);
 }
 
 }  // namespace
@@ -92,11 +113,11 @@ namespace mpi = meshbed::dropin::mpi;
 
 extern "C" {
 
-int MPI_Init(int*, char***) { return mpi::begin_as("MPI_Init"); }
+int MPI_Init(int*, char***) { return mpi::begin_as("MPI_Init", MPI_THREAD_SINGLE); }
 
 int MPI_Init_thread(int*, char***, int required, int* provided) {
-  *provided = std::min<int>(required, MPI_THREAD_MULTIPLE);
-  return mpi::begin_as("MPI_Init_thread");
+  *provided = std::min<int>(required, MPI_THREAD_SERIALIZED);
+  return mpi::begin_as("MPI_Init_thread", *provided);
 }
 
 int MPI_Initialized(int* flag) {
@@ -106,8 +127,10 @@ int MPI_Initialized(int* flag) {
 }
 
 int MPI_Query_thread(int* provided) {
-  *provided = MPI_THREAD_MULTIPLE;
-  return MPI_SUCCESS;
+  return mpi::call_on("MPI_Query_thread", MPI_COMM_WORLD, [&](const mpi::Communicator&) {
+    *provided = mpi::process().thread_level;
+    return mpi::well();
+  });
 }
 
 int MPI_Finalize(void) {
@@ -132,7 +155,8 @@ int MPI_Abort(MPI_Comm, int errorcode) {
   std::fprintf(stderr, "MPI_Abort: rank %d: the program ends the job with status %d\n",
                own.job != nullptr ? own.job->rank() : -1, errorcode);
   std::fflush(nullptr);
-  std::_Exit(errorcode);  // the end of our connection tells the others
+  mpi::end_job("MPI_Abort with status " + std::to_string(errorcode));
+  std::_Exit(errorcode);
 }
 
 int MPI_Comm_rank(MPI_Comm comm, int* rank) {
@@ -167,7 +191,7 @@ int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
 int MPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info, MPI_Comm* newcomm) {
   return mpi::call_on("MPI_Comm_split_type", comm, [&](mpi::Communicator& communicator) {
     if (split_type != MPI_COMM_TYPE_SHARED && split_type != MPI_UNDEFINED) {
-      return mpi::wrong(MPI_ERR_ARG, "split_type: MPI_COMM_TYPE_SHARED alone is supported");
+      return mpi::wrong(MPI_ERR_ARG, "split_type: only MPI_COMM_TYPE_SHARED is supported");
     }
     return mpi::split_into(communicator, mpi::host_name(), key, split_type != MPI_UNDEFINED, newcomm);
   });
@@ -179,7 +203,7 @@ int MPI_Comm_free(MPI_Comm* comm) {
     const auto is_it = [&](const auto& one) { return one.get() == &communicator; };
     const auto found = std::find_if(made.begin(), made.end(), is_it);
     if (found == made.end()) return mpi::wrong(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed");
-    (*found)->members.clear();  // kept: requests may still name it
+    (*found)->freed = true;
     *comm = MPI_COMM_NULL;
     return mpi::well();
   });
@@ -189,7 +213,7 @@ int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   return mpi::call_on("MPI_Comm_set_errhandler", comm, [&](mpi::Communicator& communicator) {
     const mpi::Handle* handle = mpi::handle_of(errhandler, mpi::HandleKind::kErrorHandler);
     if (handle == nullptr) {
-      return mpi::wrong(MPI_ERR_ARG, "MPI_ERRORS_ARE_FATAL and MPI_ERRORS_RETURN alone are supported");
+      return mpi::wrong(MPI_ERR_ARG, "only MPI_ERRORS_ARE_FATAL and MPI_ERRORS_RETURN are supported");
     }
     communicator.errors_return = handle->number == mpi::kErrorsReturn;
     return mpi::well();
@@ -197,8 +221,11 @@ int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
 }
 
 int MPI_Type_size(MPI_Datatype datatype, int* size) {
-  *size = static_cast<int>(mpi::size_of(mpi::type_of(datatype)));
-  return *size == 0 ? MPI_ERR_TYPE : MPI_SUCCESS;
+  return mpi::call_on("MPI_Type_size", MPI_COMM_WORLD, [&](const mpi::Communicator&) {
+    const mpi::Extent one = mpi::extent_of(1, datatype);
+    *size = static_cast<int>(one.bytes);
+    return one.outcome;
+  });
 }
 
 int MPI_Get_processor_name(char* name, int* resultlen) {
@@ -222,7 +249,7 @@ int MPI_Get_library_version(char* version, int* resultlen) {
 }
 
 int MPI_Error_string(int errorcode, char* string, int* resultlen) {
-  *resultlen = std::snprintf(string, MPI_MAX_ERROR_STRING, "MPI error %d: standard error has its reason", errorcode);
+  *resultlen = std::snprintf(string, MPI_MAX_ERROR_STRING, "MPI error %d: see the line on standard error", errorcode);
   return MPI_SUCCESS;
 }
 

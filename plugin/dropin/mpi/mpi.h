@@ -1,4 +1,4 @@
-/* mpi.h: what the drop-in libmpi.so.40 has of MPI, in Open MPI's binary interface: handles are addresses of data
+/* mpi.h: the calls that the drop-in libmpi.so.40 has, in Open MPI's binary interface: handles are addresses of data
  * symbols (ompi_mpi_comm_world, ompi_mpi_int, ...) whose sizes are part of that interface. Checked against mpi.h of
  * Open MPI 4.1.4 and against its libmpi.so.40 (tests/dropin/mpi_test.cpp). A program compiled against Open MPI's own
  * header links to the drop-in as well; a call that is not here is missing when it is loaded, by name.
@@ -44,6 +44,7 @@ struct ompi_predefined_errhandler_t;
 #define MPI_ERR_ARG 13
 #define MPI_ERR_TRUNCATE 15
 #define MPI_ERR_OTHER 16
+#define MPI_ERR_IN_STATUS 18
 
 #define MPI_ANY_SOURCE -1
 #define MPI_PROC_NULL -2
@@ -116,8 +117,11 @@ extern struct ompi_predefined_op_t ompi_mpi_op_null, ompi_mpi_op_max, ompi_mpi_o
 #define MPI_LXOR MESHBED_MPI_HANDLE(MPI_Op, ompi_mpi_op_lxor)
 #define MPI_BXOR MESHBED_MPI_HANDLE(MPI_Op, ompi_mpi_op_bxor)
 
-/* As the MPI standard (3.1) has them. An error is written to standard error and ends the process with status 1, unless
- * the communicator has MPI_ERRORS_RETURN. Counts are elements; all are blocking but Isend and Irecv. */
+/* As in the MPI standard, 3.1. An error is written to standard error and ends the process with status 1, unless the
+ * communicator has MPI_ERRORS_RETURN. Counts are elements; all calls but Isend and Irecv block.
+ * At most MPI_THREAD_SERIALIZED is provided: a call excludes others while it waits for other ranks, so that two threads
+ * whose collective calls overlap on two communicators may wait for ever. MPI_Abort may be called at any time.
+ * A message has at most 16 MiB, and so have all ranks' buffers of a collective call together. */
 int MPI_Init(int* argc, char*** argv);
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided);
 int MPI_Initialized(int* flag);
@@ -130,7 +134,7 @@ int MPI_Comm_rank(MPI_Comm comm, int* rank);
 int MPI_Comm_size(MPI_Comm comm, int* size);
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* newcomm);
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* newcomm);
-/* MPI_COMM_TYPE_SHARED: the ranks of one node, known by its host name. */
+/* MPI_COMM_TYPE_SHARED: the ranks with the same host name. */
 int MPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm);
 int MPI_Comm_free(MPI_Comm* comm);
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler);
@@ -144,11 +148,12 @@ int MPI_Scatter(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void*
                 MPI_Datatype recvtype, int root, MPI_Comm comm);
 int MPI_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
                  MPI_Datatype recvtype, MPI_Comm comm);
-/* Reductions are formed in rank order: the same bits on every rank. */
+/* Reduces in rank order, so that every rank gets the same bits. */
 int MPI_Reduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
                MPI_Comm comm);
 int MPI_Allreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
-/* A send returns at once: its bytes wait at rank 0. Receives name their source and their tag (no MPI_ANY_). */
+/* A send returns before it is received; rank 0 holds the bytes. MPI_ANY_SOURCE and MPI_ANY_TAG are refused. A receive
+ * from the calling rank itself needs a send before it. */
 int MPI_Send(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int MPI_Recv(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status* status);
 int MPI_Sendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void* recvbuf,

@@ -7,8 +7,8 @@
 
 namespace meshbed::dropin::mpi {
 
-/// result[i] = result[i] OPERATION operand[i] for `count` elements; neither need be aligned. False: MPI has no such
-/// operation on this type.
+/// result[i] = result[i] OPERATION operand[i] for `count` elements, of any alignment. False: MPI does not define the
+/// operation for this type.
 bool reduce(Operation operation, Type type, void* result, const void* operand, std::size_t count);
 
 }  // namespace meshbed::dropin::mpi

@@ -138,4 +138,14 @@ void ElfImage::each_copied_variable(const std::function<void(const CopiedVariabl
   }
 }
 
+void ElfImage::each_reference(std::string_view name, const std::function<void(void** slot)>& visit) const {
+  for (std::size_t index = 0; index < other_.count; ++index) {
+    const ElfW(Rela)& relocation = other_.first[index];
+    const auto type = ELF64_R_TYPE(relocation.r_info);
+    if (type != R_X86_64_GLOB_DAT && type != R_X86_64_64) continue;
+    if (strings_ + symbols_[ELF64_R_SYM(relocation.r_info)].st_name != name) continue;
+    visit(reinterpret_cast<void**>(map_->l_addr + relocation.r_offset));
+  }
+}
+
 }  // namespace meshbed::sim

@@ -9,6 +9,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace meshbed::sim {
@@ -55,6 +56,8 @@ class ElfImage {
     const char* name;
   };
   void each_copied_variable(const std::function<void(const CopiedVariable&)>& visit) const;
+  /// Every slot with the address of a variable of this name, whether it is defined here or elsewhere.
+  void each_reference(std::string_view name, const std::function<void(void** slot)>& visit) const;
   bool holds(const void* address) const;
   /// Where the loader has put what has this address in the file.
   std::byte* at(std::uintptr_t address) const { return reinterpret_cast<std::byte*>(map_->l_addr + address); }

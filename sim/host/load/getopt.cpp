@@ -2,6 +2,7 @@
 
 #include <getopt.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -27,14 +28,25 @@ class Getopt {
   };
 
   int next(const Call& call, int* name_index) {
-    const bool goes_on = position_ < answers_.size() && call == call_ && *index == index_then_;
-    if (!goes_on) read_all(call);
-    const Answer& answer = answers_[position_++];
-    *argument = answer.argument;
-    *index = index_then_ = answer.index;
-    *letter = answer.letter;
-    if (name_index != nullptr && answer.name >= 0) *name_index = answer.name;
-    return answer.value;
+    if (!goes_on(call)) begin(call);
+    answered_.push_back(*index);
+    forget_last_line(call);
+    std::vector<char*> words = words_;
+    for (std::size_t at = 0; at + 1 < answered_.size(); ++at) {
+      ::opterr = 0;
+      ::optind = answered_[at];
+      ask(call, words.data(), unflagged_.data(), nullptr);
+    }
+    ::opterr = *reports;
+    ::optind = *index;
+    const int answer = ask(call, words.data(), call.names, name_index);
+    *argument = ::optarg;
+    *index = ::optind;
+    if (answer == '?' || answer == ':') *letter = ::optopt;
+    std::copy(words.begin(), words.end() - 1, const_cast<char**>(call.arguments));
+    left_ = std::move(words);
+    if (answer == -1) answered_.clear();
+    return answer;
   }
 
   // The process's variables.
@@ -42,49 +54,51 @@ class Getopt {
   int *index = &own_index_, *reports = &own_reports_, *letter = &own_letter_;
 
  private:
-  struct Answer {
-    int value, index, letter, name;
-    char* argument;
-  };
-
-  void read_all(const Call& call) {
-    // 0 makes libc forget the last command line (getopt(3), NOTES); then it may begin further on.
-    std::array<char*, 2> empty{call.count > 0 ? call.arguments[0] : nullptr, nullptr};
-    ::optind = 0;
-    ::getopt(1, empty.data(), "");
-    ::optind = *index > 1 ? *index : 0;
-    ::opterr = *reports;
-    call_ = call;
-    answers_.clear();
-    position_ = 0;
-    do {
-      Answer answer{.value = 0, .index = 0, .letter = 0, .name = -1, .argument = nullptr};
-      answer.value = ask(call, &answer.name);
-      answer.argument = ::optarg;
-      answer.index = ::optind;
-      answer.letter = ::optopt;
-      answers_.push_back(answer);
-    } while (answers_.back().value != -1);
+  /// False also where the program has changed the words.
+  bool goes_on(const Call& call) const {
+    return !answered_.empty() && call == call_ && *index != 0 &&
+           std::equal(left_.begin(), left_.end() - 1, call.arguments);
   }
 
-  static int ask(const Call& call, int* name) {
+  void begin(const Call& call) {
+    call_ = call;
+    words_.assign(call.arguments, call.arguments + call.count);
+    words_.push_back(nullptr);
+    unflagged_.clear();
+    for (const option* name = call.names; name != nullptr && name->name != nullptr; ++name) {
+      unflagged_.push_back({name->name, name->has_arg, nullptr, name->val});
+    }
+    unflagged_.push_back({});
+    answered_.clear();
+  }
+
+  /// 0 makes libc begin anew (getopt(3), NOTES); a command line of no words leaves nothing behind.
+  static void forget_last_line(const Call& call) {
+    std::array<char*, 2> empty{call.count > 0 ? call.arguments[0] : nullptr, nullptr};
+    ::optind = 0;
+    ::getopt(1, empty.data(), call.letters);
+  }
+
+  static int ask(const Call& call, char* const* words, const option* names, int* name_index) {
     switch (call.kind) {
       case Kind::kShort:
-        return ::getopt(call.count, call.arguments, call.letters);
+        return ::getopt(call.count, words, call.letters);
       case Kind::kLong:
-        return ::getopt_long(call.count, call.arguments, call.letters, call.names, name);
+        return ::getopt_long(call.count, words, call.letters, names, name_index);
       case Kind::kLongOnly:
-        return ::getopt_long_only(call.count, call.arguments, call.letters, call.names, name);
+        return ::getopt_long_only(call.count, words, call.letters, names, name_index);
     }
     return -1;
   }
 
   char* own_argument_ = nullptr;
   int own_index_ = 1, own_reports_ = 1, own_letter_ = '?';
+  // The command line under way.
   Call call_{};
-  std::vector<Answer> answers_;
-  std::size_t position_ = 0;
-  int index_then_ = 0;  // as the program saw it after the last answer
+  std::vector<char*> words_;       // as they were at its begin: libc moves them
+  std::vector<char*> left_;        // as they were after the last call
+  std::vector<option> unflagged_;  // call_.names, which set no variable
+  std::vector<int> answered_;      // by call so far, optind before it; empty: none is under way
 };
 
 namespace {

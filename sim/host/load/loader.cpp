@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/base/check.h"
 #include "sim/host/load/elf_image.h"
 #include "sim/host/load/getopt.h"
 #include "sim/host/load/redirection.h"
@@ -301,12 +302,44 @@ std::uint64_t redirect_imports(const ElfImage& image, const std::vector<void*>& 
     const std::string_view symbol(name);
     if (symbol == "environ" || symbol == "__environ") function = &state.environ_block;
     if (symbol.starts_with("opt")) function = getopt_variable(state, symbol);
+    if (const auto own = state.program_variables.find(symbol); own != state.program_variables.end()) {
+      function = own->second;
+    }
     if (function == nullptr) function = symbol_in(needed, name);
     if (function == nullptr) return;
     *slot = function;
     ++changed;
   });
   return changed;
+}
+
+/// Allows writes to what the loader has made read-only after its relocations.
+class WritableRelro {
+ public:
+  explicit WritableRelro(const ElfImage& image) : relro_(image.relro()) { protect(PROT_READ | PROT_WRITE); }
+  WritableRelro(const WritableRelro&) = delete;
+  WritableRelro& operator=(const WritableRelro&) = delete;
+  ~WritableRelro() { protect(PROT_READ); }
+
+ private:
+  void protect(int protection) const {
+    if (relro_.size_bytes == 0) return;
+    MESHBED_CHECK(::mprotect(relro_.address, relro_.size_bytes, protection) == 0);
+  }
+  const Segment relro_;
+};
+
+/// The process's libraries use the program's copy in place of their own variable, so that its address is one and the
+/// same everywhere. What the linker has bound within a library (-Bsymbolic) is as it would be in a real process.
+void bind_to_program(ProcessState& state, const ElfImage::CopiedVariable& copy, const void* original) {
+  state.program_variables[copy.name] = copy.place;
+  for (const auto& [unused, library] : state.libraries) {
+    const ElfImage image(library);
+    const WritableRelro writable(image);
+    image.each_reference(copy.name, [&](void** slot) {
+      if (*slot == original) *slot = copy.place;
+    });
+  }
 }
 
 /// The program's own copies of other objects' variables (stdout, std::cout, environ) get their content here: the
@@ -323,7 +356,11 @@ void copy_variables(const ElfImage& image, const std::vector<void*>& needed, Pro
     }
     if (adopt_getopt_variable(state, name, copy.place)) return;
     const void* original = symbol_in(needed, copy.name);
-    if (original == nullptr) original = ::dlsym(RTLD_DEFAULT, copy.name);
+    if (original != nullptr) {
+      bind_to_program(state, copy, original);
+    } else {
+      original = ::dlsym(RTLD_DEFAULT, copy.name);
+    }
     if (original == nullptr) {
       throw std::runtime_error(fmt::format(
           "{}: its copy of the variable {} cannot be filled: that is in none of the libraries that ranks share; link "
@@ -338,10 +375,7 @@ void copy_variables(const ElfImage& image, const std::vector<void*>& needed, Pro
 void settle(void* handle, int descriptor, const Master& master, const std::vector<void*>& needed, ProcessState& state,
             const std::string& path) {
   const ElfImage image(handle);
-  const Segment& relro = image.relro();
-  if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ | PROT_WRITE) != 0) {
-    throw_errno("mprotect");
-  }
+  const WritableRelro writable(image);
   host().counters.redirected_symbols += redirect_imports(image, needed, state, path);
   if (master.as_program) copy_variables(image, needed, state, path);
   place_tls(state,
@@ -360,7 +394,6 @@ void settle(void* handle, int descriptor, const Master& master, const std::vecto
       throw_errno("fallocate");
     }
   }
-  if (relro.size_bytes > 0 && ::mprotect(relro.address, relro.size_bytes, PROT_READ) != 0) throw_errno("mprotect");
 }
 
 /// As the loader runs a library's, but with everything in place. The arguments of main() are not known here.

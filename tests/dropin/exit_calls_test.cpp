@@ -1,0 +1,101 @@
+// What programs and their libraries have registered for their end is run at the end of the rank's program, by the rank.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/dropin/lines.h"
+#include "tests/dropin/programs.h"
+#include "tests/support/command.h"
+
+namespace exit_calls_test {
+
+using namespace meshbed::test;
+
+namespace {
+
+// The thread is joined by an exit call, as NCCL's is that watches for failures.
+constexpr const char* kLibrary = R"(
+#include <unistd.h>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+namespace {
+std::thread worker;
+std::atomic<bool> stop{false};
+void say(const char* text) { std::printf("%s %s\n", std::getenv("RANK"), text); }
+void join() {
+  usleep(3000);
+  stop = true;
+  worker.join();
+  say("the library joined");
+}
+void later() { say("the library's second"); }
+}
+extern "C" void begin() {
+  std::atexit(join);
+  std::atexit(later);
+  worker = std::thread([] { while (!stop) usleep(50); });
+}
+)";
+
+constexpr const char* kProgram = R"(
+#include <dlfcn.h>
+#include <unistd.h>
+#include <cstdio>
+#include <cstdlib>
+extern "C" void begin();
+static void first() { std::printf("%s the program's first\n", std::getenv("RANK")); }
+static void last() { std::printf("%s the program's last\n", std::getenv("RANK")); }
+int main() {
+  std::atexit(first);
+#ifdef LIBRARY
+  void* library = dlopen(LIBRARY, RTLD_NOW);
+  if (library == nullptr) return 1;
+  reinterpret_cast<void (*)()>(dlsym(library, "begin"))();
+#else
+  begin();
+#endif
+  std::atexit(last);
+  usleep(1000);
+}
+)";
+
+/// Each rank's calls, the last one first, and the 4 ms that they and the program take; the simulator ends well.
+void check(const CommandResult& run) {
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  for (const int rank : {0, 1}) {
+    std::size_t at = 0;
+    for (const char* text :
+         {"the program's last", "the library's second", "the library joined", "the program's first"}) {
+      const std::string line = fmt::format("rank{0}: {0} {1}\n", rank, text);
+      CHECK(lines_with(run.output, line) == 1);
+      const std::size_t found = run.output.find(line, at);
+      CHECK_MESSAGE(found != std::string::npos, line << " is not in order");
+      if (found != std::string::npos) at = found;
+    }
+  }
+  CHECK(lines_with(run.output, "simulated 4.") == 1);
+}
+
+}  // namespace
+
+TEST_CASE("exit calls of a library that a program has opened are run with the program's, in reverse order") {
+  const Programs programs("exit-calls-opened");
+  programs.compile("c++ -shared -fPIC", "libown.so", kLibrary);
+  programs.compile("c++ '-DLIBRARY=\"" + programs.folder() + "/libown.so\"'", "opens", kProgram);
+  check(programs.run("opens", 2));
+}
+
+TEST_CASE("exit calls of a library that a program is linked with are run with the program's, in reverse order") {
+  const Programs programs("exit-calls-linked");
+  std::filesystem::create_directory(programs.folder() + "/own");
+  programs.compile("c++ -shared -fPIC -Wl,-soname,libnccl.so.2", "own/libnccl.so.2", kLibrary);
+  programs.compile("c++", "linked", kProgram, "'" + programs.folder() + "/own/libnccl.so.2'");
+  check(programs.run("linked", 2, "nccl = \"own/libnccl.so.2\""));
+}
+
+}  // namespace exit_calls_test
