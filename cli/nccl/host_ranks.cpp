@@ -14,6 +14,7 @@
 #include <map>
 #include <ostream>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 #include "cli/common/child_process.h"
