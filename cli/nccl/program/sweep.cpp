@@ -21,6 +21,7 @@ int cuInit(unsigned flags);
 int cuDeviceGet(int* device, int ordinal);
 int cuDevicePrimaryCtxRetain(void** context, int device);
 int cuCtxSetCurrent(void* context);
+int cuCtxSynchronize();
 int cuMemAlloc_v2(unsigned long long* address, std::size_t bytes);
 int cuMemsetD32_v2(unsigned long long address, unsigned value, std::size_t count);
 int cuMemcpyHtoD_v2(unsigned long long target, const void* source, std::size_t bytes);
@@ -94,6 +95,7 @@ class Rank {
     std::int64_t time_ns = 0;
     for (int call = 0; call < kCalls; ++call) {
       require_cuda(cuMemsetD32_v2(got_, 0, row.bytes / sizeof(float)), "cuMemsetD32");
+      require_cuda(cuCtxSynchronize(), "cuCtxSynchronize");  // that one comes back before it has ended
       const std::int64_t began_ns = now_ns();
       require_nccl(start(row), row.operation.c_str());
       require_cuda(cuStreamSynchronize(stream_), "cuStreamSynchronize");
