@@ -22,16 +22,17 @@ TEST_CASE("the launcher builds what the command needs, and no more") {
     CHECK_MESSAGE(built_for(reads_only) == "bin/meshbed\n", reads_only);
   }
   const std::string tools = "bin/meshbed bin/meshbed-tools";
-  for (const char* reads_only : {"ring dump x", "bench cost --help", "perf -h", "models", "validate x.csv",
-                                 "calibrate x.csv", "fidelity", "cuda --help", "cuda run --help"}) {
+  for (const char* reads_only :
+       {"ring dump x", "bench cost --help", "perf -h", "models", "validate x.csv", "calibrate x.csv", "fidelity",
+        "nccl check x", "nccl compare --help", "cuda --help", "cuda run --help"}) {
     CHECK_MESSAGE(built_for(reads_only) == tools + "\n", reads_only);
   }
   for (const char* starts_ranks :
        {"run x.toml", "shell node0", "doctor", "emu status", "exec --scenario x.toml -- y --help"}) {
     CHECK_MESSAGE(built_for(starts_ranks) == "worlds\n", starts_ranks);
   }
-  for (const char* starts_ranks :
-       {"perf all_reduce", "conformance", "fuzz --faults", "tune x.toml", "bench messages"}) {
+  for (const char* starts_ranks : {"perf all_reduce", "conformance", "fuzz --faults", "tune x.toml", "bench messages",
+                                   "nccl run --nccl x -- y", "nccl compare --nccl x"}) {
     CHECK_MESSAGE(built_for(starts_ranks) == "worlds bin/meshbed-tools cuda_libraries\n", starts_ranks);
   }
   CHECK(built_for("cuda run x --help") == tools + " cuda_libraries\n");

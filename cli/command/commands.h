@@ -118,6 +118,10 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// 0: on one at least; 1: on none; throws where the file is no NCCL.
 int nccl_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed nccl compare: a sweep on that NCCL and on the drop-in, beside the bound, in virtual time. 1: a run did not
+/// end well, or a result was wrong.
+int nccl_compare_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed state: what the mesh plugins of running jobs on this machine are doing, and whom they wait for.
 int state_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 

@@ -46,7 +46,7 @@ constexpr Subcommand kSubcommands[] = {
     {"bench", kTools, "what a simulated message, rank and library copy cost here"},
     {"ring", kTools, "a megakernel's work ring: ring dump, check, replay, bench, policy, quirks"},
     {"cuda", kTools, "an unmodified CUDA program on a simulated GPU: cuda run PROGRAM"},
-    {"nccl", kTools, "NVIDIA's own NCCL, built by you: nccl check LIBRARY"},
+    {"nccl", kTools, "NVIDIA's own NCCL, built by you: nccl check, run, compare"},
     {"lint", kMain, "check scenario files"},
     {"topo", kMain, "who reaches whom: topo check, topo draw, topo rules"},
     {"zernel", kMain, "what zernel would say of the records that run --zernel-out wrote"},

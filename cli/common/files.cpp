@@ -75,6 +75,7 @@ BuiltFiles built_files() {
           .verbs_trace = build / "lib/libmeshbed-verbs-trace.so",
           .cost_program = build / "bin/meshbed-cost",
           .cuda_folder = build / "cuda-lib",
+          .nccl_sweep = build / "lib/meshbed-nccl-sweep.so",
           .engine_cost_program = build / "bin/meshbed-engine-cost"};
 }
 

@@ -25,6 +25,7 @@ struct BuiltFiles {
   std::string verbs_trace;          // libmeshbed-verbs-trace.so
   std::string cost_program;         // meshbed-cost: messages on the null wire
   std::string cuda_folder;          // of the simulated libcuda.so.1 and libcudart.so.13
+  std::string nccl_sweep;           // what the ranks of `nccl compare` run
   std::string engine_cost_program;  // meshbed-engine-cost: the engine's, over the null net
 };
 

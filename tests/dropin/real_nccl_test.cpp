@@ -124,18 +124,17 @@ TEST_CASE("NCCL's own transport over the verbs drop-in, and its protocols") {
   }
 }
 
-TEST_CASE("NCCL with faults: loss is made good, and another way is taken where a cable is pulled") {
+TEST_CASE("NCCL goes on over another way where a cable is pulled") {
   Built built;
   if (!find(&built)) return;
-  const std::string results = scratch_folder("real-nccl-faults");
-  for (const char* fault : {"loss,target=node1-node2,amount=0.01", "cable_down,target=node1-node2,at=8ms"}) {
-    CAPTURE(fault);
-    const CommandResult result = run_nccl(
-        built, {.scenario = "ring4", .sizes = "-b 1M -e 1M -n 20 -w 1", .options = fmt::format("--fault {}", fault)},
-        results);
-    CAPTURE(result.output);
-    check_right(result);
-  }
+  const CommandResult result = run_nccl(built,
+                                        {.scenario = "ring4",
+                                         .sizes = "-b 1M -e 1M -n 20 -w 1",
+                                         .options = "--fault cable_down,target=node1-node2,at=8ms"},
+                                        scratch_folder("real-nccl-faults"));
+  CAPTURE(result.output);
+  check_right(result);
+  CHECK(lines_with(result.output, "cable_down on node1-node2") == 1);
 }
 
 }  // namespace real_nccl_test

@@ -17,6 +17,7 @@
 #include "cli/common/json_text.h"
 #include "cli/nccl/host_ranks.h"
 #include "cli/nccl/library.h"
+#include "cli/nccl/program_run.h"
 #include "cli/scenario/scenario.h"
 #include "cli/world/world.h"
 
@@ -106,73 +107,49 @@ int check(const std::string& path, bool json, std::ostream& out) {
 constexpr const char* kHostWorld = "host";
 
 struct NcclRun {
-  std::string library, scenario, world = kSimulatedWorld, gpu, results;
-  std::vector<std::string> overrides, faults;
+  ProgramRun with;
+  std::string world = kSimulatedWorld;
   bool json = false;
-  Arguments program;  // with its arguments
 };
-
-/// Throws where the library cannot run on a GPU of the scenario's, or a node has none.
-void require_gpus_that_fit(const NcclRun& run) {
-  const NcclLibrary library = inspect_nccl(run.library);
-  if (const auto obstacles = obstacles_of(library); !obstacles.empty()) {
-    throw std::runtime_error(fmt::format("nccl run: {}: {}", run.library, obstacles.front()));
-  }
-  const std::vector<NcclOnGpu> gpus = nccl_on_gpus(library);
-  for (const models::Node& node : read_scenario(run.scenario, run.overrides).cluster.nodes) {
-    if (node.gpus.empty() || node.gpus.front().model.empty()) {
-      throw std::runtime_error(fmt::format(
-          "nccl run: {} has no GPU of a model, and NCCL needs one for each rank: --gpu H100 gives every node one",
-          node.name));
-    }
-    const auto of_model = std::find_if(gpus.begin(), gpus.end(),
-                                       [&](const NcclOnGpu& gpu) { return gpu.gpu == node.gpus.front().model; });
-    if (of_model != gpus.end() && !of_model->obstacle.empty()) {
-      throw std::runtime_error(fmt::format("nccl run: {}: {}", run.library, of_model->obstacle));
-    }
-  }
-}
 
 /// Outside of `sim` the dynamic linker looks for the library by its name.
 void require_link(const NcclRun& run) {
   std::error_code none;
-  if (fs::equivalent(fs::absolute(run.library).parent_path() / "libnccl.so.2", run.library, none)) return;
+  const std::string& library = run.with.library;
+  if (fs::equivalent(fs::absolute(library).parent_path() / "libnccl.so.2", library, none)) return;
   throw std::runtime_error(fmt::format(
       "nccl run: --world {}: the ranks look for libnccl.so.2, and there is none beside {}; make a link of that name",
-      run.world, run.library));
+      run.world, library));
 }
 
-std::string results_of(const NcclRun& run) { return "results/nccl-" + fs::path(run.program.front()).stem().string(); }
+std::string results_of(const ProgramRun& run) {
+  return run.results.empty() ? "results/nccl-" + fs::path(run.program).stem().string() : run.results;
+}
 
-/// The words of `meshbed run`, or of `meshbed exec`, that come to the same.
-Arguments words_of(const NcclRun& run) {
-  Arguments words;
-  const auto set = [&words](const std::string& text) { words.insert(words.end(), {"--set", text}); };
-  const fs::path program = program_in_path("nccl run", run.program.front());
-  if (run.world == kSimulatedWorld) {
-    words = {"run", run.scenario, "--no-expect"};
-    for (const std::string& text : run.overrides) set(text);
-    for (const std::string& fault : run.faults) words.insert(words.end(), {"--fault", fault});
-    set("workload.kind=program");
-    set("workload.program=" + json_text(nlohmann::json(fs::absolute(program).string())));
-    set("workload.arguments=" + json_text(nlohmann::json(Arguments(run.program.begin() + 1, run.program.end()))));
-    set("workload.nccl=" + json_text(nlohmann::json(fs::absolute(run.library).string())));
-    if (run.json) words.emplace_back("--json");
-    words.insert(words.end(), {"--results", run.results.empty() ? results_of(run) : run.results});
-    return words;
-  }
+/// The words of `meshbed exec` that come to the same in nodes that are booted.
+Arguments exec_words(const NcclRun& run) {
+  const ProgramRun& with = run.with;
   if (run.json) throw std::runtime_error("nccl run: --json: of --world sim alone");
   require_link(run);
-  const fs::path folder = fs::absolute(run.library).parent_path();
-  words = {"exec", "--world", run.world, "--scenario", run.scenario, "--nccl-plugin", "--memory", "2048"};
-  for (const std::string& text : run.overrides) set(text);
+  const fs::path folder = fs::absolute(with.library).parent_path();
+  Arguments words{"exec", "--world", run.world, "--scenario", with.scenario, "--nccl-plugin", "--memory", "2048"};
+  for (const std::string& text : cluster_overrides(with)) words.insert(words.end(), {"--set", text});
   const std::string own = from_environment("LD_LIBRARY_PATH").value_or("");
   const std::string plugin = fs::path(built_files().net_plugin).parent_path().string();
   words.insert(words.end(), {"--env", fmt::format("LD_LIBRARY_PATH={}:{}{}{}", folder.string(), plugin,
                                                   own.empty() ? "" : ":", own)});
-  if (!run.results.empty()) words.insert(words.end(), {"--results", run.results});
-  words.insert(words.end(), {"--", program.string()});
-  words.insert(words.end(), run.program.begin() + 1, run.program.end());
+  if (!with.results.empty()) words.insert(words.end(), {"--results", with.results});
+  words.insert(words.end(), {"--", with.program});
+  words.insert(words.end(), with.arguments.begin(), with.arguments.end());
+  return words;
+}
+
+/// The words of the command that it goes on as.
+Arguments words_of(NcclRun run) {
+  if (run.world != kSimulatedWorld) return exec_words(run);
+  run.with.results = results_of(run.with);
+  Arguments words = simulated_words(run.with);
+  if (run.json) words.emplace_back("--json");
   return words;
 }
 
@@ -180,35 +157,30 @@ Arguments words_of(const NcclRun& run) {
 int run_here(const NcclRun& run, std::ostream& out, std::ostream& err) {
   if (run.json) throw std::runtime_error("nccl run: --json: of --world sim alone");
   require_link(run);
-  Arguments program = run.program;
-  program.front() = program_in_path("nccl run", program.front());
-  const HostRanks ranks{.library = fs::absolute(run.library).string(),
-                        .version = inspect_nccl(run.library).version,
+  Arguments program{run.with.program};
+  program.insert(program.end(), run.with.arguments.begin(), run.with.arguments.end());
+  const HostRanks ranks{.library = fs::absolute(run.with.library).string(),
+                        .version = inspect_nccl(run.with.library).version,
                         .program = program,
-                        .results = run.results.empty() ? results_of(run) : run.results};
-  return run_on_host(read_scenario(run.scenario, run.overrides), ranks, out, err);
+                        .results = results_of(run.with)};
+  return run_on_host(read_scenario(run.with.scenario, cluster_overrides(run.with)), ranks, out, err);
 }
 
-/// Goes on as `meshbed run` or `meshbed exec`.
-int start(NcclRun run, std::ostream& out, std::ostream& err) {
-  if (run.library.empty()) throw std::runtime_error("nccl run: --nccl LIBRARY: which libnccl.so?");
-  if (run.scenario.empty()) throw std::runtime_error("nccl run: --scenario FILE: on which cluster?");
-  if (run.program.empty()) {
+/// Goes on as `meshbed run` or `meshbed exec`. `program`: with its arguments.
+int start(NcclRun run, const Arguments& program, std::ostream& out, std::ostream& err) {
+  require_library_and_scenario("nccl run", run.with);
+  if (program.empty()) {
     throw std::runtime_error("nccl run: which program? --nccl LIBRARY --scenario FILE -- PROGRAM [ARGUMENT ...]");
   }
-  if (run.world != kSimulatedWorld && !run.faults.empty()) {
+  if (run.world != kSimulatedWorld && !run.with.faults.empty()) {
     throw std::runtime_error("nccl run: --fault: of --world sim alone");
   }
   require_choice("nccl run", "--world", run.world, {kSimulatedWorld, kEmulatedWorld, kHostWorld});
-  if (!run.gpu.empty()) {
-    run.overrides.insert(run.overrides.begin(), {"topology.gpus=1", "topology.gpu_model=" + run.gpu});
-  }
-  // NCCL looks for libnccl-net-mesh.so and libnccl-profiler-meshbed.so.
-  run.overrides.insert(run.overrides.begin(),
-                       {"environment.NCCL_NET_PLUGIN=mesh", "environment.NCCL_PROFILER_PLUGIN=meshbed"});
-  require_gpus_that_fit(run);
+  require_gpus_that_fit("nccl run", run.with);
+  run.with.program = program_in_path("nccl run", program.front());
+  run.with.arguments.assign(program.begin() + 1, program.end());
   if (run.world == kHostWorld) return run_here(run, out, err);
-  const Arguments words = words_of(run);
+  const Arguments words = words_of(std::move(run));
   err << "meshbed: " << fmt::format("{}", fmt::join(words, " ")) << "\n";
   out.flush();
   err.flush();
@@ -218,35 +190,39 @@ int start(NcclRun run, std::ostream& out, std::ostream& err) {
 }  // namespace
 
 int nccl_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  if (!arguments.empty() && arguments.front() == "compare") return nccl_compare_command(arguments, out, err);
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   std::string action, path;
   bool json = false;
   NcclRun run;
   Syntax syntax(
-      "nccl check LIBRARY [--json], or nccl run --nccl LIBRARY --scenario FILE [options] -- PROGRAM [ARGUMENT ...]");
-  syntax.operands.add_options()("action", po::value(&action)->required()->value_name("check|run"), "check or run")(
+      "nccl check LIBRARY [--json], nccl run --nccl LIBRARY --scenario FILE [options] -- PROGRAM [ARGUMENT ...], or "
+      "nccl compare --nccl LIBRARY --scenario FILE [options]");
+  syntax.operands.add_options()("action", po::value(&action)->required()->value_name("check|run|compare"),
+                                "check, run or compare, which has a --help of its own")(
       "library", po::value(&path)->value_name("LIBRARY"), "check: a libnccl.so that you have built");
   syntax.positions.add("action", 1).add("library", 1);
-  syntax.options.add_options()                                                                                 //
-      ("nccl", po::value(&run.library)->value_name("LIBRARY"), "run: the ranks' libnccl.so.2")                 //
-      ("scenario", po::value(&run.scenario)->value_name("FILE"), "run: the cluster, and the ranks of a node")  //
-      ("gpu", po::value(&run.gpu)->value_name("NAME"), "run: every node has one GPU of this model")            //
-      ("set", po::value(&run.overrides)->value_name("KEY=VALUE"),
-       "run: override a key of the scenario; may be repeated")                                              //
-      ("fault", po::value(&run.faults)->value_name("KIND,..."), "run: as of meshbed run; may be repeated")  //
+  syntax.options.add_options()                                                                                      //
+      ("nccl", po::value(&run.with.library)->value_name("LIBRARY"), "run: the ranks' libnccl.so.2")                 //
+      ("scenario", po::value(&run.with.scenario)->value_name("FILE"), "run: the cluster, and the ranks of a node")  //
+      ("gpu", po::value(&run.with.gpu)->value_name("NAME"), "run: every node has one GPU of this model")            //
+      ("set", po::value(&run.with.overrides)->value_name("KEY=VALUE"),
+       "run: override a key of the scenario; may be repeated")                                                   //
+      ("fault", po::value(&run.with.faults)->value_name("KIND,..."), "run: as of meshbed run; may be repeated")  //
       ("world", po::value(&run.world)->value_name("NAME"),
        "run: sim, which is the default (virtual time), emu (real verbs in virtual machines), or host (processes of "
        "this "
-       "machine over the loopback)")                                                                      //
-      ("results", po::value(&run.results)->value_name("DIR"), "run: as of meshbed run and meshbed exec")  //
+       "machine over the loopback)")                                                                           //
+      ("results", po::value(&run.with.results)->value_name("DIR"), "run: as of meshbed run and meshbed exec")  //
       ("json", po::bool_switch(&json), "print JSON");
   if (!parse_arguments(Arguments(arguments.begin(), dashes), syntax, out)) return kExitOk;
-  require_choice("nccl", "action", action, {"check", "run"});
+  require_choice("nccl", "action", action, {"check", "run", "compare"});
+  if (action == "compare") throw std::runtime_error("nccl compare: compare comes first, its options behind it");
   if (action == "run") {
     if (!path.empty()) throw std::runtime_error(fmt::format("nccl run: {}: the program stands behind --", path));
     run.json = json;
-    if (dashes != arguments.end()) run.program.assign(dashes + 1, arguments.end());
-    return start(std::move(run), out, err);
+    const Arguments program(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
+    return start(std::move(run), program, out, err);
   }
   if (path.empty()) throw std::runtime_error("nccl check: which libnccl.so?");
   return check(path, json, out);

@@ -1,0 +1,150 @@
+#include "cli/nccl/compare.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "cli/common/child_process.h"
+#include "cli/common/files.h"
+#include "cli/scenario/collective_shape.h"
+#include "cli/scenario/placement.h"
+#include "cli/workload/bounds.h"
+
+namespace meshbed::cli {
+namespace {
+
+constexpr double kNanosecondsPerMicrosecond = 1e3;
+constexpr double kPicosecondsPerMicrosecond = 1e6;
+
+/// The object behind "rank0: "; discarded where the line has none.
+nlohmann::json object_in(const std::string& line) {
+  const std::size_t begin = line.rfind("rank", 0) == 0 ? line.find(": {") : std::string::npos;
+  if (begin == std::string::npos) return nlohmann::json(nlohmann::json::value_t::discarded);
+  return nlohmann::json::parse(line.substr(begin + 2), nullptr, false);
+}
+
+struct Ended {
+  std::string output;
+  int status = 0;
+};
+
+/// Both streams of the command in one.
+Ended output_of(const Arguments& words, const std::function<int(const Arguments&)>& start) {
+  const ChildProcess child = start_child([&](int pipe) {
+    dup2(pipe, STDOUT_FILENO);
+    dup2(pipe, STDERR_FILENO);
+    return start(words);
+  });
+  Ended ended;
+  std::array<char, 4096> buffer;
+  for (ssize_t count; (count = read(child.output, buffer.data(), buffer.size())) > 0;) {
+    ended.output.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  close(child.output);
+  int status = 0;
+  waitpid(child.process, &status, 0);
+  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ended;
+}
+
+std::vector<NcclPoint> compared_points(const std::vector<models::Collective>& operations,
+                                       const std::vector<std::uint64_t>& sizes_bytes, int ranks) {
+  std::vector<NcclPoint> points;
+  for (const models::Collective operation : operations) {
+    for (const std::uint64_t asked_bytes : sizes_bytes) {
+      const NcclPoint point{operation, cli::shape_of(operation, asked_bytes, ranks).bytes};
+      if (point.bytes == 0) {
+        throw std::runtime_error(fmt::format("nccl compare: {} of {} bytes: not an element for each rank; at least {}",
+                                             models::name_of(operation), asked_bytes,
+                                             smallest_bytes(operation, ranks)));
+      }
+      // Sizes that differ by less than an element of each rank come to the same.
+      if (std::find(points.begin(), points.end(), point) == points.end()) points.push_back(point);
+    }
+  }
+  return points;
+}
+
+/// The children go on as another command, whose words may be wrong: here it is said once, before any starts.
+Scenario scenario_of(const ProgramRun& run) { return read_scenario(run.scenario, cluster_overrides(run)); }
+
+}  // namespace
+
+std::vector<std::string> compared_operations() { return {"all_reduce", "all_gather", "reduce_scatter", "broadcast"}; }
+
+NcclTimes read_sweep(const std::string& output, int status, const std::vector<NcclPoint>& points, int ranks) {
+  NcclTimes times;
+  times.time_us.resize(points.size());
+  std::vector<int> ranks_seen(points.size());
+  std::string others;
+  std::istringstream text(output);
+  for (std::string line; std::getline(text, line);) {
+    const nlohmann::json object = object_in(line);
+    if (!object.is_object() || !object.contains("operation") || !object.contains("ns")) {
+      others += line + "\n";
+      continue;
+    }
+    for (std::size_t index = 0; index < points.size(); ++index) {
+      const NcclPoint& point = points[index];
+      if (object["operation"] != models::name_of(point.operation) || object["bytes"] != point.bytes) continue;
+      const double time_us = object["ns"].get<double>() / kNanosecondsPerMicrosecond;
+      times.time_us[index] = std::max(times.time_us[index].value_or(0), time_us);
+      ++ranks_seen[index];
+      if (object["wrong"] != 0) others += line + "\n";
+    }
+  }
+  for (std::size_t index = 0; index < points.size(); ++index) {
+    if (ranks_seen[index] == ranks) continue;
+    times.time_us[index].reset();
+    if (status == 0) {
+      others += fmt::format("{} of {} ranks printed a time of {}, {} bytes\n", ranks_seen[index], ranks,
+                            models::name_of(points[index].operation), points[index].bytes);
+    }
+  }
+  const bool whole = std::all_of(times.time_us.begin(), times.time_us.end(), [](const auto& time) { return time; });
+  if (status != 0 || !whole) times.failure = others.empty() ? fmt::format("status {}\n", status) : others;
+  return times;
+}
+
+NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Collective>& operations,
+                            const std::vector<std::uint64_t>& sizes_bytes,
+                            const std::function<int(const Arguments&)>& start) {
+  const Scenario scenario = scenario_of(run);
+  NcclComparison comparison;
+  comparison.ranks = ranks_of(scenario);
+  const std::vector<NcclPoint> points = compared_points(operations, sizes_bytes, comparison.ranks);
+  ProgramRun each = run;
+  each.program = built_files().nccl_sweep;
+  for (const NcclPoint& point : points) {
+    each.arguments.push_back(fmt::format("{}:{}", models::name_of(point.operation), point.bytes));
+  }
+  std::array<NcclTimes, 2> times;
+  for (const bool dropin : {false, true}) {
+    each.library = dropin ? kDropInNccl : run.library;
+    each.results = run.results + (dropin ? "/drop-in" : "/nccl");
+    const Ended ended = output_of(simulated_words(each), start);
+    times[dropin ? 1 : 0] = read_sweep(ended.output, ended.status, points, comparison.ranks);
+    if (const std::string& failure = times[dropin ? 1 : 0].failure; !failure.empty()) {
+      comparison.failure = fmt::format("the run on {} ended with status {}:\n{}", each.library, ended.status, failure);
+      return comparison;
+    }
+  }
+  const BoundTable bounds(scenario, {}, {});
+  for (std::size_t index = 0; index < points.size(); ++index) {
+    const Picoseconds bound_ps = bounds.of({.op = points[index].operation}, points[index].bytes).any_algorithm_ps;
+    comparison.points.push_back({.point = points[index],
+                                 .nccl_us = *times[0].time_us[index],
+                                 .dropin_us = *times[1].time_us[index],
+                                 .bound_us = static_cast<double>(bound_ps) / kPicosecondsPerMicrosecond});
+  }
+  return comparison;
+}
+
+}  // namespace meshbed::cli
