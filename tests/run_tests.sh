@@ -19,8 +19,9 @@ asan_rooms=(base models net cli trace cuda)  # those that read bytes from elsewh
 tsan_rooms=(coll local ring threads cuda)  # threads of the engine, the plugin and programs, outside the simulator
 memcheck_rooms=(net verbs host engine coll trace)
 
-# Where a test that hangs is cut off: a suite, or its part; and one in virtual machines or under Valgrind.
-ordinary_s=600 slow_s=1500
+# Where a test that hangs is cut off: a suite, or its part; and one that walks all the way, in virtual machines or under
+# Valgrind. Six times what they take alone on two cores: neighbours may have the machine meanwhile.
+ordinary_s=1200 slow_s=5400
 
 # What a stage needs beside what the build does. Open MPI and an ssh server that installs no service start ranks; perftest
 # is a program that nobody here wrote.
@@ -429,11 +430,11 @@ fuzzer_found_nothing() {
 
 # run_stage STAGE
 run_stage() {
-  local emu_part='' walks='' pattern name
+  local emu_part='' walks='' pattern name limit_s=$ordinary_s
   local -a but=() fuzzers=()
   rooms_of "$1"
   pattern=$(pattern_of "${chosen[@]}")
-  if has_stage walks; then walks=full; fi
+  if has_stage walks; then walks=full limit_s=$slow_s; fi
   case $1 in
     ordinary | walks)
       if has_stage emu; then
@@ -443,7 +444,7 @@ run_stage() {
         emu_part=short
       fi
       ((${#rooms[@]})) || pattern='.*'  # all that there is
-      with_parts "$emu_part" "$walks" run_suites "$build" "" "$pattern" "$ordinary_s" "${but[@]}"
+      with_parts "$emu_part" "$walks" run_suites "$build" "" "$pattern" "$limit_s" "${but[@]}"
       # The text of all the sources, not of some rooms.
       if has_stage ordinary && ((!quick && ${#rooms[@]} == 0)); then check format format_is_clean; fi
       ;;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -51,18 +52,29 @@ void read_version(const ElfFile& file, NcclLibrary& library) {
 }
 
 void read_device_code(const ElfFile& file, NcclLibrary& library) {
+  std::map<std::uint32_t, std::size_t> texts;  // by architecture
   // The second one: of parts that the program's linker put together (nvcc -rdc=true).
   for (const char* name : {".nv_fatbin", "__nv_relfatbin"}) {
     for (const std::string_view section : file.sections(name)) {
       const auto entries = sim::cuda::read_fat_binary(std::as_bytes(std::span(section.data(), section.size())));
       if (!entries) throw std::runtime_error(fmt::format("section {}: {}", name, entries.error().text));
       for (const sim::cuda::FatEntry& entry : *entries) {
-        (entry.is_ptx ? library.ptx : library.machine_code).insert(entry.architecture);
-        if (!entry.is_ptx) continue;
+        if (!entry.is_ptx) {
+          library.machine_code.insert(entry.architecture);
+          continue;
+        }
+        ++texts[entry.architecture];
         ++library.ptx_texts;
         library.ptx_bytes += entry.payload.size();
       }
     }
+  }
+  // All parts of NCCL have the same architectures. A part of CUDA's that is linked in beside them (libcudadevrt) brings
+  // others, for which there are no kernels.
+  std::size_t most = 0;
+  for (const auto& [architecture, count] : texts) most = std::max(most, count);
+  for (const auto& [architecture, count] : texts) {
+    if (count * 2 > most) library.ptx.insert(architecture);
   }
 }
 

@@ -98,6 +98,16 @@ TEST_CASE("PTX of parts that were linked counts, and of several architectures ea
   for (const NcclOnGpu& gpu : nccl_on_gpus(library)) CHECK_MESSAGE(gpu.obstacle.empty(), gpu.obstacle);
 }
 
+TEST_CASE("a part of CUDA's own with another architecture is no kernel of NCCL's") {
+  // As CUDA 13.0's libcudadevrt, which NCCL's Makefile links in with PTX for compute_121.
+  const NcclLibrary library =
+      inspect_nccl(made({.code = {{true, 90}, {true, 90}, {true, 90}, {true, 121}, {false, 121}}}));
+  CHECK(library.ptx == std::set<std::uint32_t>{90});
+  CHECK(library.ptx_texts == 4);
+  CHECK(obstacle_on(library, "H100").empty());
+  CHECK(has(obstacle_on(library, "GB10"), "needs PTX for compute_120; this has compute_90"));
+}
+
 TEST_CASE("what keeps a library from running at all is said with what it needs") {
   const auto first = [](const Recipe& recipe) {
     const auto all = obstacles_of(inspect_nccl(made(recipe)));
