@@ -323,7 +323,7 @@ END)");
   const CommandResult full = test("--full");
   CHECK(full.output.find("\n  ordinary, walks ") != std::string::npos);
   CHECK(log_has("ctest build emu=full walks=full -j"));
-  CHECK(log_has(" -R ^(emu|worlds|contract)(/[0-9]+)?$ --timeout 1500"));
+  CHECK(log_has(" -R ^(emu|worlds|contract)(/[0-9]+)?$ --timeout 5400"));
   CHECK(log_has(" walks=ends -j"));
   CHECK(log_has(" -R ^memcheck/(net|verbs|host|engine|coll|trace)(/[0-9]+)?$ "));
 
