@@ -259,10 +259,10 @@ struct Driver {
   Handles<GraphExec> executables{};
   UserObjects user_objects{};  // with the references that the program has itself
   std::map<std::string, std::shared_ptr<const Interpreter>> interpreters{};
-  std::map<const void*, Kernel*> host_functions{};    // the runtime's
-  std::map<const FatBinary*, Module*> programs{};     // what its fat binaries were loaded as
+  std::map<const void*, Kernel*> host_functions{};  // the runtime's
+  std::map<const FatBinary*, Module*> programs{};   // what its fat binaries were loaded as
   std::map<const FatBinary*, NotLoaded> not_loaded{};
-  std::vector<std::weak_ptr<Capture>> recordings{};   // those that have ended are among them until somebody looks
+  std::vector<std::weak_ptr<Capture>> recordings{};  // those that have ended are among them until somebody looks
   std::deque<WorkRef> host_calls{};
   ThreadKey host_thread = nullptr;
   bool checks_races = false;                 // MESHBED_CUDA_CHECK=race
