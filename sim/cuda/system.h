@@ -262,7 +262,7 @@ struct Driver {
   std::map<const void*, Kernel*> host_functions{};  // the runtime's
   std::map<const FatBinary*, Module*> programs{};   // what its fat binaries were loaded as
   std::map<const FatBinary*, NotLoaded> not_loaded{};
-  std::vector<std::weak_ptr<Capture>> recordings{};  // those that have ended are among them until somebody looks
+  std::vector<std::weak_ptr<Capture>> recordings{};  // with ended ones, until the next walk over them
   std::deque<WorkRef> host_calls{};
   ThreadKey host_thread = nullptr;
   bool checks_races = false;                 // MESHBED_CUDA_CHECK=race

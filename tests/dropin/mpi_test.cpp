@@ -24,7 +24,7 @@ class MpiRanks {
  public:
   explicit MpiRanks(const std::string& name) : programs_(name) {
     programs_.build("cc -pthread", "meet", kPrograms + "meet_by_mpi.c",
-                    "-I" MESHBED_SOURCE_DIR "/plugin/dropin/mpi -L" + kBuild + "/mpi-lib -lmpi");
+                    kMpi);
   }
 
   CommandResult simulate(int ranks, const std::string& story = "") const {

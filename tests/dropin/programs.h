@@ -13,6 +13,7 @@ namespace meshbed::test {
 
 inline const std::string kBuild = MESHBED_BINARY_DIR;
 inline const std::string kPrograms = MESHBED_SOURCE_DIR "/tests/dropin/program/";
+inline const std::string kMpi = "-I" MESHBED_SOURCE_DIR "/plugin/dropin/mpi -L" + kBuild + "/mpi-lib -lmpi";
 inline const std::string kNccl = "-I" MESHBED_SOURCE_DIR "/plugin/dropin -L" + kBuild + "/nccl-lib -lnccl";
 
 /// A folder with programs and the scenarios that run them.

@@ -91,7 +91,7 @@ TEST_CASE("nccl-tests on NCCL: every operation on every cabling, with no wrong n
   }
 }
 
-TEST_CASE("NCCL in virtual time gives one digest, wherever it lies in memory and whatever the locale") {
+TEST_CASE("NCCL in virtual time gives one digest, with and without ASLR and in another locale") {
   Built built;
   if (!find(&built)) return;
   const std::string results = scratch_folder("real-nccl-digest");

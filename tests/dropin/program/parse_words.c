@@ -1,19 +1,14 @@
-/* Parses command lines with getopt_long(3), sleeping between the options, and prints what it found. Compiled as a
+/* Parses command lines with getopt_long(3), all ranks one option at a time, and prints what it found. Compiled as a
  * position-independent program it holds copies of optarg, optind, opterr, optopt, environ and stdout. Alone, without
  * RANK, it prints what libc's own functions make of the same words. */
 #include <getopt.h>
+#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 extern char** environ;
 static int loud, rank;
-
-static void rest(void) {
-  const struct timespec time = {0, 10000L * (rank + 1)};
-  nanosleep(&time, NULL);
-}
 
 /* With each answer, the word behind it, which libc has not moved yet. "+" takes the word behind it as its own. */
 static void parse(const char* title, int count, char** words, const char* letters) {
@@ -24,7 +19,7 @@ static void parse(const char* title, int count, char** words, const char* letter
   int answer, name = -1;
   fprintf(stdout, "%s:", title);
   while ((answer = getopt_long(count, words, letters, kNames, &name)) != -1) {
-    rest();
+    MPI_Barrier(MPI_COMM_WORLD);  // every rank is in the middle of its words
     fprintf(stdout, " %c=%s", answer == 0 ? '0' : answer, optarg != NULL ? optarg : "-");
     if (answer == '?') fprintf(stdout, "(%c)", optopt);
     if (answer == 'p' && optind < count) fprintf(stdout, "%s", words[optind++]);
@@ -39,6 +34,7 @@ static void parse(const char* title, int count, char** words, const char* letter
 int main(int count, char** words) {
   const char* const number = getenv("RANK") != NULL ? getenv("RANK") : getenv("AS_RANK");
   rank = atoi(number);
+  MPI_Init(&count, &words);
   char size[16], letter[16], text[32];
   snprintf(size, sizeof(size), "%d", 100 + rank);
   snprintf(letter, sizeof(letter), "-vn%d", rank);
@@ -65,5 +61,6 @@ int main(int count, char** words) {
   snprintf(text, sizeof(text), "LATER=%s", number);
   for (char** at = environ; *at != NULL; ++at) found += strcmp(*at, text) == 0;
   printf("%d of 2 variables\n", found);
+  MPI_Finalize();
   return 0;
 }
