@@ -22,13 +22,13 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/perf_format.h"
 #include "cli/common/exit_status.h"
+#include "cli/common/free_address.h"
 #include "cli/common/json_text.h"
 #include "cli/workload/result.h"
 #include "cli/world/metal_place.h"
 #include "emu/process.h"
 #include "plugin/base/units.h"
 #include "plugin/coll/store/job_key.h"
-#include "plugin/coll/store/socket.h"
 
 namespace meshbed::cli {
 namespace {
@@ -51,15 +51,6 @@ std::string open_mpi() {
     // It cannot be started: it is not there.
   }
   return "";
-}
-
-/// "127.0.0.1:PORT", where nothing listens just now.
-std::string free_address() {
-  auto socket = coll::Socket::listen(coll::at_any_port(*coll::parse_address("127.0.0.1:1")));
-  if (!socket) throw std::runtime_error(socket.error().text);
-  auto address = socket->own_address();
-  if (!address) throw std::runtime_error(address.error().text);
-  return to_text(*address);
 }
 
 /// The milliseconds of each iteration.

@@ -65,7 +65,8 @@ void require_readable_file(const std::string& path, std::uintmax_t most_bytes) {
 
 BuiltFiles built_files() {
   const std::filesystem::path build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-  return {.net_plugin = build / "lib/libnccl-net-mesh.so",
+  return {.command = build / "bin/meshbed",
+          .net_plugin = build / "lib/libnccl-net-mesh.so",
           .local_plugin = build / "lib/libnccl-net-local.so",
           .profiler = build / "lib/libnccl-profiler-meshbed.so",
           .engine = build / "lib/libmeshcoll.so",

@@ -15,6 +15,7 @@ namespace meshbed::cli {
 inline constexpr const char* kVersion = "0.1.0";
 
 struct BuiltFiles {
+  std::string command;              // meshbed itself
   std::string net_plugin;           // libnccl-net-mesh.so
   std::string local_plugin;         // libnccl-net-local.so
   std::string profiler;             // libnccl-profiler-meshbed.so

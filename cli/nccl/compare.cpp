@@ -1,8 +1,6 @@
 #include "cli/nccl/compare.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,11 +9,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/common/child_process.h"
 #include "cli/common/files.h"
 #include "cli/scenario/collective_shape.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/bounds.h"
+#include "emu/process.h"
 
 namespace meshbed::cli {
 namespace {
@@ -28,30 +26,6 @@ nlohmann::json object_in(const std::string& line) {
   const std::size_t begin = line.rfind("rank", 0) == 0 ? line.find(": {") : std::string::npos;
   if (begin == std::string::npos) return nlohmann::json(nlohmann::json::value_t::discarded);
   return nlohmann::json::parse(line.substr(begin + 2), nullptr, false);
-}
-
-struct Ended {
-  std::string output;
-  int status = 0;
-};
-
-/// Both streams of the command in one.
-Ended output_of(const Arguments& words, const std::function<int(const Arguments&)>& start) {
-  const ChildProcess child = start_child([&](int pipe) {
-    dup2(pipe, STDOUT_FILENO);
-    dup2(pipe, STDERR_FILENO);
-    return start(words);
-  });
-  Ended ended;
-  std::array<char, 4096> buffer;
-  for (ssize_t count; (count = read(child.output, buffer.data(), buffer.size())) > 0;) {
-    ended.output.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  close(child.output);
-  int status = 0;
-  waitpid(child.process, &status, 0);
-  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ended;
 }
 
 std::vector<NcclPoint> compared_points(const std::vector<models::Collective>& operations,
@@ -114,8 +88,7 @@ NcclTimes read_sweep(const std::string& output, int status, const std::vector<Nc
 }
 
 NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Collective>& operations,
-                            const std::vector<std::uint64_t>& sizes_bytes,
-                            const std::function<int(const Arguments&)>& start) {
+                            const std::vector<std::uint64_t>& sizes_bytes) {
   const Scenario scenario = scenario_of(run);
   NcclComparison comparison;
   comparison.ranks = ranks_of(scenario);
@@ -129,8 +102,10 @@ NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Col
   for (const bool dropin : {false, true}) {
     each.library = dropin ? kDropInNccl : run.library;
     each.results = run.results + (dropin ? "/drop-in" : "/nccl");
-    const Ended ended = output_of(simulated_words(each), start);
-    times[dropin ? 1 : 0] = read_sweep(ended.output, ended.status, points, comparison.ranks);
+    Arguments words = simulated_words(each);
+    words.insert(words.begin(), built_files().command);
+    const emu::ProgramResult ended = emu::run_program(words);
+    times[dropin ? 1 : 0] = read_sweep(ended.output + ended.errors, ended.status, points, comparison.ranks);
     if (const std::string& failure = times[dropin ? 1 : 0].failure; !failure.empty()) {
       comparison.failure = fmt::format("the run on {} ended with status {}:\n{}", each.library, ended.status, failure);
       return comparison;

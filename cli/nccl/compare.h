@@ -3,7 +3,6 @@
 // process of its own for each; the ranks' program is cli/nccl/program/sweep.cpp.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,10 +43,8 @@ struct NcclComparison {
   std::vector<ComparedPoint> points;
 };
 
-/// `run.results` gets a folder for each library. `start` goes on as another command and returns only where that fails,
-/// with the exit status. Throws std::runtime_error where nothing can be run.
+/// `run.results` gets a folder for each library. Throws std::runtime_error where nothing can be run.
 NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Collective>& operations,
-                            const std::vector<std::uint64_t>& sizes_bytes,
-                            const std::function<int(const Arguments&)>& start);
+                            const std::vector<std::uint64_t>& sizes_bytes);
 
 }  // namespace meshbed::cli

@@ -1,15 +1,14 @@
 #include "cli/nccl/host_ranks.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -17,31 +16,23 @@
 #include <string_view>
 #include <system_error>
 
-#include "cli/common/child_process.h"
 #include "cli/common/environment.h"
 #include "cli/common/files.h"
+#include "cli/common/free_address.h"
 #include "cli/common/interruption.h"
 #include "cli/report/nccl/decisions.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/nccl/decisions.h"
 #include "cli/world/emulated_gpus.h"
+#include "emu/process.h"
 #include "plugin/base/deadline.h"
-#include "plugin/coll/store/socket.h"
+#include "plugin/base/descriptor.h"
 
 namespace meshbed::cli {
 namespace {
 
 namespace fs = std::filesystem;
 using Variables = std::map<std::string, std::string>;
-
-/// Of the loopback, where nothing listens just now.
-int free_port() {
-  auto socket = coll::Socket::listen(coll::at_any_port(*coll::parse_address("127.0.0.1:1")));
-  if (!socket) throw std::runtime_error(socket.error().text);
-  const auto address = socket->own_address();
-  if (!address) throw std::runtime_error(address.error().text);
-  return address->port;
-}
 
 fs::path folder_of(const HostRanks& ranks, int rank) {
   return fs::absolute(ranks.results) / fmt::format("rank-{}", rank);
@@ -58,12 +49,13 @@ std::string library_path(const HostRanks& ranks) {
 
 /// What all ranks have in common.
 Variables common_variables(const Scenario& scenario) {
+  const std::string master = free_address();
   return {{"WORLD_SIZE", std::to_string(ranks_of(scenario))},
           {"LOCAL_RANK", "0"},
           {"LOCAL_WORLD_SIZE", "1"},
           {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", std::to_string(free_port())},
-          {"NCCL_COMM_ID", fmt::format("127.0.0.1:{}", free_port())},
+          {"MASTER_PORT", master.substr(master.rfind(':') + 1)},
+          {"NCCL_COMM_ID", free_address()},
           {"NCCL_SOCKET_IFNAME", "lo"},
           {"NCCL_MESH_DISABLE_RDMA", "1"},
           // nccl-tests counts the ranks of a machine by its host name, and would give each another GPU.
@@ -81,23 +73,10 @@ Variables variables_of(const Scenario& scenario, const HostRanks& ranks, int ran
   return variables;
 }
 
-/// In the child.
-int become(const HostRanks& ranks, const Variables& variables, int pipe) {
-  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-  ::dup2(pipe, STDOUT_FILENO);
-  ::dup2(pipe, STDERR_FILENO);
-  std::vector<char*> words;
-  for (const std::string& word : ranks.program) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execv(words.front(), words.data());
-  constexpr int kCannotStart = 127;
-  return kCannotStart;
-}
-
 struct Rank {
-  ChildProcess child;
+  pid_t process = -1;
+  Descriptor output;  // of both streams; closed: it has ended
   std::string unfinished_line{};
-  bool open = true;
 };
 
 void print_lines(Rank& rank, int number, std::string_view bytes, std::ostream& err) {
@@ -110,13 +89,17 @@ void print_lines(Rank& rank, int number, std::string_view bytes, std::ostream& e
   err.flush();
 }
 
-/// Its status as a shell has it.
-int status_of(const Rank& rank) {
-  int status = 0;
-  while (::waitpid(rank.child.process, &status, 0) < 0 && errno == EINTR) {
-  }
-  constexpr int kOfSignals = 128;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kOfSignals + WTERMSIG(status);
+/// Its words are env(1)'s, which sets the variables.
+Rank start(const HostRanks& ranks, const Variables& variables) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("nccl run: pipe: no descriptors left");
+  Rank rank{.output = Descriptor(ends[0])};
+  const Descriptor written(ends[1]);
+  emu::SpawnOptions options{.argv = {"env"}, .directory = "", .output = ends[1], .errors = ends[1]};
+  for (const auto& [name, value] : variables) options.argv.push_back(name + "=" + value);
+  options.argv.insert(options.argv.end(), ranks.program.begin(), ranks.program.end());
+  rank.process = emu::spawn(options);
+  return rank;
 }
 
 /// Until all have closed their output, which ends with them.
@@ -127,11 +110,11 @@ int follow(std::vector<Rank>& all, std::ostream& err) {
   std::size_t left = all.size();
   while (left > 0) {
     std::vector<pollfd> polled;
-    for (const Rank& rank : all) polled.push_back({rank.open ? rank.child.output : -1, POLLIN, 0});
+    for (const Rank& rank : all) polled.push_back({rank.output.number(), POLLIN, 0});
     ::poll(polled.data(), polled.size(), end_others.remaining_ms());
     if (end_others.passed()) {
       for (const Rank& rank : all) {
-        if (rank.open) ::kill(rank.child.process, SIGKILL);
+        if (rank.output.is_open()) ::kill(rank.process, SIGKILL);
       }
       end_others = Deadline::never();
     }
@@ -139,17 +122,16 @@ int follow(std::vector<Rank>& all, std::ostream& err) {
       if (polled[number].revents == 0) continue;
       Rank& rank = all[number];
       std::array<char, 65536> bytes{};
-      const ssize_t count = ::read(rank.child.output, bytes.data(), bytes.size());
+      const ssize_t count = ::read(rank.output.number(), bytes.data(), bytes.size());
       if (count > 0) {
         print_lines(rank, static_cast<int>(number), {bytes.data(), static_cast<std::size_t>(count)}, err);
         continue;
       }
       if (count < 0 && errno == EINTR) continue;
       if (!rank.unfinished_line.empty()) print_lines(rank, static_cast<int>(number), "\n", err);
-      ::close(rank.child.output);
-      rank.open = false;
+      rank.output.close();
       --left;
-      const int status = status_of(rank);
+      const int status = emu::wait_for_exit(rank.process);
       if (status == 0 || first_bad != 0) continue;
       first_bad = status;
       err << fmt::format("meshbed: rank {} ended with status {}\n", number, status);
@@ -170,7 +152,7 @@ int run_on_host(const Scenario& scenario, const HostRanks& ranks, std::ostream& 
     std::error_code none;
     fs::remove(folder_of(ranks, rank) / "nccl-decisions.json", none);
     const Variables variables = variables_of(scenario, ranks, rank, common);
-    all.push_back({start_child([&](int pipe) { return become(ranks, variables, pipe); })});
+    all.push_back(start(ranks, variables));
   }
   const int status = follow(all, err);
   LoadedNccl nccl{.file = ranks.library, .version = ranks.version, .sha256 = sha256_of_file(ranks.library)};

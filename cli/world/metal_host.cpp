@@ -10,13 +10,13 @@
 
 #include "cli/common/files.h"
 #include "cli/world/fault_folder.h"
-#include "plugin/coll/store/job_key.h"
+#include "plugin/coll/store/large_value.h"
+#include "plugin/coll/store/store_meeting.h"
 
 namespace meshbed::cli {
 namespace {
 
 constexpr int kMeetingPort = 1, kEnginePort = 2;  // beyond MASTER_PORT
-constexpr std::size_t kPieceBytes = 4096;         // of a text that is handed over; a frame of the store holds 8 KiB
 constexpr std::size_t kHandedOverBytesMax = std::size_t{1} << 30U;
 constexpr int kFailurePollEvery = 1024;  // idle turns
 
@@ -33,21 +33,12 @@ Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, Dead
   const std::string meeting = port_of(place, kMeetingPort);
   const coll::Identity identity{.world = static_cast<std::uint32_t>(place.ranks),
                                 .rank = static_cast<std::uint32_t>(place.rank)};
-  if (place.rank == 0) {
-    const auto where = coll::parse_meeting_place(meeting);
-    if (!where) return where.error();
-    // Ranks hand over whole results, which rank 0 reads when it has its own.
-    auto server = coll::StoreServer::start({.address = where->address,
-                                            .identity = identity,
-                                            .linger_ms = 5000,
-                                            .key = where->key,
-                                            .unread_bytes_max = kHandedOverBytesMax});
-    if (!server) return server.error();
-    host->server_ = std::move(*server);
-  }
-  auto client = coll::StoreClient::connect(meeting, identity, deadline);
-  if (!client) return client.error();
-  host->client_ = std::move(*client);
+  // Ranks hand over whole results, which rank 0 reads when it has its own.
+  auto met =
+      coll::meet_at_store(meeting, identity, {.linger_ms = 5000, .unread_bytes_max = kHandedOverBytesMax}, deadline);
+  if (!met) return met.error();
+  host->server_ = std::move(met->server);
+  host->client_ = std::move(met->client);
   if (const Result<void> all = host->rendezvous(); !all) return all.error();
   return host;
 }
@@ -159,26 +150,13 @@ Result<void*> MetalHost::load(const std::string& path) {
 void* MetalHost::symbol(void* library, const char* name) { return dlsym(library, name); }
 
 Result<void> MetalHost::hand_over(const std::string& key, const std::string& text) {
-  const std::size_t pieces = text.size() / kPieceBytes + 1;
-  if (const Result<void> told = publish(key + " pieces", std::to_string(pieces)); !told) return told;
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
-    const Result<void> sent = publish(fmt::format("{} {}", key, piece), text.substr(piece * kPieceBytes, kPieceBytes));
-    if (!sent) return sent;
-  }
-  return ok();
+  const std::lock_guard lock(store_);
+  return coll::set_large(*client_, key, text);
 }
 
 Result<std::string> MetalHost::take_over(const std::string& key) {
   const std::lock_guard lock(store_);
-  const Result<std::string> pieces = client_->get(key + " pieces", deadline_);
-  if (!pieces) return pieces.error();
-  std::string text;
-  for (std::size_t piece = 0; piece < std::stoul(*pieces); ++piece) {
-    const Result<std::string> part = client_->get(fmt::format("{} {}", key, piece), deadline_);
-    if (!part) return part.error();
-    text += *part;
-  }
-  return text;
+  return coll::get_large(*client_, key, deadline_, {});
 }
 
 }  // namespace meshbed::cli

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/base/json_text.h"
 #include "plugin/profiler/config.h"
 #include "plugin/profiler/profiler_abi.h"
 
@@ -40,30 +41,21 @@ Seen& seen() {
   return *only;
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') out += '\\';
-    if (static_cast<unsigned char>(letter) >= ' ') out += letter;
-  }
-  return out + "\"";
-}
-
 std::string text_of(const std::vector<Decision>& decisions) {
-  std::string text = "[";
+  JsonText json;
+  json.open_list();
   for (const Decision& one : decisions) {
-    if (text.size() > 1) text += ", ";
-    text += "{\"operation\": " + quoted(one.operation) + ", \"datatype\": " + quoted(one.datatype) +
-            ", \"count\": " + std::to_string(one.count) + ", \"ranks\": " + std::to_string(one.ranks);
+    json.open_object().text("operation", one.operation).text("datatype", one.datatype).number("count", one.count);
+    json.signed_number("ranks", one.ranks);
     if (one.peer >= 0) {
-      text += ", \"peer\": " + std::to_string(one.peer);
+      json.signed_number("peer", one.peer);
     } else {
-      text += ", \"root\": " + std::to_string(one.root) + ", \"algorithm\": " + quoted(one.algorithm) +
-              ", \"protocol\": " + quoted(one.protocol) + ", \"warps\": " + std::to_string(one.warps);
+      json.signed_number("root", one.root).text("algorithm", one.algorithm).text("protocol", one.protocol);
+      json.signed_number("warps", one.warps);
     }
-    text += ", \"channels\": " + std::to_string(one.channels) + ", \"calls\": " + std::to_string(one.calls) + "}";
+    json.signed_number("channels", one.channels).number("calls", one.calls).close_object();
   }
-  return text + "]";
+  return json.close_list().take();
 }
 
 void note(Decision decision) {

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "cli/common/files.h"
+#include "cli/nccl/compare.h"
 #include "cli/nccl/library.h"
 #include "plugin/base/prng.h"
 #include "tests/support/command.h"
@@ -158,6 +160,26 @@ TEST_CASE("a library with any of its bytes changed, or cut anywhere, is read or 
   }
   CHECK(refused > 20);
   CHECK(refused < 400);
+}
+
+TEST_CASE("a sweep's times are those of the slowest rank, and the drop-in is slower where its own are longer") {
+  const std::vector<NcclPoint> points{{models::Collective::kAllReduce, 4096}, {models::Collective::kBroadcast, 8}};
+  const auto line = [](int rank, const char* operation, int bytes, int ns) {
+    return fmt::format("rank{}: {{\"operation\": \"{}\", \"bytes\": {}, \"ns\": {}, \"wrong\": 0}}\n", rank, operation,
+                       bytes, ns);
+  };
+  const std::string output = "a report\n" + line(0, "all_reduce", 4096, 9000) + line(1, "all_reduce", 4096, 9500) +
+                             line(0, "broadcast", 8, 4000) + line(1, "broadcast", 8, 3000);
+  const NcclTimes times = read_sweep(output, 0, points, 2);
+  CHECK(times.failure.empty());
+  REQUIRE(times.time_us == std::vector<std::optional<double>>{9.5, 4.0});
+  CHECK(has(read_sweep(output, 0, points, 3).failure, "2 of 3 ranks printed a time of all_reduce, 4096 bytes"));
+  CHECK(has(read_sweep("a reason\n", 1, points, 2).failure, "a reason"));
+  const ComparedPoint slower{.point = points[0], .nccl_us = 9.5, .dropin_us = 19.0};
+  CHECK(slower.dropin_is_slower());
+  CHECK(slower.ratio() == 2.0);
+  CHECK_FALSE(ComparedPoint{.point = points[0], .nccl_us = 9.5, .dropin_us = 9.5}.dropin_is_slower());
+  CHECK_FALSE(ComparedPoint{.point = points[0], .nccl_us = 9.5, .dropin_us = 9.0}.dropin_is_slower());
 }
 
 TEST_CASE("sizes that NCCL 2.30.7 takes by architecture") {

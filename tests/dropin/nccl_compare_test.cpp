@@ -112,7 +112,7 @@ TEST_CASE("nccl compare: each operation and size on both libraries, beside the b
   }
 }
 
-TEST_CASE("nccl compare marks the rows in which the drop-in is slower, and no others") {
+TEST_CASE("nccl compare: a library that is late is the slower one, and one that does nothing is refused") {
   const StandIn late("nccl-compare-late", "const struct timespec ms = {0, 1000000}; nanosleep(&ms, 0);");
   const CommandResult run = late.compare("-c all_reduce -b 8 -e 8");
   CAPTURE(run.output);

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "plugin/net/process/json_text.h"
+#include "plugin/base/json_text.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/state/state_socket.h"
 #include "tests/support/command.h"

@@ -104,7 +104,7 @@ int nccl_compare_command(const Arguments& arguments, std::ostream& out, std::ost
   const std::vector<models::Collective> wanted = parse_operations(operations);
   const std::vector<std::uint64_t> sizes_bytes = sweep_sizes(sweep);
   require_gpus_that_fit("nccl compare", run);
-  const NcclComparison comparison = compare_nccl(run, wanted, sizes_bytes, &become_command);
+  const NcclComparison comparison = compare_nccl(run, wanted, sizes_bytes);
   if (!comparison.failure.empty()) {
     err << "meshbed: nccl compare: " << comparison.failure;
     return kExitBroken;

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <memory>
@@ -120,6 +121,11 @@ Result<void> check_agreement(const Variables& variable) {
 }
 
 }  // namespace
+
+bool has_launcher(const Variables& variable) {
+  return std::any_of(kLaunchers.begin(), kLaunchers.end(),
+                     [&](const LauncherNames& names) { return variable(names.rank).has_value(); });
+}
 
 Result<Launch> read_launcher(const Variables& variable) {
   const LauncherNames* names = nullptr;

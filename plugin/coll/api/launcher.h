@@ -21,5 +21,7 @@ struct Launch {
 /// port MASTER_PORT, or 29500. Where torchrun keeps that port for its own store (TORCHELASTIC_USE_AGENT_STORE), at the
 /// next one. An error names the variable, its value and what to set.
 Result<Launch> read_launcher(const std::function<std::optional<std::string>(const char* name)>& variable);
+/// One of them says a rank.
+bool has_launcher(const std::function<std::optional<std::string>(const char* name)>& variable);
 
 }  // namespace meshbed::coll

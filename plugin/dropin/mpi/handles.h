@@ -22,10 +22,13 @@ struct Handle {
 };
 inline constexpr std::uint32_t kMade = 0xffff;
 
-template <std::size_t kBytes>
+/// One of the predefined ones, `number` of its kind's enumeration, in as many bytes as Open MPI's.
+template <HandleKind kKind, std::size_t kBytes>
 struct Predefined {
+  template <typename Number>
+  constexpr explicit Predefined(Number number) : handle{kMagic, kKind, static_cast<std::uint32_t>(number)} {}
   Handle handle;
-  std::array<char, kBytes - sizeof(Handle)> rest;
+  std::array<char, kBytes - sizeof(Handle)> rest{};
 };
 
 enum Communicators : std::uint32_t { kWorld, kSelf, kNull };

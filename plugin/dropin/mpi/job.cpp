@@ -10,13 +10,13 @@
 #include "plugin/base/deadline.h"
 #include "plugin/coll/api/launcher.h"
 #include "plugin/coll/store/environment.h"
-#include "plugin/coll/store/job_key.h"
+#include "plugin/coll/store/large_value.h"
+#include "plugin/coll/store/store_meeting.h"
 
 namespace meshbed::dropin::mpi {
 namespace {
 
 constexpr std::uint32_t kIsMpi = 0x4d504931;          // Identity::choice: an engine at the same port is refused
-constexpr std::size_t kPieceBytes = 8000;             // fits into a frame of the store
 constexpr std::size_t kMessageBytesMax = 16U << 20U;  // of a message, and of all ranks in one collective call
 constexpr std::int64_t kReachMs = 60000;              // as the engine waits for rank 0
 
@@ -54,9 +54,7 @@ std::optional<std::vector<std::string>> take_apart(std::string_view all) {
 
 Result<std::unique_ptr<Job>> Job::join() {
   const auto variable = [](const char* name) { return coll::variable(name); };
-  const bool launched = variable("RANK").has_value() || variable("OMPI_COMM_WORLD_RANK").has_value() ||
-                        variable("SLURM_PROCID").has_value();
-  if (!launched) return std::unique_ptr<Job>(new Job(0, 1));
+  if (!coll::has_launcher(variable)) return std::unique_ptr<Job>(new Job(0, 1));
   const auto launch = coll::read_launcher(variable);
   if (!launch) return launch.error();
   std::unique_ptr<Job> job(new Job(launch->rank, launch->world));
@@ -66,20 +64,12 @@ Result<std::unique_ptr<Job>> Job::join() {
   const coll::Identity identity{.world = static_cast<std::uint32_t>(launch->world),
                                 .rank = static_cast<std::uint32_t>(launch->rank),
                                 .choice = kIsMpi};
-  if (launch->rank == 0) {
-    const auto place = coll::parse_meeting_place(launch->bootstrap);
-    if (!place) return place.error();
-    auto server = coll::StoreServer::start({.address = place->address,
-                                            .identity = identity,
-                                            .linger_ms = 0,
-                                            .key = place->key,
-                                            .unread_bytes_max = unread_bytes_max});
-    if (!server) return server.error();
-    job->server_ = std::move(*server);
-  }
-  auto store = coll::StoreClient::connect(launch->bootstrap, identity, Deadline::after_ms(kReachMs));
-  if (!store) return store.error();
-  job->store_ = std::move(*store);
+  auto meeting =
+      coll::meet_at_store(launch->bootstrap, identity, {.linger_ms = 0, .unread_bytes_max = unread_bytes_max},
+                          Deadline::after_ms(kReachMs));
+  if (!meeting) return meeting.error();
+  job->server_ = std::move(meeting->server);
+  job->store_ = std::move(meeting->client);
   auto met = job->barrier();
   if (!met) return met.error();
   return job;
@@ -95,15 +85,7 @@ Result<void> Job::send(const std::string& name, int to, const std::string& bytes
     to_self_[name] = bytes;
     return ok();
   }
-  // The first piece begins with their number.
-  const std::size_t pieces = std::max<std::size_t>(1, (bytes.size() + kPieceBytes - 1) / kPieceBytes);
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
-    std::string value = bytes.substr(piece * kPieceBytes, kPieceBytes);
-    if (piece == 0) value = coll::encode_u32(static_cast<std::uint32_t>(pieces)) + value;
-    auto set = store_->set(name + "." + std::to_string(piece), value);
-    if (!set) return set;
-  }
-  return ok();
+  return coll::set_large(*store_, name, bytes);
 }
 
 Result<std::string> Job::receive(const std::string& name, int from) {
@@ -114,20 +96,7 @@ Result<std::string> Job::receive(const std::string& name, int from) {
     return Error{ErrorCode::kInvalidArgument, Scope::kRequest,
                  "this rank receives from itself, and has sent no such message: send it before"};
   }
-  const auto piece_of = [&](std::size_t piece) {
-    return store_->get(name + "." + std::to_string(piece), Deadline::never(), {.for_rank = from});
-  };
-  auto first = piece_of(0);
-  if (!first) return first.error();
-  const auto pieces = coll::decode_u32(std::string_view(*first).substr(0, sizeof(std::uint32_t)));
-  if (!pieces) return Error{ErrorCode::kRemote, Scope::kJob, "rank " + std::to_string(from) + " sent no MPI message"};
-  std::string bytes = first->substr(sizeof(std::uint32_t));
-  for (std::size_t piece = 1; piece < *pieces; ++piece) {
-    auto next = piece_of(piece);
-    if (!next) return next.error();
-    bytes += *next;
-  }
-  return bytes;
+  return coll::get_large(*store_, name, Deadline::never(), {.for_rank = from});
 }
 
 Result<std::vector<std::string>> Job::exchange(const std::string& name, const std::vector<int>& members,

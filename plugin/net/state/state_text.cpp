@@ -1,4 +1,4 @@
-#include "plugin/net/process/json_text.h"
+#include "plugin/base/json_text.h"
 #include "plugin/net/process/state.h"
 
 namespace meshbed::net {

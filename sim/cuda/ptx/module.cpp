@@ -1,8 +1,10 @@
 // Module: the text parsed, decoded, and what it has to offer.
+#define XXH_INLINE_ALL  // the simulated CUDA links nothing but libc
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/base/prng.h"
 #include "sim/cuda/ptx/machine.h"
 #include "sim/cuda/ptx/program.h"
 
@@ -18,21 +19,14 @@ namespace meshbed::sim::ptx {
 
 namespace {
 
-/// Two independent hashes of 64 bits and a length for each text.
+/// Of each text 128 bits and its length.
 using TextsKey = std::vector<std::uint64_t>;
 
 TextsKey key_of(const std::vector<std::string_view>& texts) {
   TextsKey key;
   for (const std::string_view text : texts) {
-    std::uint64_t chained = text.size();
-    std::size_t at = 0;
-    for (; at + sizeof(std::uint64_t) <= text.size(); at += sizeof(std::uint64_t)) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, text.data() + at, sizeof(word));
-      chained = mix64(chained ^ word);
-    }
-    for (; at < text.size(); ++at) chained = mix64(chained ^ static_cast<std::uint8_t>(text[at]));
-    key.insert(key.end(), {text.size(), std::hash<std::string_view>()(text), chained});
+    const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+    key.insert(key.end(), {hash.low64, hash.high64, text.size()});
   }
   return key;
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-namespace meshbed::net {
+namespace meshbed {
 
 /// Keys and values in the order of the calls; commas and quotes come by themselves. Whoever opens an object or a list
 /// closes it.
@@ -76,4 +76,4 @@ class JsonText {
   std::string text_;
 };
 
-}  // namespace meshbed::net
+}  // namespace meshbed
