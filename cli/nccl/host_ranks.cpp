@@ -25,6 +25,7 @@
 #include "cli/workload/nccl/decisions.h"
 #include "cli/world/emulated_gpus.h"
 #include "emu/process.h"
+#include "plugin/base/cut_lines.h"
 #include "plugin/base/deadline.h"
 #include "plugin/base/descriptor.h"
 
@@ -76,26 +77,19 @@ Variables variables_of(const Scenario& scenario, const HostRanks& ranks, int ran
 struct Rank {
   pid_t process = -1;
   Descriptor output;  // of both streams; closed: it has ended
-  std::string unfinished_line{};
+  CutLines lines{};
 };
 
-void print_lines(Rank& rank, int number, std::string_view bytes, std::ostream& err) {
-  rank.unfinished_line += bytes;
-  for (std::size_t end = rank.unfinished_line.find('\n'); end != std::string::npos;
-       end = rank.unfinished_line.find('\n')) {
-    err << fmt::format("rank{}: {}\n", number, std::string_view(rank.unfinished_line).substr(0, end));
-    rank.unfinished_line.erase(0, end + 1);
-  }
-  err.flush();
-}
-
-/// Its words are env(1)'s, which sets the variables.
+/// By env(1), which sets the variables.
 Rank start(const HostRanks& ranks, const Variables& variables) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("nccl run: pipe: no descriptors left");
-  Rank rank{.output = Descriptor(ends[0])};
+  Rank rank;
+  rank.output = Descriptor(ends[0]);
   const Descriptor written(ends[1]);
-  emu::SpawnOptions options{.argv = {"env"}, .directory = "", .output = ends[1], .errors = ends[1]};
+  emu::SpawnOptions options;
+  options.argv = {"env"};
+  options.output = options.errors = ends[1];
   for (const auto& [name, value] : variables) options.argv.push_back(name + "=" + value);
   options.argv.insert(options.argv.end(), ranks.program.begin(), ranks.program.end());
   rank.process = emu::spawn(options);
@@ -122,13 +116,15 @@ int follow(std::vector<Rank>& all, std::ostream& err) {
       if (polled[number].revents == 0) continue;
       Rank& rank = all[number];
       std::array<char, 65536> bytes{};
+      const auto print = [&](std::string_view line) { err << fmt::format("rank{}: {}\n", number, line); };
       const ssize_t count = ::read(rank.output.number(), bytes.data(), bytes.size());
       if (count > 0) {
-        print_lines(rank, static_cast<int>(number), {bytes.data(), static_cast<std::size_t>(count)}, err);
+        rank.lines.take({bytes.data(), static_cast<std::size_t>(count)}, print);
+        err.flush();
         continue;
       }
       if (count < 0 && errno == EINTR) continue;
-      if (!rank.unfinished_line.empty()) print_lines(rank, static_cast<int>(number), "\n", err);
+      rank.lines.finish(print);
       rank.output.close();
       --left;
       const int status = emu::wait_for_exit(rank.process);

@@ -9,7 +9,6 @@
 
 #include "cli/bench/perf_format.h"
 #include "cli/command/commands.h"
-#include "cli/command/program.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/common/json_text.h"
@@ -76,7 +75,7 @@ nlohmann::ordered_json as_json(const std::string& version, const ProgramRun& run
 }  // namespace
 
 int nccl_compare_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  std::string action, operations = "all_reduce,all_gather,reduce_scatter,broadcast";
+  std::string action, operations = fmt::format("{}", fmt::join(compared_operations(), ","));
   std::string first = "4K", last = "16M", factor = "16";
   bool json = false;
   ProgramRun run;
