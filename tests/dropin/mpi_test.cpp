@@ -23,8 +23,7 @@ namespace {
 class MpiRanks {
  public:
   explicit MpiRanks(const std::string& name) : programs_(name) {
-    programs_.build("cc -pthread", "meet", kPrograms + "meet_by_mpi.c",
-                    kMpi);
+    programs_.build("cc -pthread", "meet", kPrograms + "meet_by_mpi.c", kMpi);
   }
 
   CommandResult simulate(int ranks, const std::string& story = "") const {
