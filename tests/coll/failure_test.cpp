@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <atomic>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -204,6 +205,7 @@ TEST_CASE("without a limit a peer that has died, or left, ends the wait for it a
 TEST_CASE("a refusal is no asynchronous error; another rank's abort is, without a call") {
   loopback::configure({.refuse_connect_device = 3});
   std::atomic<bool> looked{false};
+  std::latch both_well(2);
   run_ranks(2, odd_device(1), [&](meshcoll_comm* comm, int rank) {
     meshcoll_error error{};
     error.struct_bytes = sizeof error;
@@ -215,6 +217,8 @@ TEST_CASE("a refusal is no asynchronous error; another rank's abort is, without 
     CHECK(state() == MESHCOLL_OK);
     CHECK(meshcoll_barrier(comm) == MESHCOLL_OK);
     CHECK(state() == MESHCOLL_OK);
+    // A barrier ends here before it ends there.
+    both_well.arrive_and_wait();
     if (rank == 1) {
       CHECK(meshcoll_abort(comm, "bored") == MESHCOLL_OK);
       while (!looked) std::this_thread::yield();
