@@ -44,6 +44,16 @@ class Host {
   virtual void at(Picoseconds when_ps, int node, void (*event)(void* self, std::uint64_t argument), void* self,
                   std::uint64_t argument) = 0;
 
+  /// As at(), for a look at memory that found nothing and finds nothing again before something else happens: it may
+  /// come whole periods later. Period 0: it may not.
+  virtual void look_again(Picoseconds when_ps, Picoseconds /*period_ps*/, int node,
+                          void (*event)(void* self, std::uint64_t argument), void* self, std::uint64_t argument) {
+    at(when_ps, node, event, self, argument);
+  }
+
+  /// Grows with all that happens but look_again().
+  virtual std::uint64_t happened() const { return 0; }
+
   /// Of the calling thread; nullptr: no program is running.
   virtual ProcessKey process() const = 0;
   virtual ThreadKey thread() const = 0;

@@ -18,7 +18,10 @@ struct Run {
   DeviceView view;
   std::unique_ptr<ptx::Execution> execution{};
   std::uint64_t steps_without_progress = 0;
-  bool named = false;  // that it only spins
+  bool has_changes = false;    // of which host().changed() has not been told
+  Picoseconds news_ps = 0;     // when a step last saw something new
+  std::uint64_t happened = 0;  // Host::happened() at the last step
+  bool named = false;          // that it only spins
 };
 
 Work::Work() = default;
@@ -29,6 +32,9 @@ namespace {
 // A slice of a kernel: so short that other work of the simulation, and threads that call, hardly wait for it.
 constexpr std::uint64_t kSliceLaneInstructions = 200'000;
 /// Looks after which a kernel that only spins is named.
+/// A kernel that has seen nothing new for so long may leave out looks. Not earlier: one may look at a word some
+/// thousand times to measure how long it takes, or give up after as many.
+constexpr Picoseconds kPutOffAfterPs = 2 * kPicosecondsPerMillisecond;
 constexpr std::uint64_t kSpinsUntilNamed = 300'000, kFewestSpins = 300;
 
 struct LaunchScope {
@@ -147,29 +153,44 @@ void has_begun(Work& work) {
   if (work.begun != nullptr) release(std::exchange(work.begun, nullptr));
 }
 
+/// It waits: the next look at what it waits for is due at `when_ps`.
+void look_again(const WorkRef& work, Picoseconds when_ps) {
+  Run& run = *work->run;
+  const Device& device = device_of(*work);
+  if (std::exchange(run.has_changes, false)) host().changed(work->context->driver->process);
+  if (run.execution->moved() || run.execution->saw_news()) run.news_ps = host().now();
+  if (host().now() - run.news_ps < kPutOffAfterPs) {
+    host().at(when_ps, device.node, step_kernel, &system(), work->id);
+    return;
+  }
+  const Picoseconds period_ps = run.execution->idled() ? 2 * device.model->host_flag_ps : 0;
+  host().look_again(when_ps, period_ps, device.node, step_kernel, &system(), work->id);
+}
+
 void step_kernel(void* self, std::uint64_t id) {
   const WorkRef work = static_cast<System*>(self)->works.find(id);
   if (work == nullptr) return;
   Run& run = *work->run;
   const int node = device_of(*work).node;
+  if (std::exchange(run.happened, host().happened()) != run.happened) run.execution->others_acted();
   const ptx::Execution::State state = run.execution->step(kSliceLaneInstructions);
+  run.has_changes |= run.execution->moved();
   if (!run.execution->has_blocks_to_begin()) has_begun(*work);
   switch (state) {
     case ptx::Execution::State::kRunning:
       if (run.execution->progresses()) run.steps_without_progress = 0;
+      run.news_ps = host().now();
       host().at(host().now(), node, step_kernel, self, id);
       break;
     case ptx::Execution::State::kFar:
       if (run.execution->moved()) run.steps_without_progress = 0;
       name_spin(*work);
-      host().changed(work->context->driver->process);
-      host().at(run.execution->next_ps(), node, step_kernel, self, id);
+      look_again(work, run.execution->next_ps());
       break;
     case ptx::Execution::State::kSpinning:
       name_spin(*work);
-      host().changed(work->context->driver->process);
       // Of its own memory; a look at the host's has its own time (kFar).
-      host().at(host().now() + 2 * device_of(*work).model->host_flag_ps, node, step_kernel, self, id);
+      look_again(work, host().now() + 2 * device_of(*work).model->host_flag_ps);
       break;
     case ptx::Execution::State::kFinished:
     case ptx::Execution::State::kFault:

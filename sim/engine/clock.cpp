@@ -67,6 +67,21 @@ class MaestroVisit {
 
 }  // namespace
 
+// --- what comes next ---
+
+Picoseconds World::Impl::next_ps(bool can_put_off) {
+  if (looks.empty()) return queue.next_ps();
+  if (queue.empty()) return looks.next_ps();  // a kernel may look so many times for no other reason than to measure it
+  if (can_put_off) looks.put_off_until(queue.next_ps());
+  return std::min(queue.next_ps(), looks.next_ps());
+}
+
+Event World::Impl::pop() {
+  if (looks.empty() || (!queue.empty() && queue.next_ps() <= looks.next_ps())) return queue.pop();
+  ++looks_run;
+  return looks.pop();
+}
+
 // --- what a thread runs on ---
 
 World::Impl::Impl(World& world) : clock(world) {
@@ -167,6 +182,8 @@ struct Clock::State {
   void enter_maestro();
   void sleep_until(Picoseconds when);
   bool over();
+  /// Flows end when they end: while one is under way no look is left out.
+  Picoseconds next_event_ps() { return World::Impl::of(world).next_ps(activities == 0); }
 };
 
 Clock::Clock(World& world) : state_(std::make_unique<State>(world)) {
@@ -199,15 +216,15 @@ void Clock::event_added(Picoseconds when) {
 void Clock::activity(int change) { state_->activities += change; }
 
 void Clock::State::run_due_events() {
-  auto& queue = World::Impl::of(world).queue;
-  while (!queue.empty() && queue.next_ps() <= world.now()) World::Impl::run_event(world, queue.pop());
+  auto& impl = World::Impl::of(world);
+  while (!impl.nothing_due() && next_event_ps() <= world.now()) World::Impl::run_event(world, impl.pop());
 }
 
 /// In maestro, where time is the World's own: on to the next event's time, and the next, until a thread can run.
 void Clock::State::run_events_until_wake() {
   auto& impl = World::Impl::of(world);
   do {
-    World::Impl::set_now(world, impl.queue.next_ps());
+    World::Impl::set_now(world, next_event_ps());
     run_due_events();
   } while (impl.runnable == 0 && !over());
 }
@@ -271,8 +288,8 @@ bool Clock::State::over() {
     return true;
   };
   if (impl.live == 0) return end(OutcomeKind::kFinished);
-  if (impl.queue.empty()) return activities == 0 && end(OutcomeKind::kDeadlock);
-  const Picoseconds next = impl.queue.next_ps();
+  if (impl.nothing_due()) return activities == 0 && end(OutcomeKind::kDeadlock);
+  const Picoseconds next = next_event_ps();
   if (options.time_limit_ps > 0 && next > options.time_limit_ps) return end(OutcomeKind::kTimeLimit);
   return next - World::Impl::last_progress(world) > options.stall_limit_ps && end(OutcomeKind::kStall);
 }
@@ -304,7 +321,7 @@ void Clock::State::pace() {
       }
     }
     if (over()) break;
-    const Picoseconds next = impl.queue.empty() ? kNever : impl.queue.next_ps();
+    const Picoseconds next = impl.nothing_due() ? kNever : next_event_ps();
     if (!fluid) {
       enter_maestro();
     } else if (next <= world.now()) {

@@ -55,6 +55,15 @@ void World::at(Picoseconds when, int host, EventFunction function, void* self, s
   impl_->clock.event_added(when);
 }
 
+void World::look_again(Picoseconds when, Picoseconds period, int host, EventFunction function, void* self,
+                       std::uint64_t argument) {
+  MESHBED_CHECK_MSG(when >= now_ps_ && period >= 0, "a look in the past");
+  impl_->looks.push({when, host, function, self, argument}, period);
+  impl_->clock.event_added(when);
+}
+
+std::uint64_t World::happened() const { return events_run_ - impl_->looks_run + turns(); }
+
 Process& World::add_process(int rank, int node, std::string name) {
   MESHBED_CHECK(node >= 0 && static_cast<std::size_t>(node) < options_.cluster.nodes.size());
   auto process = std::make_unique<Process>();

@@ -85,6 +85,10 @@ class World final : public Timeline {
 
   // --- time and events ---
   void at(Picoseconds when, int host, EventFunction function, void* self, std::uint64_t argument) override;
+  /// As at(), for a look at memory which found nothing the time before: where nothing else happens until then it comes
+  /// whole periods later, as looks in between would find nothing either (looks.h). Period 0: it comes at `when`.
+  void look_again(Picoseconds when, Picoseconds period, int host, EventFunction function, void* self,
+                  std::uint64_t argument);
   /// Tells the stall watchdog that something real happened (bytes moved, a completion, a connection).
   void progress() { last_progress_ps_ = now_ps_; }
 
@@ -153,6 +157,8 @@ class World final : public Timeline {
   Network& network() { return *network_; }
   Fabric& fabric() { return *fabric_; }
   std::uint64_t events_run() const { return events_run_; }
+  /// Grows with each event that is no look_again(), and each thread's turn.
+  std::uint64_t happened() const;
 
   struct Impl;  // sim/engine's own
 

@@ -10,6 +10,7 @@
 #include "sim/engine/clock.h"
 #include "sim/engine/event_queue.h"
 #include "sim/engine/fiber.h"
+#include "sim/engine/looks.h"
 #include "sim/engine/world.h"
 
 namespace meshbed::sim {
@@ -69,6 +70,8 @@ struct World::Impl {
   bool hold(const World& world, const Event& event);
 
   EventQueue queue;
+  Looks looks;
+  std::uint64_t looks_run = 0;
   std::vector<std::unique_ptr<Thread>> threads;
   // Woken by threads or the pacer, to be resumed from maestro: from an actor, SimGrid's resume would let the woken one
   // run before the call returns, in the middle of whatever woke it.
@@ -81,6 +84,13 @@ struct World::Impl {
   int live = 0;                         // threads that are no daemons and have not ended
   std::unique_ptr<FiberRounds> fibers;  // nullptr: threads are SimGrid's actors
   Clock clock;
+
+  bool nothing_due() const { return queue.empty() && looks.empty(); }
+  /// When the next event takes place; there is one. Where `can_put_off`, looks before the next other event are left
+  /// out.
+  Picoseconds next_ps(bool can_put_off);
+  /// The event of that time.
+  Event pop();
 
   static Impl& of(World& world) { return *world.impl_; }
   static void set_now(World& world, Picoseconds now) { world.now_ps_ = now; }

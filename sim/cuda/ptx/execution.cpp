@@ -237,6 +237,7 @@ Execution::State Execution::step(std::uint64_t lane_instructions) {
   const std::uint64_t until = grid.counts.lane_instructions + lane_instructions;
   // What a warp saw before does not count: others may have written since.
   grid.step_began = ++grid.changes;
+  grid.step_news = grid.news;
   Round& round = grid.round;
   while (!grid.fault) {
     if (round.at == round.blocks) {
@@ -296,6 +297,20 @@ std::int64_t Execution::next_ps() const {
 }
 
 bool Execution::moved() const { return grid_->changes != grid_->step_began; }
+
+bool Execution::saw_news() const { return grid_->news != grid_->step_news; }
+void Execution::others_acted() { ++grid_->far_round; }
+
+bool Execution::idled() const {
+  if (moved() || saw_news()) return false;
+  for (const auto& block : grid_->resident) {
+    if (block == nullptr) continue;
+    for (const auto& warp : block->warps) {
+      if (warp->runnable() != 0 && !warp->spins() && !warp->idles_far()) return false;
+    }
+  }
+  return true;
+}
 
 const std::optional<Fault>& Execution::fault() const { return grid_->fault; }
 const Counts& Execution::counts() const { return grid_->counts; }

@@ -190,6 +190,13 @@ class Execution {
   std::int64_t next_ps() const;
   /// Whether the last step did more than look at memory.
   bool moved() const;
+  /// Whether it saw something new in memory, or looked at a clock.
+  bool saw_news() const;
+  /// Something else than this grid may have changed the memory that it looks at.
+  void others_acted();
+  /// Whether the last step looked at memory alone, and at no clock, and saw what it had seen there, and each warp has
+  /// looked at everything that it looks at since others_acted(): the next steps see no more until it is called again.
+  bool idled() const;
   const std::optional<Fault>& fault() const;
   const Counts& counts() const;
   /// The first data race between blocks, in one line, where the request asked for it; empty: none was seen.

@@ -47,8 +47,8 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   if (access.space == Space::kLocal) return;
   std::uint64_t places = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
-    places = poll_hash(places, reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))));
-    seen = poll_hash(seen, static_cast<std::uint64_t>(d[lane]));
+    places += poll_part(reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))), lane);
+    seen += poll_part(static_cast<std::uint64_t>(d[lane]), lane);
   });
   if (reach == Reach::kFar) return note_far_poll(warp, in, lanes, places, seen);
   note_poll(warp, in, lanes, places, seen);

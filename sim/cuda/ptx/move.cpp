@@ -193,12 +193,14 @@ void read_special(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     case Special::kClockHigh:
       // A clock that moves with what the grid does, beside the simulation's own.
       same = (grid.request.clock_ns ? grid.request.clock_ns() : 0) + grid.counts.warp_instructions;
+      ++warp.grid->news;
       if (special == Special::kClockHigh) same >>= 32U;
       break;
     case Special::kTimer:
     case Special::kTimerHigh:
       same = grid.request.clock_ns ? grid.request.clock_ns() : grid.counts.warp_instructions;
       note_poll(warp, in, lanes, 0, same);
+      ++warp.grid->news;
       if (special == Special::kTimerHigh) same >>= 32U;
       break;
     case Special::kDynamicShared:

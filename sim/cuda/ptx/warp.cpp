@@ -168,7 +168,23 @@ std::uint64_t key_of(const Instruction& in, std::uint32_t lanes, std::uint64_t p
 }  // namespace
 
 void note_far_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t places, std::uint64_t seen) {
-  if (warp.polls.look(key_of(in, lanes, places), seen) != Polls::Sight::kNew) return;
+  const std::uint64_t key = key_of(in, lanes, places);
+  const Polls::Sight sight = warp.polls.look(key, seen);
+  if (sight != Polls::Sight::kSame || warp.far_round != warp.grid->far_round) {
+    warp.far_first = 0;
+    warp.far_round = warp.grid->far_round;
+  }
+  if (sight == Polls::Sight::kSame) {
+    if (warp.far_first == 0) {
+      warp.far_first = key;
+      warp.far_seen = 0;
+    } else if (key == warp.far_first) {
+      ++warp.far_seen;
+    }
+    return;
+  }
+  ++warp.grid->news;
+  if (sight == Polls::Sight::kFirst) return;
   warp.waits_far = true;
   warp.far_until_ps = warp.grid->request.now_ps() + warp.grid->request.far_news_ps;
   warp.event = true;
@@ -185,6 +201,7 @@ void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint
   const auto found = std::find_if(warp.circles.begin(), warp.circles.end(),
                                   [lanes](const PollCircle& circle) { return circle.lanes == lanes; });
   if (!is_same) {
+    ++warp.grid->news;
     if (found != warp.circles.end()) {
       *found = warp.circles.back();
       warp.circles.pop_back();
@@ -203,6 +220,10 @@ void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint
   ++circle.count;
   if (key == circle.first && circle.count >= kPollsSeen) warp.polled_lanes |= lanes;
   if ((warp.polled_lanes & lanes) == lanes) warp.event = true;
+}
+
+bool Warp::idles_far() const {
+  return waits_far && far_first != 0 && far_round == grid->far_round && far_seen >= kPollsSeen;
 }
 
 bool Warp::spins() const { return polled_at == grid->changes + 1 && (runnable() & ~polled_lanes) == 0; }

@@ -99,6 +99,9 @@ struct WarpState {
   bool waits_far = false;                   // until far_until_ps
   bool pays_far = false, paid_far = false;  // for its next access; that may be done now
   std::int64_t far_until_ps = 0;
+  std::uint64_t far_first = 0;  // key of the poll of far memory that began the circle; 0: none
+  std::uint64_t far_round = 0;  // Grid::far_round when it began
+  std::uint32_t far_seen = 0;   // how often it has come since, with nothing new in between
 };
 
 struct Warp : WarpState {
@@ -112,6 +115,8 @@ struct Warp : WarpState {
   std::uint32_t runnable() const { return alive & ~(barrier_waiting | warp_waiting); }
   /// Nothing but polls, and none of them will see anything new until something changes.
   bool spins() const;
+  /// It waits for far memory and has looked at all that it looks at since Grid::far_round grew, and nothing was new.
+  bool idles_far() const;
   /// The lane's view for what looks at lanes one by one.
   std::byte* base_of(std::uint32_t lane, std::uint32_t place) const { return lane_frame[lane]->at(place); }
   void enter(Frame* now) {
@@ -157,6 +162,9 @@ struct GridState {
   std::array<std::byte, kWorkspaceBytes> workspace{};
   std::uint64_t changes = 0;     // grows with each change that another lane may see
   std::uint64_t step_began = 0;  // at so many changes
+  std::uint64_t news = 0;        // grows with each poll that sees something new, and with each look at a clock
+  std::uint64_t step_news = 0;   // when the step began
+  std::uint64_t far_round = 0;   // grows where something else may have changed far memory
   std::uint32_t cluster_blocks = 1;
   bool has_cluster_barrier = false;  // a lane has arrived at one
   bool shuffled = false;
@@ -198,6 +206,10 @@ void fail(Warp& warp, const Instruction& in, std::uint32_t lane, Fault::Kind kin
 inline std::uint64_t poll_hash(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
   return hash ^ hash >> 32U;
+}
+/// What is added to such a hash for one of many values, `which`: sums need not wait for one another.
+inline std::uint64_t poll_part(std::uint64_t value, std::uint64_t which) {
+  return poll_hash(which * 0xbf58476d1ce4e5b9ULL, value);
 }
 /// A load that may be a poll: hashes of where it reads, lane by lane, and of what it sees there.
 void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t places, std::uint64_t seen);

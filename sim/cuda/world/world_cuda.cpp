@@ -88,6 +88,11 @@ class WorldCuda::WorldHost final : public cuda::Host {
   void at(Picoseconds when_ps, int node, EventFunction event, void* self, std::uint64_t argument) override {
     world_.at(when_ps, node, event, self, argument);
   }
+  void look_again(Picoseconds when_ps, Picoseconds period_ps, int node, EventFunction event, void* self,
+                  std::uint64_t argument) override {
+    world_.look_again(when_ps, period_ps, node, event, self, argument);
+  }
+  std::uint64_t happened() const override { return world_.happened(); }
   cuda::ProcessKey process() const override {
     return World::exists() && World::current() != nullptr ? World::current_process() : nullptr;
   }

@@ -192,16 +192,17 @@ void note_vector_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, co
                       const Access& access, Reach reach) {
   std::uint64_t where = 0, seen = 0;
   each_active(lanes, [&](std::uint32_t lane) {
-    where = poll_hash(where, reinterpret_cast<std::uintptr_t>(access.at[lane]));
+    where += poll_part(reinterpret_cast<std::uintptr_t>(access.at[lane]), lane);
     for (std::uint32_t at = 0; at < in.count; ++at) {
       if (places[at] == kNowhere) continue;
       const std::byte* from = place_at(warp, places[at]) + std::size_t{lane} * in.d_bytes;
       std::uint64_t value = read_lane(from, in.d_bytes, 0);
-      // Words in pairs: a hash is what a poll costs most.
+      // Words in pairs: the hashes are what a poll costs most.
+      const std::uint64_t which = at * kLanes + lane;
       if (in.d_bytes == 4 && at + 1U < in.count && places[at + 1] != kNowhere)
         value |= read_lane(place_at(warp, places[++at]), 4, lane) << 32U;
-      seen = poll_hash(seen, value);
-      if (in.d_bytes == 16) seen = poll_hash(seen, read_lane(from + 8, 8, 0));
+      seen += poll_part(value, which);
+      if (in.d_bytes == 16) seen += poll_part(read_lane(from + 8, 8, 0), ~which);
     }
   });
   if (reach == Reach::kFar) return note_far_poll(warp, in, lanes, where, seen);
