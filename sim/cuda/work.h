@@ -156,6 +156,13 @@ class Works {
   std::size_t count_ = 0;
 };
 
+Device& device_of(const Work& work);
+void end_at(const WorkRef& work, Picoseconds when_ps);
+/// All blocks of the launch have begun.
+void has_begun(Work& work);
+/// The context is of no use from now on, and it is said once why.
+void fail(Context& context, CUresult code, const std::string& text);
+
 /// A work that nothing stands before; to be released. Starts the threads that it needs, so from a thread alone.
 WorkRef make_work(Context& context, Task&& task, Picoseconds not_before_ps);
 void put_before(const WorkRef& first, const WorkRef& second);

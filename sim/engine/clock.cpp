@@ -17,6 +17,9 @@ namespace {
 namespace s4u = simgrid::s4u;
 
 constexpr Picoseconds kNever = std::numeric_limits<Picoseconds>::max();
+// Where nothing but looks is due for so long, they are left out as well. Not earlier: a kernel may look for no other
+// reason than to measure how long a look takes.
+constexpr Picoseconds kAlone = kPicosecondsPerSecond;
 
 // Leaves Engine::run() from maestro, so that blocked threads are left alone rather than killed by an exception.
 struct Stop {};
@@ -71,13 +74,21 @@ class MaestroVisit {
 
 Picoseconds World::Impl::next_ps(bool can_put_off) {
   if (looks.empty()) return queue.next_ps();
-  if (queue.empty()) return looks.next_ps();  // a kernel may look so many times for no other reason than to measure it
-  if (can_put_off) looks.put_off_until(queue.next_ps());
-  return std::min(queue.next_ps(), looks.next_ps());
+  const Picoseconds other = queue.empty() ? kNever : queue.next_ps();
+  if (can_put_off && !queue.empty()) {
+    looks.put_off_until(other);
+  } else if (can_put_off && looks.next_ps() - last_event_ps > kAlone) {
+    looks.put_off_until(kNever, Looks::kMostLeftOutAlone);
+  }
+  return std::min(other, looks.next_ps());
 }
 
 Event World::Impl::pop() {
-  if (looks.empty() || (!queue.empty() && queue.next_ps() <= looks.next_ps())) return queue.pop();
+  if (looks.empty() || (!queue.empty() && queue.next_ps() <= looks.next_ps())) {
+    const Event event = queue.pop();
+    last_event_ps = event.when_ps;
+    return event;
+  }
   ++looks_run;
   return looks.pop();
 }

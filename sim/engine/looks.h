@@ -17,18 +17,20 @@ class Looks {
   /// A program may count its looks (NCCL's kernels look at their abort flag every 10,000th time): at most so many are
   /// left out in a row.
   static constexpr std::int64_t kMostLeftOut = 256;
+  /// And where nothing but looks is left, so that the run is soon known to have stalled.
+  static constexpr std::int64_t kMostLeftOutAlone = 16384;
 
   /// period_ps 0: it is not put off.
   void push(const Event& event, Picoseconds period_ps) { waiting_.push_back({event, period_ps, period_ps > 0}); }
   bool empty() const { return waiting_.empty(); }
 
   /// Nothing else happens before `other_ps`: leaves out looks that come earlier, of each that has not been put off yet.
-  void put_off_until(Picoseconds other_ps) {
+  void put_off_until(Picoseconds other_ps, std::int64_t most = kMostLeftOut) {
     for (Look& look : waiting_) {
       if (!look.can_be_put_off || look.event.when_ps >= other_ps) continue;
       look.can_be_put_off = false;
       const std::int64_t earlier = (other_ps - look.event.when_ps - 1) / look.period_ps + 1;
-      look.event.when_ps += std::min(earlier, kMostLeftOut) * look.period_ps;
+      look.event.when_ps += std::min(earlier, most) * look.period_ps;
     }
   }
   Picoseconds next_ps() const { return first()->event.when_ps; }

@@ -72,6 +72,7 @@ struct World::Impl {
   EventQueue queue;
   Looks looks;
   std::uint64_t looks_run = 0;
+  Picoseconds last_event_ps = 0;  // when the last one was that is no look
   std::vector<std::unique_ptr<Thread>> threads;
   // Woken by threads or the pacer, to be resumed from maestro: from an actor, SimGrid's resume would let the woken one
   // run before the call returns, in the middle of whatever woke it.

@@ -67,7 +67,28 @@ TEST_CASE("so many are left out in a row and no more, and with period 0 none") {
   });
 }
 
-TEST_CASE("none is left out where nothing else is due") {
+TEST_CASE("looks that are all that is due are left out after a second, and the run has soon stalled") {
+  const auto result = test::run_world(
+      {.cluster = test::ring_cluster(2)},
+      [](World& world) {
+        struct Millisecond {
+          static void look(void*, std::uint64_t) {
+            test::report("x");
+            World& now = World::get();
+            constexpr Picoseconds kMs = kPicosecondsPerMillisecond;
+            now.look_again(now.now() + kMs, kMs, 0, look, nullptr, 0);
+          }
+        };
+        world.at(0, 0, Millisecond::look, nullptr, 0);
+        world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] { world.block({.what = "test"}); });
+      },
+      true);
+  CHECK(result.outcome == sim::OutcomeKind::kStall);
+  CHECK(result.value.size() > 1000);
+  CHECK(result.value.size() < 1100);
+}
+
+TEST_CASE("none is left out earlier where nothing else is due") {
   test::run_world({.cluster = test::ring_cluster(2)}, [](World& world) {
     static int looks = 0;
     world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
