@@ -137,4 +137,23 @@ TEST_CASE("NCCL goes on over another way where a cable is pulled") {
   CHECK(lines_with(result.output, "cable_down on node1-node2") == 1);
 }
 
+TEST_CASE("NCCL is right where packets are lost or a rank is late, and says so where a rank is gone") {
+  Built built;
+  if (!find(&built)) return;
+  const std::string results = scratch_folder("real-nccl-late");
+  const CommandResult lossy = run_nccl(built, {.scenario = "pair-loss", .sizes = "-b 64K -e 64K -n 20 -w 5"}, results);
+  CAPTURE(lossy.output);
+  check_right(lossy);
+  CHECK(lines_with(lossy.output, ", 0 retransmitted") == 0);
+  Run run{.sizes = "-b 1M -e 1M -n 20 -w 5", .options = "--fault node_stop,target=node1,at=8ms,duration=800ms"};
+  const CommandResult late = run_nccl(built, run, results);
+  CAPTURE(late.output);
+  check_right(late);
+  run.options = "--fault node_kill,target=node1,at=8ms";
+  const CommandResult dead = run_nccl(built, run, results);
+  CAPTURE(dead.output);
+  CHECK(dead.status == 1);
+  CHECK(lines_with(dead.output, "remote process exited or there was a network error") == 1);
+}
+
 }  // namespace real_nccl_test
