@@ -88,6 +88,7 @@ struct ProcessState {
   StaticTls static_tls;
 
   std::shared_ptr<Getopt> getopt;       // load/getopt.cpp; nullptr: none of it was asked for
+  std::shared_ptr<bool> has_exited = std::make_shared<bool>(false);  // its program, with all its exit calls
   std::shared_ptr<ProgramRun> program;  // load/program.cpp; nullptr: it runs none, and has run none
 
   // Unlocks told to polling threads at this instant: see tell_pollers().

@@ -113,4 +113,42 @@ TEST_CASE("exit calls of a library that a program is linked with are run with th
   check(programs.run("linked", 2, "nccl = \"own/libnccl.so.2\""));
 }
 
+TEST_CASE("a rank that loses its power leaves its libraries' threads and objects as they are, and the simulator ends") {
+  const Programs programs("exit-calls-killed");
+  // A thread that nobody has joined ends the process of a destructor that finds it.
+  programs.compile("c++ -shared -fPIC", "libown.so", R"(
+#include <cstdio>
+#include <thread>
+#include <unistd.h>
+namespace {
+struct Worker {
+  std::thread thread;
+  ~Worker() { std::printf("destroyed\n"); }
+} worker;
+}
+extern "C" void begin() { worker.thread = std::thread([] { pause(); }); }
+extern "C" void end() { worker.thread.detach(); }
+)");
+  programs.compile("c++", "waits", R"(
+#include <cstdlib>
+#include <string>
+#include <unistd.h>
+extern "C" void begin();
+extern "C" void end();
+int main() {
+  begin();
+  if (std::getenv("RANK") == std::string("1")) pause();
+  end();
+}
+)",
+                   "'" + programs.folder() + "/libown.so'");
+  const CommandResult run =
+      programs.run("waits", 2, "", "[[fault]]\nkind = \"node_kill\"\ntarget = \"node1\"\nat = \"1s\"\n");
+  CAPTURE(run.output);
+  CHECK(run.status == 1);
+  CHECK(lines_with(run.output, "node1 has lost its power") >= 1);
+  CHECK(lines_with(run.output, "terminate called") == 0);
+  CHECK(lines_with(run.output, "destroyed") == 1);
+}
+
 }  // namespace exit_calls_test

@@ -58,6 +58,7 @@ class ProgramRun {
       reinterpret_cast<void (*)()>(function_at(parts_.fini_array, --parts_.fini_count))();
     }
     if (const std::uintptr_t fini = std::exchange(parts_.fini, 0)) reinterpret_cast<void (*)()>(image_.at(fini))();
+    *current_state().has_exited = true;
     leave(status);
   }
 
@@ -164,12 +165,30 @@ ProgramRun& run_to_end(const char* name) {
 }
 
 /// __cxa_atexit (Itanium C++ ABI 3.3.6.3), to which atexit() comes, too: of the program and of the libraries that it
-/// uses, as in a process of its own. What a library's constructors ask for at load time is the simulator's end's.
+/// uses, as in a process of its own. What a library's constructors ask for at load time is the simulator's end's, and
+/// done where the program has ended by exit(): one that was killed, or has called _exit() or abort(), does no such
+/// call.
 int add_exit_call(void (*function)(void*), void* argument, void* object) {
-  ProgramRun* const program = outside() ? nullptr : current_state().program.get();
-  if (program == nullptr || !is_in_copy(current_state(), object)) return abi::__cxa_atexit(function, argument, object);
-  program->add_exit_call(function, argument);
-  return 0;
+  if (outside()) return abi::__cxa_atexit(function, argument, object);
+  ProcessState& state = current_state();
+  if (state.program != nullptr && is_in_copy(state, object)) {
+    state.program->add_exit_call(function, argument);
+    return 0;
+  }
+  if (state.command.empty()) return abi::__cxa_atexit(function, argument, object);
+  struct AtEnd {
+    void (*function)(void*);
+    void* argument;
+    std::shared_ptr<const bool> has_exited;
+  };
+  auto call = std::make_unique<AtEnd>(AtEnd{function, argument, state.has_exited});
+  const auto run = [](void* self) {
+    const std::unique_ptr<AtEnd> at_end(static_cast<AtEnd*>(self));
+    if (*at_end->has_exited) at_end->function(at_end->argument);
+  };
+  const int result = abi::__cxa_atexit(run, call.get(), object);
+  if (result == 0) static_cast<void>(call.release());
+  return result;
 }
 
 }  // namespace
