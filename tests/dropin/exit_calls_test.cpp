@@ -118,27 +118,27 @@ TEST_CASE("a rank that loses its power leaves its libraries' threads and objects
   // A thread that nobody has joined ends the process of a destructor that finds it.
   programs.compile("c++ -shared -fPIC", "libown.so", R"(
 #include <cstdio>
+#include <poll.h>
 #include <thread>
-#include <unistd.h>
 namespace {
 struct Worker {
   std::thread thread;
   ~Worker() { std::printf("destroyed\n"); }
 } worker;
 }
-extern "C" void begin() { worker.thread = std::thread([] { pause(); }); }
-extern "C" void end() { worker.thread.detach(); }
+extern "C" void start_worker() { worker.thread = std::thread([] { poll(nullptr, 0, -1); }); }
+extern "C" void detach_worker() { worker.thread.detach(); }
 )");
   programs.compile("c++", "waits", R"(
 #include <cstdlib>
+#include <poll.h>
 #include <string>
-#include <unistd.h>
-extern "C" void begin();
-extern "C" void end();
+extern "C" void start_worker();
+extern "C" void detach_worker();
 int main() {
-  begin();
-  if (std::getenv("RANK") == std::string("1")) pause();
-  end();
+  start_worker();
+  while (std::getenv("RANK") == std::string("1")) poll(nullptr, 0, -1);
+  detach_worker();
 }
 )",
                    "'" + programs.folder() + "/libown.so'");
@@ -149,6 +149,58 @@ int main() {
   CHECK(lines_with(run.output, "node1 has lost its power") >= 1);
   CHECK(lines_with(run.output, "terminate called") == 0);
   CHECK(lines_with(run.output, "destroyed") == 1);
+}
+
+TEST_CASE("a library that a program is linked with is each rank's own, by whatever it is found") {
+  const Programs programs("own-library");
+  constexpr const char* kCounts = R"(
+#include <cstdio>
+#include <string>
+std::string& place() {
+  static std::string text = "nowhere";
+  return text;
+}
+int counter = 0;
+extern "C" int count() { return ++counter; }
+)";
+  constexpr const char* kPrints = R"(
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+extern "C" int count();
+std::string& place();
+extern int counter;
+int main() {
+  const std::string before = place();
+  place() = std::getenv("RANK");
+  const int counted = count();
+  std::printf("counts %d, %d, was %s, is %s\n", counted, counter, before.c_str(), place().c_str());
+}
+)";
+  std::filesystem::create_directory(programs.folder() + "/sub");
+  const std::string library = programs.folder() + "/sub/libcounts.so";
+  const std::string by_name = "-L'" + programs.folder() + "/sub' -lcounts";
+  struct Way {
+    const char *compiler, *soname;
+    std::string libraries, settings;
+  };
+  for (const Way& way : {Way{"c++", "-Wl,-soname,libcounts.so", by_name + " '-Wl,-rpath,$ORIGIN/sub'", ""},
+                         Way{"c++", "-Wl,-soname,libcounts.so",
+                             by_name + " -Wl,--disable-new-dtags,-rpath,'" + programs.folder() + "/sub'", ""},
+                         Way{"c++", "-Wl,-soname,libcounts.so", by_name,
+                             "[environment]\nLD_LIBRARY_PATH = \"/nowhere:" + programs.folder() + "/sub\"\n"},
+                         Way{"c++", "", "'" + library + "'", ""}}) {
+    CAPTURE(way.libraries);
+    CAPTURE(way.settings);
+    programs.compile(std::string("c++ -shared -fPIC ") + way.soname, "sub/libcounts.so", kCounts);
+    programs.compile(way.compiler, "counts", kPrints, way.libraries);
+    const CommandResult run = programs.run("counts", 3, "", way.settings);
+    CAPTURE(run.output);
+    CHECK(run.status == 0);
+    for (const int rank : {0, 1, 2}) {
+      CHECK(lines_with(run.output, fmt::format("rank{0}: counts 1, 1, was nowhere, is {0}\n", rank)) == 1);
+    }
+  }
 }
 
 }  // namespace exit_calls_test

@@ -17,32 +17,40 @@ std::uintptr_t page_bytes() {
 std::uintptr_t page_down(std::uintptr_t value) { return value & ~(page_bytes() - 1); }
 std::uintptr_t page_up(std::uintptr_t value) { return page_down(value + page_bytes() - 1); }
 
-std::vector<std::string> needed_by(std::span<const std::byte> file) {
+Needs needs_of(std::span<const std::byte> file) {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(file.data());
   const auto* programs = reinterpret_cast<const ElfW(Phdr)*>(file.data() + header->e_phoff);
   const std::span all(programs, header->e_phnum);
   std::size_t strings = 0;  // in memory, then in the file
-  std::vector<std::size_t> names;
+  std::vector<std::size_t> names, paths;
   for (const ElfW(Phdr) & program : all) {
     if (program.p_type != PT_DYNAMIC || program.p_offset + program.p_filesz > file.size()) continue;
     const auto* entries = reinterpret_cast<const ElfW(Dyn)*>(file.data() + program.p_offset);
     for (std::size_t index = 0; index < program.p_filesz / sizeof(*entries); ++index) {
       if (entries[index].d_tag == DT_STRTAB) strings = entries[index].d_un.d_ptr;
       if (entries[index].d_tag == DT_NEEDED) names.push_back(entries[index].d_un.d_val);
+      if (entries[index].d_tag == DT_RUNPATH || entries[index].d_tag == DT_RPATH) {
+        paths.push_back(entries[index].d_un.d_val);
+      }
     }
   }
   const auto holder = std::find_if(all.begin(), all.end(), [&](const ElfW(Phdr) & program) {
     return program.p_type == PT_LOAD && strings >= program.p_vaddr && strings < program.p_vaddr + program.p_filesz;
   });
-  std::vector<std::string> needed;
-  if (holder == all.end()) return needed;
+  Needs needs;
+  if (holder == all.end()) return needs;
   strings = strings - holder->p_vaddr + holder->p_offset;
   const auto* text = reinterpret_cast<const char*>(file.data());
+  const auto text_at = [&](std::size_t place) {
+    const std::size_t begin = std::min(strings + place, file.size());
+    return std::string(text + begin, ::strnlen(text + begin, file.size() - begin));
+  };
   for (const std::size_t name : names) {
-    const std::size_t begin = std::min(strings + name, file.size());
-    needed.emplace_back(text + begin, ::strnlen(text + begin, file.size() - begin));
+    needs.names.push_back(text_at(name));
+    needs.places.push_back(strings + name);
   }
-  return needed;
+  if (!paths.empty()) needs.run_path = text_at(paths.back());
+  return needs;
 }
 
 ElfImage::ElfImage(void* handle) {

@@ -28,9 +28,14 @@ struct Segment {
   bool executable = false;
 };
 
-/// Names of the objects that a shared object asks the loader for (DT_NEEDED), from the bytes of its file; `file` begins
-/// with a whole ELF header and program headers.
-std::vector<std::string> needed_by(std::span<const std::byte> file);
+/// What a shared object asks the loader for: names of others (DT_NEEDED), and where they are (DT_RUNPATH or DT_RPATH).
+struct Needs {
+  std::vector<std::string> names;
+  std::vector<std::size_t> places;  // of the names, in the file
+  std::string run_path;
+};
+/// From the bytes of its file, which begins with a whole ELF header and program headers.
+Needs needs_of(std::span<const std::byte> file);
 
 class ElfImage {
  public:

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "plugin/base/check.h"
+#include "sim/host/load/dependency.h"
 #include "sim/host/load/elf_image.h"
 #include "sim/host/load/getopt.h"
 #include "sim/host/load/redirection.h"
@@ -187,7 +188,7 @@ ProgramParts take_parts(const MappedFile& file, bool fini) {
 
 /// The file as it was when the first rank loaded it: a later change on disk does not reach a run under way.
 struct Master {
-  Master(const std::string& path, bool program)
+  Master(const std::string& path, bool program, bool of_program)
       : as_program(program), descriptor(::memfd_create("meshbed-master", MFD_CLOEXEC), "memfd_create") {
     const FileDescriptor disk(::open(path.c_str(), O_RDONLY | O_CLOEXEC), path);
     struct stat status {};
@@ -197,12 +198,12 @@ struct Master {
     write_range(descriptor.get(), bytes, {0, bytes.size_bytes()});
     file.emplace(descriptor.get(), bytes.size_bytes(), PROT_READ | PROT_WRITE);
     ranges = loaded_ranges(*file, path);
-    needed = needed_by({file->data(), file->size_bytes()});
+    needs = needs_of({file->data(), file->size_bytes()});
     sha256 = sha256_hex(file->data(), file->size_bytes());
     // Here alone what is loaded differs from the file.
     tls_references = take_tls_references({const_cast<std::byte*>(file->data()), file->size_bytes()});
     const auto is_fixed = [](const TlsReference& one) { return one.kind != TlsReference::Kind::kModule; };
-    runs_late = !as_program && std::any_of(tls_references.begin(), tls_references.end(), is_fixed);
+    runs_late = !as_program && (of_program || std::any_of(tls_references.begin(), tls_references.end(), is_fixed));
     if (as_program) is_program = check_program(*file, path);
     if (as_program || runs_late) parts = take_parts(*file, as_program);
   }
@@ -214,8 +215,8 @@ struct Master {
   ProgramParts parts;
   std::vector<TlsReference> tls_references;
   bool is_program = false;  // with a thread-local block of its process's
-  bool runs_late = false;   // a library whose constructors need what place_tls() does
-  std::vector<std::string> needed;
+  bool runs_late = false;   // a library whose constructors need what settle() does: a program's are in the simulation
+  Needs needs;
   std::string sha256;  // of the file; the copies' read-only segments are mapped from the memfd
 };
 
@@ -225,9 +226,9 @@ std::map<std::string, std::unique_ptr<Master>>& masters() {
   return *all;
 }
 
-const Master& master_of(const std::string& path, bool as_program) {
+const Master& master_of(const std::string& path, bool as_program, bool of_program) {
   if (const auto found = masters().find(path); found != masters().end()) return *found->second;
-  return *masters().emplace(path, std::make_unique<Master>(path, as_program)).first->second;
+  return *masters().emplace(path, std::make_unique<Master>(path, as_program, of_program)).first->second;
 }
 
 /// A descriptor stays open for each copy: its number makes the copy's name, and dlopen() takes an equal name for the
@@ -241,12 +242,12 @@ void raise_descriptor_limit() {
 
 int protection_of(const Segment& segment) { return segment.executable ? PROT_READ | PROT_EXEC : PROT_READ; }
 
-/// Maps the read-only segments from the master.
-void share_read_only_segments(const ElfImage& image, const Master& master) {
+/// Maps the read-only segments from the master. `renamed`: a name in them was another one while it was loaded.
+void share_read_only_segments(const ElfImage& image, const Master& master, bool renamed) {
   for (const Segment& segment : image.segments()) {
     if (segment.writable || segment.size_bytes == 0) continue;
     const std::size_t in_file = std::min(segment.size_bytes, master.file->size_bytes() - segment.file_offset);
-    if (std::memcmp(segment.address, master.file->data() + segment.file_offset, in_file) != 0) {
+    if (!renamed && std::memcmp(segment.address, master.file->data() + segment.file_offset, in_file) != 0) {
       throw std::runtime_error("a read-only segment differs from its file");
     }
     const void* mapped = ::mmap(segment.address, segment.size_bytes, protection_of(segment), MAP_PRIVATE | MAP_FIXED,
@@ -269,17 +270,6 @@ void make_writable_pages_private(const ElfImage& image) {
 /// libstdc++'s functions that wait by the kernel's futexes themselves, as futures do. Bound to the simulator's own
 /// libstdc++.so.6 they would block the simulator; those that standard_library.cpp has are simulated.
 bool escapes_redirection(std::string_view name) { return name.starts_with("_ZNSt28__atomic_futex_unsigned_base"); }
-
-/// The process's own copies of what a file needs by names that ranks' libraries go by: by the name alone the loader
-/// would give every rank the first one's.
-std::vector<void*> load_needed(const Master& master, ProcessState& state) {
-  std::vector<void*> copies;
-  for (const std::string& name : master.needed) {
-    const auto listed = host().options.libraries.find(name);
-    if (listed != host().options.libraries.end()) copies.push_back(load_copy(state, listed->second));
-  }
-  return copies;
-}
 
 /// What one of these copies itself has under that name; nullptr: none of them.
 void* symbol_in(const std::vector<void*>& copies, const char* name) {
@@ -372,23 +362,26 @@ void copy_variables(const ElfImage& image, const std::vector<void*>& needed, Pro
 }
 
 /// Redirects the copy's imports and frees its memfd of all pages.
-void settle(void* handle, int descriptor, const Master& master, const std::vector<void*>& needed, ProcessState& state,
+void settle(void* handle, int descriptor, const Master& master, const NeededCopies& needed, ProcessState& state,
             const std::string& path) {
   const ElfImage image(handle);
   const WritableRelro writable(image);
-  host().counters.redirected_symbols += redirect_imports(image, needed, state, path);
-  if (master.as_program) copy_variables(image, needed, state, path);
+  host().counters.redirected_symbols += redirect_imports(image, needed.handles, state, path);
+  if (master.as_program) copy_variables(image, needed.handles, state, path);
   place_tls(state,
-            {.handle = handle, .is_program = master.is_program, .references = master.tls_references, .needed = needed},
+            {.handle = handle,
+             .is_program = master.is_program,
+             .references = master.tls_references,
+             .needed = needed.handles},
             path);
-  const auto& names = master.needed;
+  const auto& names = master.needs.names;
   if (master.as_program || std::find(names.begin(), names.end(), "libstdc++.so.6") != names.end()) {
     const std::array modules{standard_library_tls_module()};
     exchange_real_blocks(state, modules);
   }
   if (!image.has_text_relocations() && !kRedZones) {
     make_writable_pages_private(image);
-    share_read_only_segments(image, master);
+    share_read_only_segments(image, master, !needed.renamed.empty());
     if (::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                     static_cast<off_t>(master.file->size_bytes())) != 0) {
       throw_errno("fallocate");
@@ -409,7 +402,7 @@ void run_constructors(void* handle, const ProgramParts& parts) {
 
 void* load_new_copy(const Master& master, ProcessState& state, const std::string& path) {
   raise_descriptor_limit();
-  const std::vector<void*> needed = load_needed(master, state);
+  const NeededCopies needed = load_needed(master.needs, state, path);
   FileDescriptor copy(::memfd_create("meshbed-copy", MFD_CLOEXEC), "memfd_create (open files: see ulimit -n)");
   if (::ftruncate(copy.get(), static_cast<off_t>(master.file->size_bytes())) != 0) throw_errno("ftruncate");
   {
@@ -418,6 +411,12 @@ void* load_new_copy(const Master& master, ProcessState& state, const std::string
       write_range(copy.get(), *master.file, range);
       if (std::memcmp(written.data() + range.offset, master.file->data() + range.offset, range.size_bytes) != 0) {
         throw std::runtime_error(path + ": the copy differs from the file");
+      }
+    }
+    for (const NeededCopies::Renamed& one : needed.renamed) {
+      const std::size_t bytes = one.name.size() + 1;
+      if (::pwrite(copy.get(), one.name.c_str(), bytes, static_cast<off_t>(one.place)) != static_cast<ssize_t>(bytes)) {
+        throw_errno(path);
       }
     }
   }
@@ -438,10 +437,10 @@ void* load_new_copy(const Master& master, ProcessState& state, const std::string
 void* load_as(ProcessState& state, const std::string& path, bool as_program) {
   if (const auto found = state.libraries.find(path); found != state.libraries.end()) return found->second;
   state.refresh_environ();
-  const Master& master = master_of(path, as_program);
+  const Master& master = master_of(path, as_program, !state.command.empty());
   void* handle = load_new_copy(master, state, path);
   state.libraries[path] = handle;
-  for (const std::string& name : master.needed) {
+  for (const std::string& name : master.needs.names) {
     if (host().offered_libraries.count(name) != 0) state.offered_libraries.insert(name);
   }
   return handle;
@@ -460,7 +459,7 @@ Program load_program(ProcessState& state, const std::string& path) {
     if (std::find(before.begin(), before.end(), module) == before.end()) brought->insert(module);
   }
   exchange_real_blocks(state, std::vector<unsigned long>(brought->begin(), brought->end()));
-  return {.handle = handle, .parts = master_of(path, true).parts};
+  return {.handle = handle, .parts = master_of(path, true, true).parts};
 }
 
 bool is_copy(const ProcessState& state, void* handle) {
