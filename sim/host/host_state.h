@@ -87,7 +87,7 @@ struct ProcessState {
   std::set<unsigned long> tls_modules;  // the dynamic linker's numbers of its copies with thread-local variables
   StaticTls static_tls;
 
-  std::shared_ptr<Getopt> getopt;       // load/getopt.cpp; nullptr: none of it was asked for
+  std::shared_ptr<Getopt> getopt;  // load/getopt.cpp; nullptr: none of it was asked for
   std::shared_ptr<bool> has_exited = std::make_shared<bool>(false);  // its program, with all its exit calls
   std::shared_ptr<ProgramRun> program;  // load/program.cpp; nullptr: it runs none, and has run none
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -182,19 +183,22 @@ int main() {
   const std::string by_name = "-L'" + programs.folder() + "/sub' -lcounts";
   struct Way {
     const char *compiler, *soname;
-    std::string libraries, settings;
+    std::string libraries, settings, variable = {};
   };
   for (const Way& way : {Way{"c++", "-Wl,-soname,libcounts.so", by_name + " '-Wl,-rpath,$ORIGIN/sub'", ""},
                          Way{"c++", "-Wl,-soname,libcounts.so",
                              by_name + " -Wl,--disable-new-dtags,-rpath,'" + programs.folder() + "/sub'", ""},
                          Way{"c++", "-Wl,-soname,libcounts.so", by_name,
                              "[environment]\nLD_LIBRARY_PATH = \"/nowhere:" + programs.folder() + "/sub\"\n"},
+                         Way{"c++", "-Wl,-soname,libcounts.so", by_name, "", programs.folder() + "/sub"},
                          Way{"c++", "", "'" + library + "'", ""}}) {
     CAPTURE(way.libraries);
     CAPTURE(way.settings);
     programs.compile(std::string("c++ -shared -fPIC ") + way.soname, "sub/libcounts.so", kCounts);
     programs.compile(way.compiler, "counts", kPrints, way.libraries);
+    if (!way.variable.empty()) ::setenv("LD_LIBRARY_PATH", way.variable.c_str(), 1);
     const CommandResult run = programs.run("counts", 3, "", way.settings);
+    if (!way.variable.empty()) ::unsetenv("LD_LIBRARY_PATH");
     CAPTURE(run.output);
     CHECK(run.status == 0);
     for (const int rank : {0, 1, 2}) {

@@ -12,6 +12,7 @@
 #include "cli/common/environment.h"
 #include "cli/common/files.h"
 #include "cli/scenario/placement.h"
+#include "plugin/base/search_path.h"
 
 namespace meshbed::cli {
 namespace {
@@ -23,18 +24,6 @@ constexpr const char* kLibrary = "libnccl.so.2";
 constexpr const char* kFolders[] = {
     "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
     "/usr/local/lib",        "/usr/local/cuda/lib64"};
-
-void add_folders(std::string_view list, const std::string& origin, std::vector<std::string>& folders) {
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(':'), list.size());
-    std::string folder(list.substr(0, end));
-    for (const std::string_view name : {"${ORIGIN}", "$ORIGIN"}) {
-      if (const std::size_t at = folder.find(name); at != folder.npos) folder.replace(at, name.size(), origin);
-    }
-    if (!folder.empty()) folders.push_back(std::move(folder));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-}
 
 std::string run_path_of(const std::string& file) {
   try {
@@ -52,9 +41,10 @@ std::string find_in_system(const Scenario& scenario) {
   std::vector<std::string> folders;
   const std::string program = program_path(scenario);
   if (fs::is_regular_file(program)) {
-    add_folders(run_path_of(program), fs::path(program).parent_path().string(), folders);
+    folders = search_folders(run_path_of(program), fs::path(program).parent_path().string());
   }
-  add_folders(from_environment("LD_LIBRARY_PATH").value_or(""), "", folders);
+  const auto of_variable = search_folders(from_environment("LD_LIBRARY_PATH").value_or(""), "");
+  folders.insert(folders.end(), of_variable.begin(), of_variable.end());
   folders.insert(folders.end(), std::begin(kFolders), std::end(kFolders));
   for (const std::string& folder : folders) {
     std::error_code error;

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "plugin/base/search_path.h"
 #include "sim/host/host_state.h"
 #include "sim/host/load/loader.h"
 
@@ -38,27 +39,25 @@ bool is_systems(const fs::path& file) {
                               [&real](std::string_view folder) { return real.starts_with(folder); });
 }
 
-/// The folders of a list with colons; an empty one is the working folder.
-std::vector<std::string> folders_of(const std::string& list, const std::string& origin) {
+/// Where the dynamic linker of this process looks beside a file's own run path: LD_LIBRARY_PATH as it began, and the
+/// system's folders.
+std::vector<std::string> linkers_folders() {
   std::vector<std::string> folders;
-  if (list.empty()) return folders;
-  for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-    end = list.find(':', begin);
-    std::string folder = list.substr(begin, end - begin);
-    for (const std::string_view word : {"${ORIGIN}", "$ORIGIN"}) {
-      for (std::size_t at = folder.find(word); at != std::string::npos; at = folder.find(word, at + origin.size())) {
-        folder.replace(at, word.size(), origin);
-      }
-    }
-    folders.push_back(folder.empty() ? "." : folder);
-  }
+  void* const program = ::dlopen(nullptr, RTLD_NOW);
+  Dl_serinfo size{};
+  if (program == nullptr || ::dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
+  std::vector<std::byte> bytes(size.dls_size);
+  auto* const found = reinterpret_cast<Dl_serinfo*>(bytes.data());
+  if (::dlinfo(program, RTLD_DI_SERINFOSIZE, found) != 0 || ::dlinfo(program, RTLD_DI_SERINFO, found) != 0)
+    return folders;
+  for (unsigned at = 0; at < found->dls_cnt; ++at) folders.emplace_back(found->dls_serpath[at].dls_name);
   return folders;
 }
 
 /// Where the dynamic linker would look (ld.so(8)): a name with a slash is the file; else the folders of the file's own
-/// run path, with $ORIGIN, then LD_LIBRARY_PATH. `file` is the file that needs it. Empty where it is the system's: of
-/// a folder of the system's, or not found in those; and for the compilers' runtime libraries wherever they are, which
-/// all ranks share.
+/// run path, with $ORIGIN, then LD_LIBRARY_PATH, the rank's and this process's. `file` is the file that needs it. Empty
+/// where it is the system's: of a folder of the system's, or not found in those; and for the compilers' runtime
+/// libraries wherever they are, which all ranks share.
 std::string own_library(const std::string& name, const std::string& file, const std::string& run_path,
                         const std::string& library_path) {
   if (is_runtime(fs::path(name).filename().string())) return "";
@@ -68,8 +67,11 @@ std::string own_library(const std::string& name, const std::string& file, const 
   } else {
     const std::string origin = fs::absolute(file).parent_path().string();
     for (const std::string& list : {run_path, library_path}) {
-      for (const std::string& folder : folders_of(list, origin)) places.push_back(fs::path(folder) / name);
+      for (const std::string& folder : search_folders(list, origin)) places.push_back(fs::path(folder) / name);
     }
+    for (const std::string& folder : linkers_folders()) places.push_back(fs::path(folder) / name);
+    // Not a folder of the linker's own, but commonly of its cache.
+    places.push_back(fs::path("/usr/local/lib") / name);
   }
   std::error_code error;
   const auto found =
