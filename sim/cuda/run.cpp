@@ -14,8 +14,9 @@ namespace {
 // A slice of a kernel: so short that other work of the simulation, and threads that call, hardly wait for it.
 constexpr std::uint64_t kSliceLaneInstructions = 200'000;
 /// A kernel that has seen nothing new for so long may leave out looks. Not earlier: one may look at a word some
-/// thousand times to measure how long it takes, or give up after as many.
-constexpr Picoseconds kPutOffAfterPs = 2 * kPicosecondsPerMillisecond;
+/// thousand times to measure how long it takes, and NCCL's look at their abort flag every 10,000th time (v2.30.7-1,
+/// src/device/primitives.h, NCCL_SPINS_BEFORE_CHECK_ABORT), so that it is known by then.
+constexpr Picoseconds kPutOffAfterPs = 10 * kPicosecondsPerMillisecond;
 /// Looks after which a kernel that only spins is named.
 constexpr std::uint64_t kSpinsUntilNamed = 300'000, kFewestSpins = 300;
 
@@ -79,12 +80,14 @@ void look_again(const WorkRef& work, Picoseconds when_ps, Picoseconds period_ps)
   Run& run = *work->run;
   const Device& device = device_of(*work);
   if (std::exchange(run.has_changes, false)) host().changed(work->context->driver->process);
-  if (run.execution->moved() || run.execution->saw_news()) run.news_ps = host().now();
+  if (run.execution->moved() || run.execution->saw_news()) run.news_ps = run.idled_ps = host().now();
   if (host().now() - run.news_ps < kPutOffAfterPs) {
     host().at(when_ps, device.node, step_kernel, &system(), work->id);
     return;
   }
-  host().look_again(when_ps, run.execution->idled() ? period_ps : 0, device.node, step_kernel, &system(), work->id);
+  const bool idled = run.execution->idled(/*forget=*/host().now() - run.idled_ps >= kPutOffAfterPs);
+  if (idled) run.idled_ps = host().now();
+  host().look_again(when_ps, idled ? period_ps : 0, device.node, step_kernel, &system(), work->id);
 }
 
 void step_kernel(void* self, std::uint64_t id) {
@@ -99,7 +102,7 @@ void step_kernel(void* self, std::uint64_t id) {
   switch (state) {
     case ptx::Execution::State::kRunning:
       if (run.execution->progresses()) run.steps_without_progress = 0;
-      run.news_ps = run.looked_ps = host().now();
+      run.news_ps = run.idled_ps = run.looked_ps = host().now();
       host().at(host().now(), node, step_kernel, self, id);
       break;
     case ptx::Execution::State::kFar:
@@ -165,7 +168,7 @@ void begin_run(const WorkRef& work) {
     return;
   }
   work->run->execution = std::move(*execution);
-  work->run->news_ps = work->run->looked_ps = host().now();
+  work->run->news_ps = work->run->idled_ps = work->run->looked_ps = host().now();
   step_kernel(&system(), work->id);
 }
 

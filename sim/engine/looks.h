@@ -14,8 +14,7 @@ namespace meshbed::sim {
 
 class Looks {
  public:
-  /// A program may count its looks (NCCL's kernels look at their abort flag every 10,000th time): at most so many are
-  /// left out in a row.
+  /// A program may count its looks: at most so many are left out in a row.
   static constexpr std::int64_t kMostLeftOut = 256;
   /// And where nothing but looks is left, so that the run is soon known to have stalled.
   static constexpr std::int64_t kMostLeftOutAlone = 16384;

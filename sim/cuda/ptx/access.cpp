@@ -247,14 +247,33 @@ bool resolve(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32
   return true;
 }
 
-Reach reach_of(Warp& warp, const Instruction& in, std::uint32_t lanes) {
-  const LaunchRequest& request = warp.grid->request;
-  if (request.far_ps == 0 || in.kind == kAddressFrame) return Reach::kNear;
-  // The first lane speaks for all.
+namespace {
+
+/// Of the first lane, which speaks for all.
+std::uint64_t address_of(const Warp& warp, const Instruction& in, std::uint32_t lanes) {
   const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
   const std::uint64_t base =
       in.a_bytes == 8 ? lanes_at<std::uint64_t>(warp, in.a)[lane] : lanes_at<std::uint32_t>(warp, in.a)[lane];
-  const std::uint64_t address = base + static_cast<std::uint64_t>(in.immediate);
+  return base + static_cast<std::uint64_t>(in.immediate);
+}
+
+}  // namespace
+
+void note_far_word(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t bytes, std::uint64_t value) {
+  const std::uint64_t address = address_of(warp, in, lanes);
+  const auto found = std::find_if(warp.far_words.begin(), warp.far_words.end(),
+                                  [address](const FarWord& word) { return word.address == address; });
+  if (found != warp.far_words.end()) {
+    *found = {address, bytes, value};
+  } else if (warp.far_words.size() < kFarWords) {
+    warp.far_words.push_back({address, bytes, value});
+  }
+}
+
+Reach reach_of(Warp& warp, const Instruction& in, std::uint32_t lanes) {
+  const LaunchRequest& request = warp.grid->request;
+  if (request.far_ps == 0 || in.kind == kAddressFrame) return Reach::kNear;
+  const std::uint64_t address = address_of(warp, in, lanes);
   Space space = static_cast<Space>(in.space);
   if (space == Space::kGeneric) space = windowed(address);
   if (space != Space::kGlobal || !warp.grid->memory->is_far(address)) return Reach::kNear;

@@ -39,5 +39,7 @@ std::byte* resolve_one(Warp& warp, const Instruction& in, std::uint32_t lane, Sp
 /// Where an access goes.
 enum class Reach { kNear, kFar, kNotYet /* the warp waits, and does it again */ };
 Reach reach_of(Warp& warp, const Instruction& in, std::uint32_t lanes);
+/// The first lane has seen `value`, of so many bytes, in far memory (Warp::has_stale_word).
+void note_far_word(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint64_t bytes, std::uint64_t value);
 
 }  // namespace meshbed::sim::ptx

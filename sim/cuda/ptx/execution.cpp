@@ -301,12 +301,13 @@ bool Execution::moved() const { return grid_->changes != grid_->step_began; }
 bool Execution::saw_news() const { return grid_->news != grid_->step_news; }
 void Execution::others_acted() { ++grid_->far_round; }
 
-bool Execution::idled() const {
+bool Execution::idled(bool forget) {
   if (moved() || saw_news()) return false;
   for (const auto& block : grid_->resident) {
     if (block == nullptr) continue;
     for (const auto& warp : block->warps) {
       if (warp->runnable() != 0 && !warp->spins() && !warp->idles_far()) return false;
+      if (warp->alive != 0 && warp->has_stale_word(forget)) return false;
     }
   }
   return true;

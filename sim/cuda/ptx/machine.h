@@ -195,8 +195,10 @@ class Execution {
   /// Something else than this grid may have changed the memory that it looks at.
   void others_acted();
   /// Whether the last step looked at memory alone, and at no clock, and saw what it had seen there, and each warp has
-  /// looked at everything that it looks at since others_acted(): the next steps see no more until it is called again.
-  bool idled() const;
+  /// looked at everything that it looks at since others_acted(), and no word that it looks at now and then is another
+  /// one: the next steps see no more until that is called again.
+  /// `forget`: it has had the time to look at all such words, and those that are others are none of these any more.
+  bool idled(bool forget);
   const std::optional<Fault>& fault() const;
   const Counts& counts() const;
   /// The first data race between blocks, in one line, where the request asked for it; empty: none was seen.

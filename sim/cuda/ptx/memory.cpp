@@ -50,8 +50,12 @@ void load(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     places += poll_part(reinterpret_cast<std::uintptr_t>(access.of(lane, sizeof(T))), lane);
     seen += poll_part(static_cast<std::uint64_t>(d[lane]), lane);
   });
-  if (reach == Reach::kFar) return note_far_poll(warp, in, lanes, places, seen);
-  note_poll(warp, in, lanes, places, seen);
+  if (reach == Reach::kNear) return note_poll(warp, in, lanes, places, seen);
+  std::uint64_t word = 0;
+  const T first = static_cast<T>(d[std::countr_zero(lanes)]);
+  std::memcpy(&word, &first, sizeof first);
+  note_far_word(warp, in, lanes, sizeof first, word);
+  note_far_poll(warp, in, lanes, places, seen);
 }
 
 template <typename T, typename S>

@@ -2,6 +2,7 @@
 #include "sim/cuda/ptx/warp.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "sim/cuda/ptx/lanes.h"
@@ -81,6 +82,7 @@ void Warp::begin(Grid& of, Block& in, std::uint32_t at, std::uint32_t lanes) {
   idle = ~alive;
   polls.forget();
   circles.clear();
+  far_words.clear();
   const Function& function = of.program->functions[static_cast<std::size_t>(of.kernel->function)];
   Frame* first = enter_frame(*this, function, nullptr, alive);
   if (first == nullptr) return;  // a kernel's own local memory was looked at before
@@ -224,6 +226,15 @@ void note_poll(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint
 
 bool Warp::idles_far() const {
   return waits_far && far_first != 0 && far_round == grid->far_round && far_seen >= kPollsSeen;
+}
+
+bool Warp::has_stale_word(bool forget) {
+  const auto is_stale = [this](const FarWord& word) {
+    const void* now = grid->memory->at(word.address, word.bytes, false);
+    return now == nullptr || std::memcmp(now, &word.value, word.bytes) != 0;
+  };
+  if (forget) std::erase_if(far_words, is_stale);
+  return std::any_of(far_words.begin(), far_words.end(), is_stale);
 }
 
 bool Warp::spins() const { return polled_at == grid->changes + 1 && (runnable() & ~polled_lanes) == 0; }

@@ -62,6 +62,12 @@ class Polls {
   std::size_t used_ = 0;
 };
 
+/// A word of far memory as a poll saw it last.
+struct FarWord {
+  std::uint64_t address, bytes, value;
+};
+inline constexpr std::size_t kFarWords = 16;
+
 /// Lanes that run together and have seen nothing new since the first of these polls.
 struct PollCircle {
   std::uint32_t lanes = 0, count = 0;
@@ -109,6 +115,7 @@ struct Warp : WarpState {
   std::vector<std::byte> local;
   Polls polls;
   std::vector<PollCircle> circles;
+  std::vector<FarWord> far_words;  // of those that its first lanes have polled, at most kFarWords
 
   /// As a new one, but for memory that serves again.
   void begin(Grid& of, Block& in, std::uint32_t at, std::uint32_t lanes);
@@ -117,6 +124,9 @@ struct Warp : WarpState {
   bool spins() const;
   /// It waits for far memory and has looked at all that it looks at since Grid::far_round grew, and nothing was new.
   bool idles_far() const;
+  /// A word of far memory that it looks at, be it seldom, is no more what it saw. `forget`: those that are not are
+  /// forgotten, for it has had the time to look at them and does not.
+  bool has_stale_word(bool forget);
   /// The lane's view for what looks at lanes one by one.
   std::byte* base_of(std::uint32_t lane, std::uint32_t place) const { return lane_frame[lane]->at(place); }
   void enter(Frame* now) {
