@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "plugin/base/prng.h"
@@ -29,6 +31,8 @@ namespace fs = std::filesystem;
 namespace {
 
 using Lines = std::vector<std::string>;
+
+constexpr std::uint64_t kSeed = 20'261'128;
 
 // Of larger ones each run takes seconds, and their files say nothing that others do not.
 constexpr std::size_t kMostNodes = 8;
@@ -135,26 +139,28 @@ std::size_t mutations() {
   return walks_whole() ? kWhole : kSample;
 }
 
-}  // namespace
+/// Of the mutants that one worker has seen: how many lint accepted and refused.
+struct Counts {
+  std::size_t passed = 0, refused = 0;
+};
 
-TEST_CASE("run refuses what lint has an error for, and nothing else") {
-  constexpr std::uint64_t kSeed = 20'261'128;
+/// Mutants first, first + step ... below `count`, in a folder of the worker's own.
+Counts try_mutants(const std::vector<Lines>& files, std::size_t first, std::size_t step, std::size_t count) {
   constexpr int kRefused = 2;
-  const std::vector<Lines> files = scenarios();
-  const std::string folder = scratch_folder("lint-run"), results = scratch_folder("lint-run-results");
+  const std::string number = std::to_string(first);
+  const std::string folder = scratch_folder("lint-run-" + number),
+                    results = scratch_folder("lint-run-results-" + number);
   // Recordings and programs are named beside the file.
   for (const auto& entry : fs::directory_iterator(std::string(MESHBED_SOURCE_DIR) + "/scenarios")) {
     if (entry.is_directory())
       fs::create_directory_symlink(entry.path(), folder + "/" + entry.path().filename().string());
   }
   const std::string path = folder + "/changed.toml";
-  const std::size_t count = mutations();
-  MESSAGE("seed ", kSeed, ", ", count, " files (MESHBED_TEST_MUTATIONS)");
-  Prng prng(kSeed);
-  std::size_t passed = 0, refused = 0;
-  for (std::size_t index = 0; index < count; ++index) {
+  Counts counts;
+  for (std::size_t index = first; index < count; index += step) {
+    Prng prng(kSeed + index);
     Lines lines = files[prng.below(files.size())];
-    for (std::uint64_t step = prng.below(3) + 1; step > 0; --step) change_once(lines, files, prng);
+    for (std::uint64_t steps = prng.below(3) + 1; steps > 0; --steps) change_once(lines, files, prng);
     const std::string text = text_of(lines);
     std::ofstream(path) << text;
     const CommandResult lint = run_command_line(meshbed_program() + " lint '" + path + "' 2>&1");
@@ -166,11 +172,27 @@ TEST_CASE("run refuses what lint has an error for, and nothing else") {
     CHECK_MESSAGE(run.status <= 3, "mutation ", index, ": ", run.output, "\n", text);
     CHECK_MESSAGE((lint.status == 1) == (run.status == kRefused), "mutation ", index, ": lint ", lint.status, ", run ",
                   run.status, "\n", lint.output, run.output, "\n", text);
-    ++(lint.status == 0 ? passed : refused);
+    ++(lint.status == 0 ? counts.passed : counts.refused);
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("run refuses what lint has an error for, and nothing else") {
+  const std::vector<Lines> files = scenarios();
+  const std::size_t count = mutations();
+  MESSAGE("seed ", kSeed, ", ", count, " files (MESHBED_TEST_MUTATIONS)");
+  std::array<Counts, 2> counts;
+  {
+    std::vector<std::jthread> workers;
+    for (std::size_t first = 0; first < counts.size(); ++first) {
+      workers.emplace_back([&, first] { counts[first] = try_mutants(files, first, counts.size(), count); });
+    }
   }
   // Both must be common, or the changes test nothing.
-  CHECK(passed > count / 10);
-  CHECK(refused > count / 10);
+  CHECK(counts[0].passed + counts[1].passed > count / 10);
+  CHECK(counts[0].refused + counts[1].refused > count / 10);
 }
 
 }  // namespace lint_run_test
