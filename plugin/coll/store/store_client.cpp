@@ -21,8 +21,10 @@ constexpr std::int64_t kAliveTimeoutMs = 2000;
 constexpr std::int64_t kEchoTimeoutMs = 2000;
 // Rank 0's echo of our own abort ends a wait at once; where rank 0 is silent, a look at the flag does.
 constexpr int kAbortLookMs = 1000;
-// How often a rank introduces itself to a rank 0 that dropped it.
+// How often a rank introduces itself to a rank 0 that dropped it after it had asked for a proof: the key may be another
+// job's. One that was dropped before has been displaced by strangers, and tries as long as it may.
 constexpr int kIntroductionsMax = 8;
+constexpr int kPauseMostMs = 20;
 // Room for rank 0 to say whose failure it is.
 constexpr std::size_t kAnnouncementBytesMax = kFrameBodyBytesMax / 2;
 
@@ -48,6 +50,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& pla
   if (!parsed) return parsed.error();
   const std::string address = to_text(parsed->address);
   std::optional<Error> lost_before;
+  int introductions = 0;
   for (int attempt = 1;; ++attempt) {
     // A rank 0 that dropped us still listens; one that has ended does not.
     auto socket = Socket::connect(parsed->address, lost_before ? Deadline::after_ms(0) : reached_by);
@@ -62,7 +65,10 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& pla
     lost_before = introduced.error();
     // A crowd of strangers from our own address may have displaced us.
     const bool dropped = !client->failure_ && client->failed_rank_ == 0;
-    if (!dropped || attempt == kIntroductionsMax) return *lost_before;
+    const bool displaced = parsed->key && !client->challenge_;
+    introductions += displaced ? 0 : 1;
+    if (!dropped || introductions == kIntroductionsMax || reached_by.passed()) return *lost_before;
+    if (displaced) ::poll(nullptr, 0, std::min(attempt, kPauseMostMs));
   }
 }
 
