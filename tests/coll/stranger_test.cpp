@@ -155,6 +155,35 @@ TEST_CASE("a recorded introduction takes no rank") {
   second.join();
 }
 
+TEST_CASE("a rank that strangers displace before rank 0 has answered introduces itself again until it gets in") {
+  const auto key = JobKey::draw().value();
+  const std::string address = free_address(), hello = encode_hello(identity(1, 2));
+  auto listener = Socket::listen(*parse_address(address));
+  REQUIRE(listener.has_value());
+  std::thread rank_0([&] {
+    constexpr int kDisplaced = 30;
+    for (int call = 0; call <= kDisplaced; ++call) {
+      if (!listener->wait_for(POLLIN, 10000)) return;  // it has given up: the check below fails
+      const Socket caller(::accept4(listener->descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (call < kDisplaced) continue;
+      Frames frames(caller);
+      const Frame prove = frames.next();
+      CHECK(prove.type == FrameType::kProve);
+      const std::string challenge(kNonceBytes, 'n');
+      write_all(caller, encode({FrameType::kChallenge, 0, challenge}));
+      CHECK(frames.next().type == FrameType::kHello);
+      const std::string proof = key.proof(JobKey::Side::kServer, prove.body, challenge, hello);
+      write_all(caller, encode({FrameType::kWelcome, 0, proof}));
+      CHECK(frames.next().type == FrameType::kBye);
+    }
+  });
+  {
+    const auto client = StoreClient::connect(address + "/" + key.text(), identity(1, 2), Deadline::after_ms(10000));
+    CHECK_MESSAGE(client.has_value(), client.error().text);
+  }
+  rank_0.join();
+}
+
 TEST_CASE("rank 0's place is believed only with a proof of the key") {
   const auto key = JobKey::draw().value();
   for (const bool challenges : {false, true}) {
