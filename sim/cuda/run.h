@@ -16,7 +16,7 @@ struct Run {
   DeviceView view;
   std::unique_ptr<ptx::Execution> execution{};
   std::uint64_t steps_without_progress = 0;
-  bool has_changes = false;    // of which host().changed() has not been told
+  bool has_changes = false;    // since the last host().changed()
   Picoseconds news_ps = 0;     // when a step last saw something new
   Picoseconds idled_ps = 0;    // when that was, or when all that it looks at was found to be as it had seen it
   Picoseconds looked_ps = 0;   // when the last step was

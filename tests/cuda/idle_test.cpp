@@ -3,6 +3,7 @@
 
 #include "models/gpu.h"
 #include "tests/cuda/ranks.h"
+#include "tests/cuda/scan_kernel.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -13,35 +14,12 @@ namespace {
 constexpr Picoseconds kMs = kPicosecondsPerMillisecond;
 
 // seldom: looks at the word, and every `every`th time at the one behind it, until that is not 0; then that goes into
-// `answer`. scan: looks at `count` words in turn until one is not 0, and writes that into `answer`. until: looks at the
-// word until it is not 0 or the clock says `deadline` (ns), and writes into `answer` what the clock says then.
+// `answer`. until: looks at the word until it is not 0 or the clock says `deadline` (ns), and writes into `answer` what
+// the clock says then.
 constexpr char kKernels[] = R"(
 .version 7.0
 .target sm_70
 .address_size 64
-.visible .entry scan(.param .u64 words, .param .u64 count, .param .u64 answer) {
-  .reg .pred %p<3>;
-  .reg .b32 %r<4>;
-  .reg .b64 %d<7>;
-  ld.param.u64 %d1, [words];
-  ld.param.u64 %d5, [count];
-  ld.param.u64 %d4, [answer];
-again:
-  mov.u64 %d2, 0;
-next:
-  shl.b64 %d6, %d2, 2;
-  add.u64 %d3, %d1, %d6;
-  ld.acquire.sys.u32 %r3, [%d3];
-  setp.ne.u32 %p1, %r3, 0;
-  @%p1 bra found;
-  add.u64 %d2, %d2, 1;
-  setp.lt.u64 %p2, %d2, %d5;
-  @%p2 bra next;
-  bra again;
-found:
-  st.release.sys.u32 [%d4], %r3;
-  ret;
-}
 .visible .entry seldom(.param .u64 words, .param .u64 every, .param .u64 answer) {
   .reg .pred %p<4>;
   .reg .b32 %r<3>;
@@ -115,7 +93,7 @@ TEST_CASE("a kernel that waits long looks seldom, and sees what is written as ea
                       volatile std::uint64_t* const answer = pinned(8);
                       *answer = 0;
                       CUstream stream =
-                          launch(find_function(kKernels, "scan"), address_of(memory), words, address_of(answer));
+                          launch(find_function(kScanKernel, "scan"), address_of(memory), words, address_of(answer));
                       const Picoseconds written_ps = 400 * kMs + look_ps / 3;
                       const std::uint64_t events = events_until(400 * kMs, (words == 1 ? 1 : 40) * kMs);
                       // Of half a million looks; those of the first milliseconds are all there.
@@ -168,7 +146,7 @@ TEST_CASE("kernels that wait for one another's words and for the host hand them 
   const Picoseconds look_ps = models::find_gpu("H100")->host_flag_ps;
   run_gpu_ranks({{.node = 0, .body = [look_ps] {
                     volatile std::uint64_t* const words = pinned(4096);
-                    CUfunction scan = find_function(kKernels, "scan");
+                    CUfunction scan = find_function(kScanKernel, "scan");
                     CUstream last = nullptr;
                     // Each waits for the word before its own, all in pinned memory: a chain of eight.
                     for (int at = 0; at < 8; ++at)

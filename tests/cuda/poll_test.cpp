@@ -4,6 +4,7 @@
 #include "models/gpu.h"
 #include "sim/cuda/abi.h"
 #include "tests/cuda/gpus.h"
+#include "tests/cuda/scan_kernel.h"
 
 using namespace meshbed;
 using namespace meshbed::test;
@@ -11,34 +12,11 @@ using namespace meshbed::test;
 namespace poll_test {
 namespace {
 
-// scan: until one of `count` words is not 0; then that goes into `answer`. look: `count` loads one after the other.
+// look: `count` loads one after the other.
 constexpr char kKernels[] = R"(
 .version 7.0
 .target sm_70
 .address_size 64
-.visible .entry scan(.param .u64 words, .param .u32 count, .param .u64 answer) {
-  .reg .pred %p<3>;
-  .reg .b32 %r<4>;
-  .reg .b64 %d<5>;
-  ld.param.u64 %d1, [words];
-  ld.param.u32 %r1, [count];
-  ld.param.u64 %d4, [answer];
-again:
-  mov.u32 %r2, 0;
-next:
-  mul.wide.u32 %d2, %r2, 4;
-  add.u64 %d3, %d1, %d2;
-  ld.acquire.sys.u32 %r3, [%d3];
-  setp.ne.u32 %p1, %r3, 0;
-  @%p1 bra found;
-  add.u32 %r2, %r2, 1;
-  setp.lt.u32 %p2, %r2, %r1;
-  @%p2 bra next;
-  bra again;
-found:
-  st.release.sys.u32 [%d4], %r3;
-  ret;
-}
 .visible .entry look(.param .u64 words, .param .u32 count) {
   .reg .pred %p<2>;
   .reg .b32 %r<4>;
@@ -101,13 +79,13 @@ TEST_CASE("a kernel that looks at many words in turn lets time go on, wherever t
       CAPTURE(pinned);
       run_gpus({}, [&] {
         const Gpu gpu;
-        CUfunction scan = find_function(kKernels, "scan");
+        CUfunction scan = find_function(kScanKernel, "scan");
         auto* const answer = static_cast<unsigned*>(allocate_pinned(4));
         *answer = 0;
         // Zeroed, both of them.
         auto words = pinned ? reinterpret_cast<CUdeviceptr>(allocate_pinned(4096)) : allocate(4096);
         auto where = reinterpret_cast<CUdeviceptr>(answer);
-        auto number = count;
+        std::uint64_t number = count;
         void* arguments[] = {&words, &number, &where};
         CUstream stream = make_stream(), other = make_stream();
         CHECK(cuLaunchKernel(scan, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr) == 0);

@@ -116,7 +116,7 @@ TEST_CASE("exit calls of a library that a program is linked with are run with th
 
 TEST_CASE("a rank that loses its power leaves its libraries' threads and objects as they are, and the simulator ends") {
   const Programs programs("exit-calls-killed");
-  // A thread that nobody has joined ends the process of a destructor that finds it.
+  // The destructor of a std::thread that was not joined calls std::terminate().
   programs.compile("c++ -shared -fPIC", "libown.so", R"(
 #include <cstdio>
 #include <poll.h>
@@ -152,10 +152,9 @@ int main() {
   CHECK(lines_with(run.output, "destroyed") == 1);
 }
 
-TEST_CASE("a library that a program is linked with is each rank's own, by whatever it is found") {
+TEST_CASE("each rank has its own copy of a library that its program is linked with, wherever the linker finds it") {
   const Programs programs("own-library");
   constexpr const char* kCounts = R"(
-#include <cstdio>
 #include <string>
 std::string& place() {
   static std::string text = "nowhere";
@@ -182,20 +181,20 @@ int main() {
   const std::string library = programs.folder() + "/sub/libcounts.so";
   const std::string by_name = "-L'" + programs.folder() + "/sub' -lcounts";
   struct Way {
-    const char *compiler, *soname;
+    const char* soname;
     std::string libraries, settings, variable = {};
   };
-  for (const Way& way : {Way{"c++", "-Wl,-soname,libcounts.so", by_name + " '-Wl,-rpath,$ORIGIN/sub'", ""},
-                         Way{"c++", "-Wl,-soname,libcounts.so",
-                             by_name + " -Wl,--disable-new-dtags,-rpath,'" + programs.folder() + "/sub'", ""},
-                         Way{"c++", "-Wl,-soname,libcounts.so", by_name,
-                             "[environment]\nLD_LIBRARY_PATH = \"/nowhere:" + programs.folder() + "/sub\"\n"},
-                         Way{"c++", "-Wl,-soname,libcounts.so", by_name, "", programs.folder() + "/sub"},
-                         Way{"c++", "", "'" + library + "'", ""}}) {
+  for (const Way& way :
+       {Way{"-Wl,-soname,libcounts.so", by_name + " '-Wl,-rpath,$ORIGIN/sub'", ""},
+        Way{"-Wl,-soname,libcounts.so", by_name + " -Wl,--disable-new-dtags,-rpath,'" + programs.folder() + "/sub'",
+            ""},
+        Way{"-Wl,-soname,libcounts.so", by_name,
+            "[environment]\nLD_LIBRARY_PATH = \"/nowhere:" + programs.folder() + "/sub\"\n"},
+        Way{"-Wl,-soname,libcounts.so", by_name, "", programs.folder() + "/sub"}, Way{"", "'" + library + "'", ""}}) {
     CAPTURE(way.libraries);
     CAPTURE(way.settings);
     programs.compile(std::string("c++ -shared -fPIC ") + way.soname, "sub/libcounts.so", kCounts);
-    programs.compile(way.compiler, "counts", kPrints, way.libraries);
+    programs.compile("c++", "counts", kPrints, way.libraries);
     if (!way.variable.empty()) ::setenv("LD_LIBRARY_PATH", way.variable.c_str(), 1);
     const CommandResult run = programs.run("counts", 3, "", way.settings);
     if (!way.variable.empty()) ::unsetenv("LD_LIBRARY_PATH");

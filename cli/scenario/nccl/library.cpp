@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "cli/common/elf_file.h"

@@ -41,7 +41,7 @@ bool is_systems(const fs::path& file) {
 
 /// Where the dynamic linker of this process looks beside a file's own run path: LD_LIBRARY_PATH as it began, and the
 /// system's folders.
-std::vector<std::string> linkers_folders() {
+std::vector<std::string> find_linkers_folders() {
   std::vector<std::string> folders;
   void* const program = ::dlopen(nullptr, RTLD_NOW);
   Dl_serinfo size{};
@@ -69,7 +69,8 @@ std::string own_library(const std::string& name, const std::string& file, const 
     for (const std::string& list : {run_path, library_path}) {
       for (const std::string& folder : search_folders(list, origin)) places.push_back(fs::path(folder) / name);
     }
-    for (const std::string& folder : linkers_folders()) places.push_back(fs::path(folder) / name);
+    static const std::vector<std::string> linkers_folders = find_linkers_folders();
+    for (const std::string& folder : linkers_folders) places.push_back(fs::path(folder) / name);
     // Not a folder of the linker's own, but commonly of its cache.
     places.push_back(fs::path("/usr/local/lib") / name);
   }
