@@ -98,6 +98,7 @@ struct WaitValue {
 bool is_met(const WaitValue& wait);
 using Task = std::variant<Marker, KernelLaunch, Copy, Fill, HostCall, Action, WaitValue>;
 
+struct Device;
 struct Run;
 struct Work;
 
