@@ -68,7 +68,7 @@ std::vector<CountedFunction> count(const emu::Scratch& scratch, std::uint64_t me
 std::vector<CountedFunction> count_relay(const emu::Scratch& scratch, std::uint64_t messages) {
   const std::string file = fmt::format("{}/relay-{}", scratch.path(), messages);
   count_messages(file,
-                 {"--separate-threads=yes", toggle_collect(cost::kServiceThreadPrefix),
+                 {"--separate-threads=yes", fmt::format("--toggle-collect={}", cost::kServiceThread),
                   "--toggle-collect=ibv_get_cq_event", "--toggle-collect=ibv_ack_cq_events"},
                  messages, kRelayedBytes, "relay");
   return read_callgrind(read_text_file(file + "-02"));

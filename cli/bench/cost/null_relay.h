@@ -46,7 +46,8 @@ class NullRelay {
   std::string service_times_;
 };
 
-/// What callgrind counts for a relay: what runs in the thread of a plugin's service.
-inline constexpr const char* kServiceThreadPrefix = "std::thread::_State_impl";
+/// What callgrind counts for a relay: what runs in the thread of a plugin's service, from libstdc++'s function on. The
+/// compiler may split a function of ours (`run() [clone .cold]`), and a jump between the parts would end the count.
+inline constexpr const char* kServiceThread = "execute_native_thread_routine";
 
 }  // namespace meshbed::cost
