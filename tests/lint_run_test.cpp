@@ -163,10 +163,12 @@ Counts try_mutants(const std::vector<Lines>& files, std::size_t first, std::size
     for (std::uint64_t steps = prng.below(3) + 1; steps > 0; --steps) change_once(lines, files, prng);
     const std::string text = text_of(lines);
     std::ofstream(path) << text;
-    const CommandResult lint = run_command_line(meshbed_program() + " lint '" + path + "' 2>&1");
-    // The limit of simulated time ends a run that has been accepted.
-    const CommandResult run = run_command_line("timeout 120 " + meshbed_program() + " run '" + path +
-                                               "' --set limits.time=1us --no-trace --results '" + results + "' 2>&1");
+    // The limit of simulated time ends a run that has been accepted. It stands in the place of the file's own, for
+    // both.
+    const std::string limit = "' --set limits.time=1us ";
+    const CommandResult lint = run_command_line(meshbed_program() + " lint '" + path + limit + "2>&1");
+    const CommandResult run = run_command_line("timeout 120 " + meshbed_program() + " run '" + path + limit +
+                                               "--no-trace --results '" + results + "' 2>&1");
     // That depends on the machine, not on the file.
     if (run.status == kRefused && run.output.find("this machine has ") != std::string::npos) continue;
     CHECK_MESSAGE(run.status <= 3, "mutation ", index, ": ", run.output, "\n", text);
