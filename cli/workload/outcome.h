@@ -47,8 +47,9 @@ struct NcclDecision {
   std::uint64_t bytes = 0;          // nccl-tests' `size`
   int ranks = 0;                    // of the communicator
   std::string algorithm, protocol;  // "RING", "LL128"; empty: of messages between two ranks
-  int channels = 0;
-  std::uint64_t calls = 0;  // of the rank that made most
+  int channels = 0;                 // 0: not announced, as algorithm and protocol; each that is has one at least
+  std::uint64_t calls = 0;          // of the rank that made most
+  bool is_announced() const { return channels > 0; }
 };
 
 /// The libnccl.so.2 that a program's ranks loaded.

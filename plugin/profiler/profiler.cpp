@@ -19,7 +19,7 @@ namespace meshbed::profiler {
 namespace {
 
 struct Decision {
-  std::string operation, datatype, algorithm, protocol;  // the last two are empty for messages
+  std::string operation, datatype, algorithm, protocol;  // the last two are empty for messages and calls
   std::size_t count = 0;
   int root = 0, peer = -1;  // -1: no message
   int ranks = 0, channels = 0, warps = 0;
@@ -33,6 +33,7 @@ struct Decision {
 struct Seen {
   std::mutex lock;
   std::vector<Decision> decisions;
+  std::vector<Decision> calls;  // of collectives, as the program made them
   int communicators = 0;
 };
 /// Lives as long as the process: its text is asked for when all else has ended.
@@ -41,10 +42,22 @@ Seen& seen() {
   return *only;
 }
 
-std::string text_of(const std::vector<Decision>& decisions) {
+/// The decisions, then the calls of collectives that NCCL announces no decision of. 2.30 does so for ncclBroadcast,
+/// whose task never gets the profiler's mask (v2.30.7-1, src/enqueue.cc 367 to 392, beside collTaskAppend).
+std::vector<Decision> all_rows(const Seen& all) {
+  std::vector<Decision> rows = all.decisions;
+  for (const Decision& call : all.calls) {
+    const bool is_decided = std::any_of(all.decisions.begin(), all.decisions.end(),
+                                        [&](const Decision& one) { return one.operation == call.operation; });
+    if (!is_decided) rows.push_back(call);
+  }
+  return rows;
+}
+
+std::string text_of(const Seen& all) {
   JsonText json;
   json.open_list();
-  for (const Decision& one : decisions) {
+  for (const Decision& one : all_rows(all)) {
     json.open_object().text("operation", one.operation).text("datatype", one.datatype).number("count", one.count);
     json.signed_number("ranks", one.ranks);
     if (one.peer >= 0) {
@@ -58,12 +71,13 @@ std::string text_of(const std::vector<Decision>& decisions) {
   return json.close_list().take();
 }
 
-void note(Decision decision) {
+void note(std::vector<Decision> Seen::*list, Decision decision) {
   Seen& all = seen();
   const std::lock_guard hold(all.lock);
-  const auto found = std::find_if(all.decisions.begin(), all.decisions.end(),
-                                  [&](const Decision& one) { return one.same() == decision.same(); });
-  Decision& known = found != all.decisions.end() ? *found : all.decisions.emplace_back(std::move(decision));
+  std::vector<Decision>& rows = all.*list;
+  const auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const Decision& one) { return one.same() == decision.same(); });
+  Decision& known = found != rows.end() ? *found : rows.emplace_back(std::move(decision));
   ++known.calls;
 }
 
@@ -74,7 +88,7 @@ int init(void** context, std::uint64_t, int* events, const char*, int, int ranks
   const std::lock_guard hold(all.lock);
   ++all.communicators;
   *context = new int(ranks);
-  *events = static_cast<int>(kCollective | kMessage);
+  *events = static_cast<int>(kCollective | kMessage | kCall);
   return nccl::kNcclSuccess;
 }
 
@@ -83,25 +97,34 @@ int start_event(void* context, void** handle, const Event* event) {
   const int ranks = *static_cast<const int*>(context);
   if (event->type == kCollective) {
     const CollectiveEvent& call = event->collective;
-    note({.operation = string_of(call.operation),
-          .datatype = string_of(call.datatype),
-          .algorithm = string_of(call.algorithm),
-          .protocol = string_of(call.protocol),
-          .count = call.count,
-          .root = call.root,
-          .ranks = ranks,
-          .channels = call.channels,
-          .warps = call.warps});
+    note(&Seen::decisions, {.operation = string_of(call.operation),
+                            .datatype = string_of(call.datatype),
+                            .algorithm = string_of(call.algorithm),
+                            .protocol = string_of(call.protocol),
+                            .count = call.count,
+                            .root = call.root,
+                            .ranks = ranks,
+                            .channels = call.channels,
+                            .warps = call.warps});
   } else if (event->type == kMessage) {
     const MessageEvent& message = event->message;
-    note({.operation = string_of(message.operation),
-          .datatype = string_of(message.datatype),
-          .algorithm = {},
-          .protocol = {},
-          .count = message.count,
-          .peer = message.peer,
-          .ranks = ranks,
-          .channels = message.channels});
+    note(&Seen::decisions, {.operation = string_of(message.operation),
+                            .datatype = string_of(message.datatype),
+                            .algorithm = {},
+                            .protocol = {},
+                            .count = message.count,
+                            .peer = message.peer,
+                            .ranks = ranks,
+                            .channels = message.channels});
+  } else if (event->type == kCall) {
+    const CallEvent& call = event->call;
+    note(&Seen::calls, {.operation = string_of(call.operation),
+                        .datatype = string_of(call.datatype),
+                        .algorithm = {},
+                        .protocol = {},
+                        .count = call.count,
+                        .root = call.root,
+                        .ranks = ranks});
   }
   return nccl::kNcclSuccess;
 }
@@ -115,7 +138,7 @@ int finalize(void* context) {
   const std::lock_guard hold(all.lock);
   const std::string folder = results_folder();
   if (--all.communicators == 0 && !folder.empty()) {
-    std::ofstream(folder + "/nccl-decisions.json") << text_of(all.decisions) << "\n";
+    std::ofstream(folder + "/nccl-decisions.json") << text_of(all) << "\n";
   }
   return nccl::kNcclSuccess;
 }
@@ -134,7 +157,7 @@ const profiler::Profiler ncclProfiler_v6{.name = "Meshbed",
 const profiler::Profiler ncclProfiler_v5 = ncclProfiler_v6;
 
 std::size_t meshbedNcclDecisions(char* text, std::size_t size_bytes) {
-  const std::string all = profiler::text_of(profiler::seen().decisions);
+  const std::string all = profiler::text_of(profiler::seen());
   if (size_bytes > 0) {
     const std::size_t taken = std::min(all.size(), size_bytes - 1);
     std::memcpy(text, all.data(), taken);

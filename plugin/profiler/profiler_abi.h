@@ -14,7 +14,7 @@
 namespace meshbed::profiler {
 
 /// Bits of the mask that init sets: which events NCCL announces.
-inline constexpr std::uint64_t kCollective = 1U << 1U, kMessage = 1U << 2U;
+inline constexpr std::uint64_t kCollective = 1U << 1U, kMessage = 1U << 2U, kCall = 1U << 9U;
 
 struct CollectiveEvent {
   std::uint64_t sequence;
@@ -38,6 +38,15 @@ struct MessageEvent {
   std::uint8_t channels;
   void* group;
 };
+/// A collective as the program called it, before NCCL decides anything.
+struct CallEvent {
+  const char* operation;  // "Broadcast"
+  std::size_t count;
+  const char* datatype;
+  int root;
+  void* stream;
+  bool is_captured;
+};
 struct Event {
   std::uint64_t type;  // one bit
   void* parent;
@@ -45,6 +54,7 @@ struct Event {
   union {
     CollectiveEvent collective;
     MessageEvent message;
+    CallEvent call;
   };
 };
 static_assert(offsetof(Event, collective) == 24 && offsetof(CollectiveEvent, count) == 32);
@@ -52,6 +62,7 @@ static_assert(offsetof(CollectiveEvent, datatype) == 48 && offsetof(CollectiveEv
 static_assert(offsetof(CollectiveEvent, algorithm) == 64 && offsetof(CollectiveEvent, protocol) == 72);
 static_assert(offsetof(MessageEvent, count) == 24 && offsetof(MessageEvent, peer) == 32);
 static_assert(offsetof(MessageEvent, channels) == 36);
+static_assert(offsetof(CallEvent, datatype) == 16 && offsetof(CallEvent, root) == 24);
 
 /// Of both versions.
 struct Profiler {

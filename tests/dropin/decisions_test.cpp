@@ -67,7 +67,7 @@ int main() {
   void* contexts[2];
   for (void*& context : contexts) {
     int events = 0;
-    if (profiler.init(&context, 7, &events, "one", ranks, ranks, rank, nullptr) != 0 || events != 6) return 4;
+    if (profiler.init(&context, 7, &events, "one", ranks, ranks, rank, nullptr) != 0 || events != (1 << 1 | 1 << 2 | 1 << 9)) return 4;
   }
   int wrong[2] = {0, 0};
   std::thread other([&] { wrong[1] = all_reduces(profiler, contexts[1], "LL128", 262144, 1000); });
@@ -78,6 +78,13 @@ int main() {
                        .root = 0, .datatype = "ncclInt8", .channels = 1, .warps = 8, .algorithm = "RING",
                        .protocol = "SIMPLE", .group = nullptr};
   wrong[0] += announce(profiler, contexts[0], gather);
+  // As programs call them: NCCL 2.30 announces what it decided for the first, and not for the second.
+  for (const char* operation : {"AllReduce", "Broadcast", "Broadcast"}) {
+    Event call{.type = kCall, .parent = nullptr, .rank = rank, .collective = {}};
+    call.call = {.operation = operation, .count = 256, .datatype = "ncclFloat32", .root = 0, .stream = nullptr,
+                 .is_captured = false};
+    wrong[0] += announce(profiler, contexts[0], call);
+  }
   // Each rank sends to the next: other peers, one choice.
   Event send{.type = kMessage, .parent = nullptr, .rank = rank, .collective = {}};
   send.message = {.operation = "Send", .buffer = nullptr, .datatype = "ncclFloat64", .count = 8,
@@ -113,6 +120,14 @@ const nlohmann::json kExpected = {
      {"protocol", "LL128"},
      {"channels", 4},
      {"calls", 1000}},
+    {{"operation", "Broadcast"},
+     {"datatype", "float"},
+     {"size_bytes", 1024},
+     {"ranks", 3},
+     {"algorithm", nullptr},
+     {"protocol", nullptr},
+     {"channels", nullptr},
+     {"calls", 2}},
     {{"operation", "Send"},
      {"datatype", "double"},
      {"size_bytes", 64},
@@ -142,6 +157,9 @@ TEST_CASE("what NCCL announces to its profiler is in the report, one line for ea
                    "AllReduce      float          1048576      3  RING             LL128           4     1000\n") == 1);
   CHECK(lines_with(run.output,
                    "Send           double              64      3  -                -               2        1\n") == 1);
+  CHECK(lines_with(run.output,
+                   "Broadcast      float             1024      3  -                -               -        2\n") == 1);
+  CHECK(lines_with(run.output, "and not what it decided") == 1);
 
   // The same between no simulator and with a folder for results.
   const std::string folder = programs.folder() + "/written";
@@ -153,10 +171,10 @@ TEST_CASE("what NCCL announces to its profiler is in the report, one line for ea
   CHECK(alone.status == 0);
   std::ifstream written(folder + "/nccl-decisions.json");
   const nlohmann::json own = nlohmann::json::parse(written);
-  REQUIRE(own.size() == 4);
+  REQUIRE(own.size() == 5);
   std::uint64_t calls = 0;
   for (const nlohmann::json& one : own) calls += one.at("calls").get<std::uint64_t>();
-  CHECK(calls == 2002);
+  CHECK(calls == 2004);
 }
 
 }  // namespace decisions_test
