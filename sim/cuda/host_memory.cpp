@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,8 @@
 
 namespace meshbed::sim::cuda {
 namespace {
+
+constexpr std::size_t kHuge = std::size_t{4} << 20U;  // two huge pages
 
 std::uint64_t whole_pages(std::uint64_t size_bytes) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -31,6 +34,8 @@ CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t
   if (size == 0) return kInvalidValue;
   void* memory = ::mmap(nullptr, whole_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return kOutOfMemory;
+  // Programs write all of such memory at once (NCCL clears it), and a fault a page of 4 KiB costs more than that.
+  if (size >= kHuge) ::madvise(memory, whole_pages(size), MADV_HUGEPAGE);
   const auto number = reinterpret_cast<std::uint64_t>(memory);
   add_allocation(*caller.driver, {.kind = kind,
                                   .address = number,
