@@ -23,7 +23,7 @@
 #include "cli/report/nccl/decisions.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/nccl/decisions.h"
-#include "cli/world/emulated_gpus.h"
+#include "cli/world/gpus.h"
 #include "emu/process.h"
 #include "plugin/base/cut_lines.h"
 #include "plugin/base/deadline.h"

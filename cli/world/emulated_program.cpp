@@ -13,7 +13,7 @@
 #include "cli/common/machine_signals.h"
 #include "cli/scenario/placement.h"
 #include "cli/world/emulate.h"
-#include "cli/world/emulated_gpus.h"
+#include "cli/world/gpus.h"
 #include "cli/world/kept_results.h"
 #include "cli/world/line_follower.h"
 #include "cli/world/metal_place.h"

@@ -16,6 +16,7 @@
 #include "cli/scenario/placement.h"
 #include "cli/workload/outcome.h"
 #include "cli/workload/software.h"
+#include "cli/world/gpus.h"
 #include "cli/world/loaded_nccl.h"
 #include "cli/world/simulated_faults.h"
 #include "plugin/coll/transport/plugin_log.h"
@@ -319,15 +320,6 @@ void print_line(const sim::Process& process, std::string_view line) {
   std::fprintf(stderr, "%s: %.*s\n", process.name.c_str(), static_cast<int>(line.size()), line.data());
 }
 
-bool calls_cuda(const Scenario& scenario) {
-  if (scenario.workload.kind == WorkloadKind::kReconnect) return false;
-  const auto& nodes = scenario.cluster.nodes;
-  const bool has_gpus = std::any_of(nodes.begin(), nodes.end(), [](const models::Node& node) {
-    return std::any_of(node.gpus.begin(), node.gpus.end(), [](const models::Gpu& gpu) { return !gpu.model.empty(); });
-  });
-  return scenario.workload.gpu_memory || (scenario.workload.kind == WorkloadKind::kProgram && has_gpus);
-}
-
 /// As torchrun and mpirun set them, and where NCCL's ranks meet.
 std::map<std::string, std::string> launcher_variables(const Scenario& scenario, int rank, int local,
                                                       const std::string& meeting) {
@@ -421,12 +413,8 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
                                           {"libnccl-profiler-meshbed.so", options.files.profiler},
                                           {"libmpi.so.40", options.files.mpi}}});
   sim::install_verbs(world, options.files.libibverbs, &recorder);
-  // Elsewhere nobody calls CUDA: ranks find none.
   std::optional<sim::WorldCuda> gpus;
-  if (calls_cuda(scenario)) {
-    const bool runtime = scenario.workload.kind == WorkloadKind::kProgram;
-    gpus.emplace(world, sim::cuda_files_in(options.files.cuda_folder, runtime));
-  }
+  if (const auto files = cuda_files_of(scenario, options.files.cuda_folder)) gpus.emplace(world, *files);
 
   coll::set_speaker_of_thread(&speaker_of_thread);
 

@@ -59,6 +59,8 @@ class Host {
   virtual ThreadKey thread() const = 0;
   virtual int node_of(ProcessKey process) const = 0;
   virtual const std::map<std::string, std::string>& environment_of(ProcessKey process) const = 0;
+  /// Where what was learnt of a large PTX text is kept for the next run; empty: nowhere.
+  virtual std::string cache_folder() const { return {}; }
   /// Its getpid().
   virtual std::uint32_t number_of(ProcessKey process) const = 0;
 

@@ -1,10 +1,14 @@
 // Modules and libraries: images with code for the GPU. PTX is parsed, verified and run (sim/cuda/ptx); of a cubin the
 // names of its kernels are read, so that those with a registered host function can be launched.
 
+#define XXH_INLINE_ALL  // the simulated CUDA links nothing but libc
 #include <elf.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <span>
 
 #include "plugin/base/log.h"
@@ -19,10 +23,6 @@ namespace {
 
 std::uint32_t architecture_of(const Device& device) {
   return static_cast<std::uint32_t>(device.model->compute_major * 10 + device.model->compute_minor);
-}
-
-CUresult code_of(const Error& error, CUresult broken) {
-  return error.code == ErrorCode::kUnsupported ? kNoKernelImage : broken;
 }
 
 /// Places the module's variables in the device's memory and gives them their first values.
@@ -53,6 +53,35 @@ CUresult place_variables(Driver& driver, Device& device, Module& module) {
   return kSuccess;
 }
 
+/// What choose_entry() and choose_parts() chose: 128 bits and the length of each.
+using ImageKey = std::vector<std::uint64_t>;
+
+ImageKey key_of(std::span<const FatEntry> entries) {
+  ImageKey key;
+  for (const FatEntry& entry : entries) {
+    const XXH128_hash_t hash = XXH3_128bits(entry.payload.data(), entry.payload.size());
+    key.insert(key.end(), {hash.low64, hash.high64, entry.uncompressed_bytes, entry.flags});
+  }
+  return key;
+}
+
+/// Modules in use by what they were unpacked from: the ranks of a simulation load the same libraries.
+std::map<ImageKey, std::weak_ptr<const ptx::Module>>& images_in_use() {
+  static auto* const all = new std::map<ImageKey, std::weak_ptr<const ptx::Module>>;
+  return *all;
+}
+
+/// nullptr: none is in use.
+std::shared_ptr<const ptx::Module> find_image(std::span<const FatEntry> entries) {
+  const auto found = images_in_use().find(key_of(entries));
+  return found != images_in_use().end() ? found->second.lock() : nullptr;
+}
+
+void remember_image(std::span<const FatEntry> entries, const std::shared_ptr<const ptx::Module>& module) {
+  std::erase_if(images_in_use(), [](const auto& one) { return one.second.expired(); });
+  images_in_use()[key_of(entries)] = module;
+}
+
 /// What parse() or link() made of the module's text.
 CUresult take_code(Driver& driver, Device& device, Result<std::shared_ptr<const ptx::Module>> parsed, Module& module) {
   if (!parsed) {
@@ -64,7 +93,7 @@ CUresult take_code(Driver& driver, Device& device, Result<std::shared_ptr<const 
 }
 
 CUresult load_ptx(Driver& driver, Device& device, std::string_view text, const std::string& place, Module& module) {
-  return take_code(driver, device, ptx::Module::parse(text, place), module);
+  return take_code(driver, device, ptx::Module::parse(text, place, host().cache_folder()), module);
 }
 
 bool has_ptx(const void* container) {
@@ -76,7 +105,10 @@ bool has_ptx(const void* container) {
 
 /// What nvcc linked in advance is machine code: the parts' PTX is linked here.
 CUresult load_parts(Driver& driver, Device& device, const Wrapper& wrapper, const std::string& place, Module& module) {
-  const auto texts = choose_parts(wrapper.parts, architecture_of(device));
+  const auto entries = choose_parts(wrapper.parts, architecture_of(device));
+  std::shared_ptr<const ptx::Module> known = entries ? find_image(*entries) : nullptr;
+  if (known != nullptr) return take_code(driver, device, std::move(known), module);
+  auto texts = entries ? unpack_parts(*entries) : Result<std::vector<std::string>>(entries.error());
   if (!texts) {
     MESHBED_WARN("%s: %s", place.c_str(), texts.error().text.c_str());
     return kInvalidImage;
@@ -85,12 +117,13 @@ CUresult load_parts(Driver& driver, Device& device, const Wrapper& wrapper, cons
     module.no_ptx = place + ": " + say_incomplete({}, architecture_of(device));
     return kNoKernelImage;
   }
-  auto linked = ptx::Module::link(*texts, place);
+  auto linked = ptx::Module::link(std::move(*texts), place, host().cache_folder());
   const std::vector<std::string> missing = linked ? (*linked)->undefined() : std::vector<std::string>{};
   if (!missing.empty()) {
     MESHBED_WARN("%s: %s", place.c_str(), say_incomplete(missing, architecture_of(device)).c_str());
     return kInvalidPtx;
   }
+  if (linked) remember_image(*entries, *linked);
   return take_code(driver, device, std::move(linked), module);
 }
 
@@ -104,17 +137,22 @@ CUresult load_fat(Driver& driver, Device& device, std::span<const std::byte> ima
   if (entries->empty()) {  // a file without kernels: an empty container
     return kSuccess;
   }
-  const auto text = choose_ptx(*entries, architecture_of(device));
-  if (!text) {
-    const CUresult code = code_of(text.error(), kInvalidImage);
-    if (code == kNoKernelImage) {
-      module.no_ptx = place + ": " + text.error().text;
-    } else {
-      MESHBED_WARN("%s: %s", place.c_str(), text.error().text.c_str());
-    }
-    return code;
+  const auto entry = choose_entry(*entries, architecture_of(device));
+  if (!entry) {
+    module.no_ptx = place + ": " + entry.error().text;
+    return kNoKernelImage;
   }
-  return load_ptx(driver, device, *text, place, module);
+  const std::span<const FatEntry> chosen(&*entry, 1);
+  std::shared_ptr<const ptx::Module> known = find_image(chosen);
+  if (known != nullptr) return take_code(driver, device, std::move(known), module);
+  const auto text = unpack_ptx(*entry);
+  if (!text) {
+    MESHBED_WARN("%s: %s", place.c_str(), text.error().text.c_str());
+    return kInvalidImage;
+  }
+  const CUresult code = load_ptx(driver, device, *text, place, module);
+  if (module.code != nullptr) remember_image(chosen, module.code);
+  return code;
 }
 
 /// `of_context`: a module, whose kernels are the current context's; else a library, whose kernels are anybody's.

@@ -41,7 +41,9 @@ std::uint64_t unpacked_most(const FatEntry& entry) {
   return packed * kLz4Ratio;
 }
 
-Result<std::string> unpack(const FatEntry& entry) {
+}  // namespace
+
+Result<std::string> unpack_ptx(const FatEntry& entry) {
   const auto* packed = reinterpret_cast<const char*>(entry.payload.data());
   if (entry.uncompressed_bytes == 0) {
     std::string text(packed, entry.payload.size());
@@ -76,8 +78,6 @@ Result<std::string> unpack(const FatEntry& entry) {
   text.resize(std::min(text.find('\0'), text.size()));
   return text;
 }
-
-}  // namespace
 
 Result<std::vector<FatEntry>> read_fat_binary(std::span<const std::byte> image) {
   std::vector<FatEntry> entries;
@@ -114,7 +114,7 @@ Result<std::vector<FatEntry>> read_fat_binary(std::span<const std::byte> image) 
   return entries;
 }
 
-Result<std::string> choose_ptx(std::span<const FatEntry> entries, std::uint32_t device_architecture) {
+Result<FatEntry> choose_entry(std::span<const FatEntry> entries, std::uint32_t device_architecture) {
   const FatEntry* best = nullptr;
   std::string there;
   std::size_t named = 0;
@@ -128,13 +128,18 @@ Result<std::string> choose_ptx(std::span<const FatEntry> entries, std::uint32_t 
     if (!entry.is_ptx || entry.architecture > device_architecture) continue;
     if (best == nullptr || entry.architecture > best->architecture) best = &entry;
   }
-  if (best != nullptr) return unpack(*best);
+  if (best != nullptr) return *best;
   return Error{.code = ErrorCode::kUnsupported,
                .text = fmt::format("no PTX for a device of compute capability {}.{} in the program (there is: {}); the "
                                    "simulated device runs PTX alone: compile with -gencode "
                                    "arch=compute_{},code=compute_{}",
                                    device_architecture / 10, device_architecture % 10,
                                    there.empty() ? "nothing" : there, device_architecture, device_architecture)};
+}
+
+Result<std::string> choose_ptx(std::span<const FatEntry> entries, std::uint32_t device_architecture) {
+  const auto entry = choose_entry(entries, device_architecture);
+  return entry ? unpack_ptx(*entry) : Result<std::string>(entry.error());
 }
 
 }  // namespace meshbed::sim::cuda

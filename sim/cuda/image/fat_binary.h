@@ -27,8 +27,12 @@ struct FatEntry {
 /// The entries of the containers that stand in `image`, one after the other. Errors: kInvalidArgument, with the place.
 Result<std::vector<FatEntry>> read_fat_binary(std::span<const std::byte> image);
 
-/// The text of the highest architecture that is not above the device's. Errors: kUnsupported where there is none, with
-/// what there is and what brings it; kInvalidArgument where it cannot be unpacked.
+/// The PTX of the highest architecture that is not above the device's. Errors: kUnsupported where there is none, with
+/// what there is and what brings it.
+Result<FatEntry> choose_entry(std::span<const FatEntry> entries, std::uint32_t device_architecture);
+/// Errors: kInvalidArgument where it cannot be unpacked.
+Result<std::string> unpack_ptx(const FatEntry& entry);
+/// Both.
 Result<std::string> choose_ptx(std::span<const FatEntry> entries, std::uint32_t device_architecture);
 
 }  // namespace meshbed::sim::cuda

@@ -20,8 +20,8 @@ bool is_runtime_call(const std::string& name) { return name.rfind("cuda", 0) == 
 
 }  // namespace
 
-Result<std::vector<std::string>> choose_parts(const void* const* parts, std::uint32_t device_architecture) {
-  std::vector<std::string> texts;
+Result<std::vector<FatEntry>> choose_parts(const void* const* parts, std::uint32_t device_architecture) {
+  std::vector<FatEntry> chosen;
   constexpr std::size_t kMostParts = 65536;
   for (std::size_t index = 0;; ++index) {
     const auto in_part = [index](const Error& error) {
@@ -30,16 +30,26 @@ Result<std::vector<std::string>> choose_parts(const void* const* parts, std::uin
     if (index == kMostParts || readable_bytes(parts + index, sizeof(void*)) < sizeof(void*)) {
       return in_part({.code = ErrorCode::kInvalidArgument, .text = "the list of parts has no end"});
     }
-    if (parts[index] == nullptr) return texts;
+    if (parts[index] == nullptr) return chosen;
     const auto container = container_at(parts[index]);
     if (!container) return in_part(container.error());
     const auto entries = read_fat_binary(*container);
     if (!entries) return in_part(entries.error());
-    auto text = choose_ptx(*entries, device_architecture);
-    if (!text && text.error().code == ErrorCode::kUnsupported) continue;  // machine code alone
-    if (!text) return in_part(text.error());
+    // Else it has machine code alone.
+    if (const auto entry = choose_entry(*entries, device_architecture)) chosen.push_back(*entry);
+  }
+}
+
+Result<std::vector<std::string>> unpack_parts(std::span<const FatEntry> entries) {
+  std::vector<std::string> texts;
+  for (std::size_t index = 0; index < entries.size(); ++index) {
+    auto text = unpack_ptx(entries[index]);
+    if (!text) {
+      return Error{.code = text.error().code, .text = fmt::format("PTX {}: {}", index + 1, text.error().text)};
+    }
     if (!is_device_runtime(*text)) texts.push_back(std::move(*text));
   }
+  return texts;
 }
 
 std::string say_incomplete(const std::vector<std::string>& missing, std::uint32_t device_architecture) {

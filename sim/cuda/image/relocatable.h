@@ -4,10 +4,12 @@
 // beside it, for a runtime whose device that machine code does not fit.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "sim/cuda/image/fat_binary.h"
 
 namespace meshbed::sim::cuda {
 
@@ -21,7 +23,9 @@ struct Wrapper {
 };
 
 /// The PTX of each part that has any for a device of that architecture. Errors: kInvalidArgument, with the part.
-Result<std::vector<std::string>> choose_parts(const void* const* parts, std::uint32_t device_architecture);
+Result<std::vector<FatEntry>> choose_parts(const void* const* parts, std::uint32_t device_architecture);
+/// Their texts, but for NVIDIA's own part. Errors: kInvalidArgument, with the text.
+Result<std::vector<std::string>> unpack_parts(std::span<const FatEntry> entries);
 
 /// For errors: why code in parts cannot be used, and what to do. `missing`: names that no part's PTX defines; none:
 /// there is no PTX at all.

@@ -142,7 +142,9 @@ bool open() {
   if (gpu.empty()) return false;
   try {
     open_process({gpu_names_in(gpu)},
-                 {.virtual_time = !value_of(variables, kVirtualVariable).empty(), .environment = variables});
+                 {.virtual_time = !value_of(variables, kVirtualVariable).empty(),
+                  .environment = variables,
+                  .cache_folder = cache_folder_of([&](const char* name) { return value_of(variables, name); })});
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "meshbed: %s\n", error.what());
     ::_exit(2);

@@ -33,6 +33,7 @@ namespace meshbed::sim::cuda {
 struct ProcessOptions {
   bool virtual_time = false;  // the program's own code takes no time
   std::map<std::string, std::string> environment{};
+  std::string cache_folder{};  // Host::cache_folder()
 };
 
 class ProcessHost final : public Host {
@@ -55,6 +56,7 @@ class ProcessHost final : public Host {
   ThreadKey thread() const override;
   int node_of(ProcessKey) const override { return 0; }
   const std::map<std::string, std::string>& environment_of(ProcessKey) const override { return options_.environment; }
+  std::string cache_folder() const override { return options_.cache_folder; }
   std::uint32_t number_of(ProcessKey) const override { return static_cast<std::uint32_t>(::getpid()); }
   void sleep(Picoseconds duration_ps) override;
   void block(const Waiting& waiting) override;

@@ -1,5 +1,5 @@
 #pragma once
-// Environment of a program that `meshbed cuda run` starts.
+// Environment of a program that `meshbed cuda run` starts, and of simulations.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,6 +21,18 @@ inline constexpr const char* kPendingLaunchesVariable = "MESHBED_CUDA_PENDING_LA
 inline constexpr const char* kSummaryVariable = "MESHBED_CUDA_SUMMARY";
 /// A file for the picture.
 inline constexpr const char* kPerfettoVariable = "MESHBED_CUDA_PERFETTO";
+
+/// Where what was learnt of large PTX texts is kept (Host::cache_folder). CUDA_CACHE_DISABLE and CUDA_CACHE_PATH are
+/// NVIDIA's own variables of the cache of its driver's compiler (CUDA C++ Programming Guide, "CUDA Environment
+/// Variables"). `lookup(name)` is a variable's value; empty: not set.
+template <typename Lookup>
+std::string cache_folder_of(const Lookup& lookup) {
+  if (lookup("CUDA_CACHE_DISABLE") == "1") return {};
+  if (std::string named = lookup("CUDA_CACHE_PATH"); !named.empty()) return named;
+  if (const std::string caches = lookup("XDG_CACHE_HOME"); !caches.empty()) return caches + "/meshbed/ptx";
+  const std::string home = lookup("HOME");
+  return home.empty() ? "" : home + "/.cache/meshbed/ptx";
+}
 
 /// The names in a value of kGpuVariable; empty ones, too.
 inline std::vector<std::string> gpu_names_in(const std::string& list) {

@@ -29,8 +29,8 @@ void carry(Warp& warp, const CallValue& value, const Frame& caller, const Symbol
     std::memcpy(inside, outside, bytes);
 }
 
-bool enter_call(Warp& warp, const Instruction& in, const Call& call, int index, std::uint32_t lanes) {
-  const Function& function = warp.grid->program->functions[static_cast<std::size_t>(index)];
+bool enter_call(Warp& warp, const Instruction& in, const Call& call, std::size_t index, std::uint32_t lanes) {
+  const Function& function = warp.grid->program->functions[index];
   const auto first = static_cast<std::uint32_t>(std::countr_zero(lanes));
   if (function.builtin >= 0) {
     call_builtin(warp, in, call, function, lanes);
@@ -47,6 +47,10 @@ bool enter_call(Warp& warp, const Instruction& in, const Call& call, int index, 
   if (call.arguments.size() != function.text->formals.size() || call.results.size() > function.text->returns.size()) {
     fail(warp, in, first, Fault::Kind::kTrap,
          "the call of " + function.name + " has other parameters than the function");
+    return false;
+  }
+  if (ready_function(*warp.grid->program, index) == nullptr) {
+    fail(warp, in, first, Fault::Kind::kUnsupported, "function " + function.name + " cannot be read");
     return false;
   }
   Frame* caller = warp.frame;
@@ -83,7 +87,7 @@ void call_function(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   warp.active = 0;
   warp.event = true;
   if (call.function >= 0) {
-    enter_call(warp, in, call, call.function, lanes);
+    enter_call(warp, in, call, static_cast<std::size_t>(call.function), lanes);
     return;
   }
   std::uint64_t addresses[kLanes];
@@ -98,7 +102,7 @@ void call_function(Warp& warp, const Instruction& in, std::uint32_t lanes) {
       fail(warp, in, lane, Fault::Kind::kAddress, "a call of an address that is no function");
       return;
     }
-    if (!enter_call(warp, in, call, static_cast<int>(index), together)) return;
+    if (!enter_call(warp, in, call, index, together)) return;
   }
 }
 
@@ -178,9 +182,9 @@ bool decode_call(Decoder& decoder) {
     in.a = decoder.source(target, Type::kB64);
     decoder.function.calls_indirectly = true;
     const auto prototype = at < decoder.operand_count() && decoder.operand(at).kind == Operand::Kind::kLabel
-                               ? decoder.text.prototypes.find(decoder.target(decoder.operand(at)))
-                               : decoder.text.prototypes.end();
-    if (prototype != decoder.text.prototypes.end()) {
+                               ? decoder.body.prototypes.find(decoder.target(decoder.operand(at)))
+                               : decoder.body.prototypes.end();
+    if (prototype != decoder.body.prototypes.end()) {
       for (const Symbol& one : prototype->second.formals) formals.push_back(&one);
       for (const Symbol& one : prototype->second.returns) returns.push_back(&one);
     }

@@ -98,8 +98,8 @@ bool decode_control(Decoder& decoder) {
     decoder.take("uni");
     decoder.expect_operands(2, 2);
     in.a = decoder.source(decoder.operand(0), Type::kU32);
-    const auto table = decoder.text.table_of.find(decoder.target(decoder.operand(1)));
-    if (table == decoder.text.table_of.end()) decoder.refuse("a label of .branchtargets is expected");
+    const auto table = decoder.body.table_of.find(decoder.target(decoder.operand(1)));
+    if (table == decoder.body.table_of.end()) decoder.refuse("a label of .branchtargets is expected");
     in.extra = table->second;
     in.run = branch_by_index;
   } else if (opcode == "exit" || (opcode == "ret" && decoder.text.entry)) {

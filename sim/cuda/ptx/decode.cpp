@@ -1,9 +1,9 @@
 #include "sim/cuda/ptx/decode.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
+#include "plugin/base/log.h"
 #include "sim/cuda/ptx/isa/words.h"
 
 namespace meshbed::sim::ptx {
@@ -48,27 +48,29 @@ void decode_statement(Decoder& decoder) {
   decoder.end();
 }
 
-void place_registers(Function& function) {
-  const FunctionText& text = *function.text;
+void place_registers(Function& function, const std::vector<Type>& registers) {
   std::uint32_t at = 0;
-  function.register_place.resize(text.registers.size());
+  function.register_place.resize(registers.size());
   for (const std::uint32_t bytes : {16U, 8U, 4U, 2U}) {  // the widest first: every array is aligned to its element
-    for (std::size_t index = 0; index < text.registers.size(); ++index) {
-      if (bytes_of(text.registers[index]) != bytes) continue;
+    for (std::size_t index = 0; index < registers.size(); ++index) {
+      if (bytes_of(registers[index]) != bytes) continue;
       function.register_place[index] = at;
-      at += text.registers[index] == Type::kPred ? 4 : bytes * kLanes;
+      at += registers[index] == Type::kPred ? 4 : bytes * kLanes;
     }
     at = rounded_up(at, 64);
   }
-  if (at > kMostFrameBytes) throw Refusal(text.line, function.name + ": too many registers");
+  if (at > kMostFrameBytes) throw Refusal(function.text->line, function.name + ": too many registers");
   function.frame_bytes = at;
+  for (const Type type : registers)
+    function.register_words += type == Type::kPred ? 0 : std::max(1U, bytes_of(type) / 4);
 }
 
 void decode_function(Program& program, Function& function) {
-  const FunctionText& text = *function.text;
-  place_registers(function);
+  const BodyText text = parse_body(*program.text, *function.text);
+  static_cast<Code&>(function) = {};
+  place_registers(function, text.registers);
   function.local_bytes = rounded_up(text.local_bytes, 16);
-  Decoder decoder(program, function);
+  Decoder decoder(program, function, text);
   std::vector<std::uint32_t> start(text.statements.size() + 1);
   for (std::size_t index = 0; index < text.statements.size(); ++index) {
     start[index] = static_cast<std::uint32_t>(function.code.size());
@@ -78,7 +80,7 @@ void decode_function(Program& program, Function& function) {
   start.back() = static_cast<std::uint32_t>(function.code.size());
   // What runs off the end returns.
   Statement last;
-  last.line = text.statements.empty() ? text.line : text.statements.back().line;
+  last.line = text.statements.empty() ? function.text->line : text.statements.back().line;
   last.opcode = "ret";
   decoder.begin(last);
   decode_statement(decoder);
@@ -98,7 +100,7 @@ void decode_function(Program& program, Function& function) {
 /// Shared variables that the kernel and all that it may call name, one after the other.
 void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
   std::set<int> reached;
-  std::vector<int> open{kernel.function};
+  std::vector<int> open{static_cast<int>(kernel.function)};
   std::vector<const Symbol*> shared;
   std::uint32_t deepest = 0;
   while (!open.empty()) {
@@ -116,7 +118,7 @@ void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
       if (!program.functions[index].text->entry) open.push_back(static_cast<int>(index));
     }
   }
-  const std::uint32_t line = program.functions[static_cast<std::size_t>(kernel.function)].text->line;
+  const std::uint32_t line = program.functions[kernel.function].text->line;
   std::uint64_t at = 0;
   const auto place = [&](const Symbol* symbol) {
     at = rounded_up(at, symbol->align);
@@ -151,27 +153,36 @@ void in_text_of(const FunctionText& text, const Work& work) {
   }
 }
 
-}  // namespace
+/// All but what the layout needs.
+void drop_code(Function& function) {
+  Code kept;
+  kept.local_bytes = function.local_bytes;
+  kept.callees = std::move(function.callees);
+  kept.shared = std::move(function.shared);
+  kept.calls_indirectly = function.calls_indirectly;
+  kept.register_words = function.register_words;
+  static_cast<Code&>(function) = std::move(kept);
+}
 
-void decode_program(Program& program) {
-  ModuleText& text = *program.text;
-  for (FunctionText& one : text.functions) {
+void list_functions(Program& program) {
+  for (FunctionText& one : program.text->functions) {
     program.function_index[&one] = static_cast<int>(program.functions.size());
     Function& function = program.functions.emplace_back();
+    function.index = program.functions.size() - 1;
     function.name = one.name;
     function.text = &one;
     function.builtin = one.defined ? -1 : builtin_named(one.name);
     for (const Symbol* formal : one.formals) function.argument_offsets.push_back(formal->offset);
+    if (function.builtin >= 0) function.local_bytes = rounded_up(one.local_bytes, 16);
+    function.is_ready = !one.defined;  // there is nothing to decode
   }
-  for (Function& function : program.functions) {
-    if (function.text->defined) in_text_of(*function.text, [&] { decode_function(program, function); });
-    if (function.builtin >= 0) function.local_bytes = rounded_up(function.text->local_bytes, 16);
-  }
-  for (std::size_t index = 0; index < program.functions.size(); ++index) {
-    const Function& function = program.functions[index];
+}
+
+/// What the text says without the bodies.
+void list_kernels(Program& program) {
+  for (const Function& function : program.functions) {
     if (!function.text->entry || !function.text->defined) continue;
-    Kernel& kernel = program.kernels.emplace_back();
-    kernel.function = static_cast<int>(index);
+    program.kernels.emplace_back().function = function.index;
     KernelInfo& info = program.kernel_infos.emplace_back();
     info.name = function.name;
     info.required_block = function.text->required_block;
@@ -183,14 +194,11 @@ void decode_program(Program& program) {
     for (const Symbol* formal : function.text->formals) {
       info.parameters.push_back({formal->offset, static_cast<std::uint32_t>(formal->bytes), formal->align});
     }
-    std::uint32_t words = 0;
-    for (const Type type : function.text->registers)
-      words += type == Type::kPred ? 0 : std::max(1U, bytes_of(type) / 4);
-    info.registers = std::min(16U + words / 4, function.text->max_registers);
-    in_text_of(*function.text, [&] { lay_out(program, kernel, info); });
   }
-  for (FunctionText& one : text.functions) one.statements = {};  // most of what a module takes
-  for (const VariableText& one : text.variables) {
+}
+
+void list_variables(Program& program) {
+  for (const VariableText& one : program.text->variables) {
     VariableInfo& info = program.variable_infos.emplace_back();
     info.name = one.symbol->name;
     info.bytes = one.symbol->bytes;
@@ -198,6 +206,87 @@ void decode_program(Program& program) {
     info.constant = one.symbol->space == Space::kConst;
     info.managed = one.symbol->managed;
   }
+}
+
+}  // namespace
+
+void decode_program(Program& program, bool keeps_code) {
+  list_functions(program);
+  for (Function& function : program.functions) {
+    if (!function.text->defined) continue;
+    in_text_of(*function.text, [&] { decode_function(program, function); });
+    function.is_ready = keeps_code;
+    if (!keeps_code) drop_code(function);
+  }
+  list_kernels(program);
+  for (std::size_t index = 0; index < program.kernels.size(); ++index) {
+    Kernel& kernel = program.kernels[index];
+    KernelInfo& info = program.kernel_infos[index];
+    const Function& function = program.functions[kernel.function];
+    info.registers = std::min(16U + function.register_words / 4, function.text->max_registers);
+    in_text_of(*function.text, [&] { lay_out(program, kernel, info); });
+  }
+  list_variables(program);
+}
+
+ProgramLayout layout_of(const Program& program) {
+  std::map<const Symbol*, std::uint32_t> number;
+  for (const Symbol& symbol : program.text->symbols) number.emplace(&symbol, static_cast<std::uint32_t>(number.size()));
+  ProgramLayout layout{.functions = static_cast<std::uint32_t>(program.functions.size()),
+                       .symbols = static_cast<std::uint32_t>(number.size())};
+  for (const Function& function : program.functions) {
+    if (!function.text->inner.empty()) layout.with_variables.push_back(static_cast<std::uint32_t>(function.index));
+  }
+  for (std::size_t index = 0; index < program.kernels.size(); ++index) {
+    const KernelInfo& info = program.kernel_infos[index];
+    KernelLayout& kernel = layout.kernels.emplace_back();
+    kernel.shared_bytes = info.static_shared_bytes;
+    kernel.local_bytes = info.local_bytes;
+    kernel.registers = info.registers;
+    for (const auto& [symbol, offset] : program.kernels[index].shared_offsets) {
+      kernel.shared.push_back({.symbol = number.at(symbol), .offset = offset});
+    }
+  }
+  return layout;
+}
+
+bool decode_program(Program& program, const ProgramLayout& layout) {
+  list_functions(program);
+  list_kernels(program);
+  if (layout.functions != program.functions.size() || layout.kernels.size() != program.kernels.size()) return false;
+  for (const std::uint32_t index : layout.with_variables) {
+    if (index >= program.functions.size() || ready_function(program, index) == nullptr) return false;
+  }
+  const auto& symbols = program.text->symbols;
+  if (layout.symbols != symbols.size()) return false;
+  for (std::size_t index = 0; index < program.kernels.size(); ++index) {
+    const KernelLayout& kernel = layout.kernels[index];
+    KernelInfo& info = program.kernel_infos[index];
+    info.static_shared_bytes = kernel.shared_bytes;
+    info.local_bytes = kernel.local_bytes;
+    info.registers = kernel.registers;
+    for (const SharedPlace& one : kernel.shared) {
+      if (one.symbol >= symbols.size() || one.offset > kernel.shared_bytes) return false;
+      program.kernels[index].shared_offsets[&symbols[one.symbol]] = one.offset;
+    }
+  }
+  list_variables(program);
+  return true;
+}
+
+const Function* ready_function(Program& program, std::size_t index) {
+  Function& function = program.functions[index];
+  if (function.is_ready.load(std::memory_order_acquire)) return &function;
+  const std::lock_guard hold(program.lock);
+  if (function.is_ready.load(std::memory_order_relaxed)) return &function;
+  try {
+    decode_function(program, function);
+  } catch (const Refusal& refusal) {
+    MESHBED_WARN("%s:%u: %s", program.place.c_str(), refusal.line, refusal.what());
+    return nullptr;
+  }
+  function.is_ready.store(true, std::memory_order_release);
+  return &function;
 }
 
 std::uint64_t address_of(const Program& program, const Kernel* kernel, const Symbol& symbol,

@@ -21,11 +21,13 @@ inline constexpr std::uint8_t kFlagParity = 8;   // of an mbarrier
 /// One statement on its way to an instruction. Every modifier must be taken by somebody, else the statement is refused.
 class Decoder {
  public:
-  Decoder(Program& program, Function& function) : program(program), function(function), text(*function.text) {}
+  Decoder(const Program& program, Function& function, const BodyText& body)
+      : program(program), function(function), text(*function.text), body(body) {}
 
-  Program& program;
+  const Program& program;
   Function& function;
   const FunctionText& text;
+  const BodyText& body;
   const Statement* statement = nullptr;
   Instruction in;
 
@@ -66,7 +68,7 @@ class Decoder {
   std::uint32_t predicate_source(const Operand& from, bool& negated);
   std::uint32_t predicate_destination(const Operand& to);
   bool is_register(const Operand& operand) const { return operand.kind == Operand::Kind::kRegister; }
-  Type register_type(const Operand& operand) const { return text.registers[operand.reg]; }
+  Type register_type(const Operand& operand) const { return body.registers[operand.reg]; }
   /// The usual operands and no others: `result`, then the sources, in a, b, c and e.
   void operands(Type result, std::initializer_list<Type> sources);
   void operands(Type type, std::size_t sources);  // all of one type

@@ -219,6 +219,7 @@ Result<std::unique_ptr<Execution>> Execution::start(LaunchRequest&& request, Mem
   grid->blocks = blocks;
   grid->threads = static_cast<std::uint32_t>(threads);
   grid->warps = rounded_up(grid->threads, kLanes) / kLanes;
+  if (ready_function(*grid->program, grid->kernel->function) == nullptr) return refused(request, "that cannot be read");
   grid->shared_bytes = info.static_shared_bytes + request.dynamic_shared_bytes;
   grid->workspace[0] = std::byte{8};  // its first word: bytes that it has
   grid->pools.assign(grid->program->functions.size(), nullptr);

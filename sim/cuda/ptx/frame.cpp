@@ -36,9 +36,9 @@ bool hold_local(Warp& warp, std::uint64_t bytes) {
 }  // namespace
 
 const std::byte* Grid::pool_of(const Function& function) {
-  const auto index = static_cast<std::size_t>(&function - program->functions.data());
-  if (pools[index] != nullptr) return pools[index];
-  if (function.addresses.empty()) return pools[index] = function.pool.data();
+  const std::byte*& pool = pools[function.index];
+  if (pool != nullptr) return pool;
+  if (function.addresses.empty()) return pool = function.pool.data();
   auto own = std::make_unique<std::byte[]>(function.pool.size() + 1);
   std::memcpy(own.get(), function.pool.data(), function.pool.size());
   for (const PoolAddress& one : function.addresses) {
@@ -47,7 +47,7 @@ const std::byte* Grid::pool_of(const Function& function) {
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) write_lane(own.get() + one.place, one.bytes, lane, value);
   }
   own_pools.push_back(std::move(own));
-  return pools[index] = own_pools.back().get();
+  return pool = own_pools.back().get();
 }
 
 Frame* enter_frame(Warp& warp, const Function& function, Frame* parent, std::uint32_t lanes) {

@@ -63,6 +63,29 @@ void Lexer::skip_braces() {
   } while (depth > 0);
 }
 
+bool Lexer::skip_body() {
+  int depth = 1;
+  while (at_ < text_.size() && text_[at_] != '\0') {
+    const char c = text_[at_];
+    if (c == '/' && is_comment()) {
+      skip_blank();
+      continue;
+    }
+    if (c == '"') {
+      string();
+      continue;
+    }
+    ++at_;
+    if (c == '\n') ++line_;
+    if (c == '{') ++depth;
+    if (c == '}' && --depth == 0) {
+      advance();
+      return true;
+    }
+  }
+  return false;
+}
+
 void Lexer::skip_line() {
   const std::uint32_t line = now_.line;
   while (now_.kind != Token::Kind::kEnd && now_.line == line) advance();
@@ -146,6 +169,13 @@ void Lexer::number() {
   now_.text = text_.substr(begin, at_ - begin);
 }
 
+void Lexer::string() {
+  ++at_;
+  while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\n') at_ += text_[at_] == '\\' ? 2 : 1;
+  if (at_ >= text_.size() || text_[at_] != '"') throw Refusal(line_, "a string without its end");
+  ++at_;
+}
+
 void Lexer::advance() {
   skip_blank();
   now_ = Token{};
@@ -171,12 +201,9 @@ void Lexer::advance() {
     now_.kind = Token::Kind::kDotted;
     now_.text = text_.substr(begin + 1, at_ - begin - 1);
   } else if (c == '"') {
-    ++at_;
-    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\n') at_ += text_[at_] == '\\' ? 2 : 1;
-    if (at_ >= text_.size() || text_[at_] != '"') throw Refusal(line_, "a string without its end");
+    string();
     now_.kind = Token::Kind::kString;
-    now_.text = text_.substr(begin + 1, at_ - begin - 1);
-    ++at_;
+    now_.text = text_.substr(begin + 1, at_ - begin - 2);
   } else {
     ++at_;
     now_.kind = Token::Kind::kMark;

@@ -27,7 +27,13 @@ struct Token {
 /// Cuts text into words, one ahead. Throws Refusal.
 class Lexer {
  public:
-  explicit Lexer(std::string_view text) : text_(text) { advance(); }
+  struct Place {
+    std::size_t at = 0;
+    std::uint32_t line = 1;
+  };
+  explicit Lexer(std::string_view text) : Lexer(text, Place()) {}
+  /// Begins at that place of the text.
+  Lexer(std::string_view text, Place from) : text_(text), at_(from.at), line_(from.line) { advance(); }
   const Token& now() const { return now_; }
   Token take();
   bool is_mark(char mark) const { return now_.kind == Token::Kind::kMark && now_.text[0] == mark; }
@@ -39,14 +45,22 @@ class Lexer {
   void skip_statement();
   /// From an opening brace to behind its closing one.
   void skip_braces();
+  /// skip_braces() without a look at what words there are; false: the text ends before the closing brace.
+  bool skip_body();
   /// To the end of the line (.loc, .file).
   void skip_line();
   std::uint32_t line() const { return now_.line; }
+  /// Of the mark that now() is.
+  Place mark_place() const { return {.at = at_ - 1, .line = now_.line}; }
+  /// Grows with each word.
+  std::size_t position() const { return at_; }
 
  private:
   void advance();
   void skip_blank();
   void number();
+  void string();
+  bool is_comment() const { return text_.substr(at_, 2) == "//" || text_.substr(at_, 2) == "/*"; }
   std::string_view text_;
   std::size_t at_ = 0;
   std::uint32_t line_ = 1;

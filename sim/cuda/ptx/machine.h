@@ -45,10 +45,14 @@ struct VariableInfo {
 class Module {
  public:
   /// Errors (kInvalidArgument / kUnsupported): "PLACE:LINE: opcode wgmma.mma_async is not implemented" and the like.
-  static Result<std::shared_ptr<const Module>> parse(std::string_view text, const std::string& place);
+  /// Of a large text the bodies are decoded when they are called. What must be known of them before, such as the
+  /// shared memory of each kernel, is kept in `cache` (a folder; empty: nowhere) for the next time.
+  static Result<std::shared_ptr<const Module>> parse(std::string_view text, const std::string& place,
+                                                     const std::string& cache = {});
   /// Several texts as one module, as a linker makes it: what one of them shows the others may use. Errors: as parse(),
   /// "PLACE, part 2 of 3:LINE: ...".
-  static Result<std::shared_ptr<const Module>> link(const std::vector<std::string>& texts, const std::string& place);
+  static Result<std::shared_ptr<const Module>> link(std::vector<std::string> texts, const std::string& place,
+                                                    const std::string& cache = {});
   const std::vector<KernelInfo>& kernels() const;
   const std::vector<VariableInfo>& variables() const;
   const KernelInfo* find_kernel(std::string_view name) const;
@@ -58,13 +62,13 @@ class Module {
   /// The first bytes of a variable (`bytes` of it, zeros where the text says nothing) with the addresses of other
   /// variables and functions in it; addresses: by index of variables(), as in LaunchRequest.
   void write_initial(std::size_t variable, const std::vector<std::uint64_t>& addresses, void* bytes) const;
-  const Program& program() const { return *program_; }
+  Program& program() const { return *program_; }
   ~Module();
 
  private:
   Module();
-  static Result<std::shared_ptr<const Module>> make(const std::vector<std::string_view>& texts,
-                                                    const std::string& place);
+  static Result<std::shared_ptr<const Module>> make(std::vector<std::string> texts, const std::string& place,
+                                                    const std::string& cache);
   std::unique_ptr<Program> program_;
 };
 

@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "sim/cuda/ptx/cache/layout.h"
 #include "sim/cuda/ptx/machine.h"
 #include "sim/cuda/ptx/program.h"
 
@@ -19,12 +23,9 @@ namespace meshbed::sim::ptx {
 
 namespace {
 
-/// Of each text 128 bits and its length.
-using TextsKey = std::vector<std::uint64_t>;
-
-TextsKey key_of(const std::vector<std::string_view>& texts) {
+TextsKey key_of(const std::vector<std::string>& texts) {
   TextsKey key;
-  for (const std::string_view text : texts) {
+  for (const std::string& text : texts) {
     const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
     key.insert(key.end(), {hash.low64, hash.high64, text.size()});
   }
@@ -41,13 +42,29 @@ ModulesInUse& modules_in_use() {
   return *all;
 }
 
+/// From how many bytes on bodies are decoded when they are called: all of NCCL's are most of a gigabyte of
+/// instructions, of which a program executes a few.
+constexpr std::size_t kLargeBytes = std::size_t{256} << 10U;
+
+bool is_large(const std::vector<std::string>& texts) {
+  std::size_t bytes = 0;
+  for (const std::string& text : texts) bytes += text.size();
+  return bytes >= kLargeBytes;
+}
+
+void read_texts(Program& program, std::vector<std::string>&& texts, const std::string& place) {
+  program.place = place;
+  program.text = std::make_unique<ModuleText>();
+  for (std::string& text : texts) parse_text(std::move(text), *program.text);
+}
+
 }  // namespace
 
 Module::Module() : program_(std::make_unique<Program>()) {}
 Module::~Module() = default;
 
-Result<std::shared_ptr<const Module>> Module::make(const std::vector<std::string_view>& texts,
-                                                   const std::string& place) {
+Result<std::shared_ptr<const Module>> Module::make(std::vector<std::string> texts, const std::string& place,
+                                                   const std::string& cache) {
   ModulesInUse& known = modules_in_use();
   const TextsKey key = key_of(texts);
   {
@@ -56,14 +73,22 @@ Result<std::shared_ptr<const Module>> Module::make(const std::vector<std::string
       if (auto module = found->second.lock()) return module;
     }
   }
+  const std::size_t parts = texts.size();
+  const bool keeps_code = !is_large(texts);
+  const auto layout = keeps_code ? std::nullopt : find_layout(cache, key);
   std::shared_ptr<Module> made(new Module());
   try {
-    made->program_->text = std::make_unique<ModuleText>();
-    for (const std::string_view text : texts) parse_text(text, *made->program_->text);
-    decode_program(*made->program_);
+    read_texts(*made->program_, std::move(texts), place);
+    if (!layout) {
+      decode_program(*made->program_, keeps_code);
+      if (!keeps_code) keep_layout(cache, key, layout_of(*made->program_));
+    } else if (!decode_program(*made->program_, *layout)) {  // the file is of another text
+      auto& again = made->program_->text->texts;
+      return make({std::make_move_iterator(again.begin()), std::make_move_iterator(again.end())}, place, {});
+    }
   } catch (const Refusal& refusal) {
     const std::string part =
-        texts.size() < 2 ? "" : ", part " + std::to_string(refusal.part + 1) + " of " + std::to_string(texts.size());
+        parts < 2 ? "" : ", part " + std::to_string(refusal.part + 1) + " of " + std::to_string(parts);
     return Error{.code = refusal.unsupported ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
                  .text = place + part + ":" + std::to_string(refusal.line) + ": " + refusal.what()};
   }
@@ -73,12 +98,14 @@ Result<std::shared_ptr<const Module>> Module::make(const std::vector<std::string
   return std::shared_ptr<const Module>(std::move(made));
 }
 
-Result<std::shared_ptr<const Module>> Module::parse(std::string_view text, const std::string& place) {
-  return make({text}, place);
+Result<std::shared_ptr<const Module>> Module::parse(std::string_view text, const std::string& place,
+                                                    const std::string& cache) {
+  return make({std::string(text)}, place, cache);
 }
 
-Result<std::shared_ptr<const Module>> Module::link(const std::vector<std::string>& texts, const std::string& place) {
-  return make({texts.begin(), texts.end()}, place);
+Result<std::shared_ptr<const Module>> Module::link(std::vector<std::string> texts, const std::string& place,
+                                                   const std::string& cache) {
+  return make(std::move(texts), place, cache);
 }
 
 std::vector<std::string> Module::undefined() const {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "sim/cuda/ptx/parser.h"
 
@@ -23,8 +24,9 @@ void limit_registers(FunctionText& function, const std::array<std::uint32_t, 3>&
 
 }  // namespace
 
-void parse_text(std::string_view text, ModuleText& module) {
-  module.texts.emplace_back(text);
+void parse_text(std::string text, ModuleText& module) {
+  module.texts.push_back(std::move(text));
+  module.declarations.emplace_back();
   try {
     Parser(module).run();
   } catch (Refusal& refusal) {
@@ -35,12 +37,11 @@ void parse_text(std::string_view text, ModuleText& module) {
 
 void Parser::run() {
   while (lexer_.now().kind != Token::Kind::kEnd) directive();
-  for (const std::string& name : own_) {
-    const auto before = before_.find(name);
-    if (before == before_.end()) {
+  for (const auto& [name, before] : own_) {
+    if (before == nullptr) {
       module_.names.erase(name);
     } else {
-      module_.names[name] = before->second;
+      module_.names[name] = before;
     }
   }
 }
@@ -48,21 +49,32 @@ void Parser::run() {
 Symbol* Parser::known(std::string_view name, const Linkage& linkage) {
   const auto found = module_.names.find(name);
   if (found == module_.names.end()) return nullptr;
-  const auto before = before_.find(name);
-  const bool is_others = before != before_.end() && before->second == found->second;
+  const bool is_others = declarations_.find(name) == declarations_.end();
   if (is_others && linkage.own()) return nullptr;
   if (!linkage.own()) {
     const auto own = own_.find(name);
     if (own != own_.end()) own_.erase(own);
   }
+  note(*found->second);
   return found->second;
 }
 
 void Parser::declare(Symbol& symbol, const Linkage& linkage) {
   symbol.external = linkage.external;
   symbol.weak = linkage.weak;
-  module_.names[symbol.name] = &symbol;
-  if (linkage.own()) own_.insert(symbol.name);
+  Symbol*& place = module_.names[symbol.name];
+  if (linkage.own()) own_.emplace(symbol.name, place);
+  place = &symbol;
+  note(symbol);
+}
+
+void Parser::note(Symbol& symbol) {
+  declarations_.try_emplace(symbol.name, Declaration{.symbol = &symbol, .from = lexer_.position()});
+}
+
+Symbol* Parser::declared(std::string_view name) const {
+  const auto found = declarations_.find(name);
+  return found == declarations_.end() || found->second.from > end_ ? nullptr : found->second.symbol;
 }
 
 void Parser::directive() {
@@ -200,7 +212,8 @@ void Parser::module_variable(Space space, const Linkage& linkage) {
     const std::uint32_t line = lexer_.line();
     Symbol* symbol = known(head.name, linkage);
     bool defines = true;
-    if (symbol != nullptr && symbol->function == nullptr) {
+    if (symbol != nullptr) {
+      if (symbol->function != nullptr) throw Refusal(line, head.name + " is declared as something else before");
       defines = defines_again(*symbol, head, linkage, line);
     } else {
       symbol = &module_.symbols.emplace_back(head);
@@ -284,9 +297,8 @@ void Parser::initial_value(VariableText& variable, std::uint64_t at, std::uint32
       while (relocation.shift < 64 && (value >> relocation.shift & 0xffU) != 0xffU) relocation.shift += 8;
       if (relocation.shift == 64) throw Refusal(line, "0xff and its multiples by 256 choose a byte of an address");
       word = lexer_.take();
-      const auto found = module_.names.find(word.text);
-      if (found == module_.names.end()) throw Refusal(word.line, "unknown name '" + std::string(word.text) + "'");
-      relocation.symbol = found->second;
+      relocation.symbol = declared(word.text);
+      if (relocation.symbol == nullptr) throw Refusal(word.line, "unknown name '" + std::string(word.text) + "'");
       if (lexer_.take_mark('+')) relocation.addend = constant();
       lexer_.expect(')');
     }
@@ -294,9 +306,8 @@ void Parser::initial_value(VariableText& variable, std::uint64_t at, std::uint32
     const std::string_view name = lexer_.expect_name("a value");
     const bool generic = name == "generic" && lexer_.take_mark('(');
     const std::string_view target = generic ? lexer_.expect_name("a variable's name") : name;
-    const auto found = module_.names.find(target);
-    if (found == module_.names.end()) throw Refusal(line, "unknown name '" + std::string(target) + "'");
-    relocation.symbol = found->second;
+    relocation.symbol = declared(target);
+    if (relocation.symbol == nullptr) throw Refusal(line, "unknown name '" + std::string(target) + "'");
     if (lexer_.is_mark('+') || lexer_.is_mark('-')) relocation.addend = constant();
     if (generic) lexer_.expect(')');
     if (lexer_.is_mark('+') || lexer_.is_mark('-')) relocation.addend += constant();
@@ -467,7 +478,8 @@ void Parser::function(bool entry, const Linkage& linkage) {
   if (!entry) made->local_bytes = offset;
   if (defines) {
     made->defined = true;
-    body(*made);
+    made->body = lexer_.mark_place();
+    if (!lexer_.skip_body()) throw Refusal(made->body.line, name + ": '}' missing at the end of the text");
   } else {
     lexer_.take_mark(';');
   }

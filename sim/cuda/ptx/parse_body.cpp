@@ -13,26 +13,26 @@ constexpr int kDeepestScope = 200;
 
 }  // namespace
 
-void Parser::body(FunctionText& function) {
-  function_ = &function;
-  scopes_.clear();
+BodyText parse_body(ModuleText& module, FunctionText& function) { return Parser(module, function).body(); }
+
+BodyText Parser::body() {
+  body_.local_bytes = function_->local_bytes;
   scopes_.emplace_back();
   scope_ = 0;
-  uses_.clear();
-  for (auto* list : {&function.formals, &function.returns}) {
+  for (auto* list : {&function_->formals, &function_->returns}) {
     for (Symbol* symbol : *list) {
       if (symbol->reg < 0) {
         scopes_[0].symbols[symbol->name] = symbol;
         continue;
       }
-      symbol->reg = static_cast<int>(function.registers.size());
-      function.registers.push_back(symbol->type);
+      symbol->reg = static_cast<int>(body_.registers.size());
+      body_.registers.push_back(symbol->type);
       scopes_[0].registers[symbol->name] = static_cast<std::uint32_t>(symbol->reg);
     }
   }
   block();
   resolve_labels();
-  function_ = nullptr;
+  return std::move(body_);
 }
 
 void Parser::block() {
@@ -70,7 +70,7 @@ void Parser::registers() {
   Scope& scope = scopes_[static_cast<std::size_t>(scope_)];
   do {
     const std::string name(lexer_.expect_name("a register's name"));
-    const auto first = static_cast<std::uint32_t>(function_->registers.size());
+    const auto first = static_cast<std::uint32_t>(body_.registers.size());
     std::uint64_t count = 1;
     if (!unknown.empty()) scope.unknown[name] = unknown;
     if (lexer_.take_mark('<')) {
@@ -85,7 +85,7 @@ void Parser::registers() {
       continue;
     }
     if (first + count > kMostRegisters) throw Refusal(lexer_.line(), name + ": too many registers");
-    function_->registers.resize(first + count, type);
+    body_.registers.resize(first + count, type);
   } while (lexer_.take_mark(','));
   lexer_.expect(';');
 }
@@ -95,23 +95,37 @@ void Parser::local_variable(Space space) {
     Symbol head = variable_head(space);
     Symbol* symbol = nullptr;
     if (space == Space::kLocal || space == Space::kParam) {
-      symbol = &function_->symbols.emplace_back(std::move(head));
-      const std::uint64_t begin = rounded_up(std::uint64_t{function_->local_bytes}, symbol->align);
+      symbol = &body_.symbols.emplace_back(std::move(head));
+      const std::uint64_t begin = rounded_up(std::uint64_t{body_.local_bytes}, symbol->align);
       if (begin + symbol->bytes > kMostLocalVariable)
         throw Refusal(lexer_.line(), symbol->name + ": too much local memory");
       symbol->offset = static_cast<std::uint32_t>(begin);
-      function_->local_bytes = static_cast<std::uint32_t>(begin + symbol->bytes);
+      body_.local_bytes = static_cast<std::uint32_t>(begin + symbol->bytes);
     } else {
-      symbol = &module_.symbols.emplace_back(std::move(head));
-      if (space != Space::kShared) {
-        symbol->variable = static_cast<int>(module_.variables.size());
-        module_.variables.push_back({symbol, {}, {}});
-        if (lexer_.take_mark('=')) initialiser(module_.variables.back());
-      }
+      symbol = inner_variable(std::move(head));
     }
     scopes_[static_cast<std::size_t>(scope_)].symbols[symbol->name] = symbol;
   } while (lexer_.take_mark(','));
   lexer_.expect(';');
+}
+
+/// A variable of the module's that only this body can name.
+Symbol* Parser::inner_variable(Symbol&& head) {
+  std::vector<Symbol*>& inner = function_->inner;
+  const bool is_new = inner_ == inner.size();
+  if (is_new) {
+    inner.push_back(&module_.symbols.emplace_back(head));
+    if (head.space != Space::kShared) {
+      inner.back()->variable = static_cast<int>(module_.variables.size());
+      module_.variables.push_back({inner.back(), {}, {}});
+    }
+  }
+  Symbol* const symbol = inner[inner_++];
+  if (head.space != Space::kShared && lexer_.take_mark('=')) {
+    VariableText read_before{&head, {}, {}};
+    initialiser(is_new ? module_.variables.back() : read_before);
+  }
+  return symbol;
 }
 
 void Parser::label(std::string_view name) {
@@ -121,17 +135,17 @@ void Parser::label(std::string_view name) {
   if (!fresh) throw Refusal(line, "label " + std::string(name) + " stands twice");
   at->second = new_label();
   const std::uint32_t label = at->second;
-  function_->labels[label] = static_cast<std::int64_t>(function_->statements.size());
+  body_.labels[label] = static_cast<std::int64_t>(body_.statements.size());
   if (lexer_.is_dotted("branchtargets")) {
     lexer_.take();
-    auto& table = function_->targets.emplace_back();
+    auto& table = body_.targets.emplace_back();
     do {
       const Operand target = named(std::string(lexer_.expect_name("a label")), line);
       if (target.kind != Operand::Kind::kLabel) throw Refusal(line, ".branchtargets takes labels");
       table.push_back(static_cast<std::uint32_t>(target.value));
     } while (lexer_.take_mark(','));
     lexer_.expect(';');
-    function_->table_of[label] = static_cast<std::uint32_t>(function_->targets.size() - 1);
+    body_.table_of[label] = static_cast<std::uint32_t>(body_.targets.size() - 1);
   } else if (lexer_.is_dotted("callprototype")) {
     lexer_.take();
     Prototype prototype;
@@ -139,7 +153,7 @@ void Parser::label(std::string_view name) {
     lexer_.expect_name("_");
     if (lexer_.is_mark('(')) prototype.formals = parameter_list(true);
     lexer_.skip_statement();
-    function_->prototypes[label] = std::move(prototype);
+    body_.prototypes[label] = std::move(prototype);
   } else if (lexer_.is_dotted("calltargets")) {
     lexer_.skip_statement();
   }
@@ -167,7 +181,7 @@ void Parser::statement() {
     const std::string name(lexer_.expect_name("a predicate"));
     made.predicate = find_register(name);
     if (made.predicate < 0) throw Refusal(first.line, "unknown register " + name);
-    if (function_->registers[static_cast<std::size_t>(made.predicate)] != Type::kPred) {
+    if (body_.registers[static_cast<std::size_t>(made.predicate)] != Type::kPred) {
       throw Refusal(first.line, name + " is no predicate");
     }
   }
@@ -184,7 +198,7 @@ void Parser::statement() {
   if (std::find(std::begin(kUnread), std::end(kUnread), made.opcode) != std::end(kUnread)) {
     made.unread = "opcode " + spelled(made) + " is not implemented";
     lexer_.skip_statement();
-    function_->statements.push_back(std::move(made));
+    body_.statements.push_back(std::move(made));
     return;
   }
   try {
@@ -194,14 +208,14 @@ void Parser::statement() {
     made.operands.clear();
     made.unread = "opcode " + spelled(made) + ": " + refusal.what();
     lexer_.skip_statement();
-    function_->statements.push_back(std::move(made));
+    body_.statements.push_back(std::move(made));
     return;
   }
   if (!lexer_.is_mark(';')) {
     throw Refusal(lexer_.line(), "';' expected before '" + std::string(lexer_.now().text) + "'");
   }
   lexer_.take();
-  function_->statements.push_back(std::move(made));
+  body_.statements.push_back(std::move(made));
 }
 
 void Parser::operands(Statement& into) {
@@ -365,13 +379,12 @@ const Symbol* Parser::find_symbol(std::string_view name) const {
     const auto found = scopes_[static_cast<std::size_t>(at)].symbols.find(name);
     if (found != scopes_[static_cast<std::size_t>(at)].symbols.end()) return found->second;
   }
-  const auto found = module_.names.find(name);
-  return found == module_.names.end() ? nullptr : found->second;
+  return declared(name);
 }
 
 std::uint32_t Parser::new_label() {
-  function_->labels.push_back(-1);
-  return static_cast<std::uint32_t>(function_->labels.size() - 1);
+  body_.labels.push_back(-1);
+  return static_cast<std::uint32_t>(body_.labels.size() - 1);
 }
 
 void Parser::resolve_labels() {
@@ -382,11 +395,11 @@ void Parser::resolve_labels() {
       const auto label = scopes_[static_cast<std::size_t>(at)].labels.find(use.name);
       if (label == scopes_[static_cast<std::size_t>(at)].labels.end()) continue;
       found = true;
-      function_->labels[use.label] = function_->labels[label->second];
-      const auto table = function_->table_of.find(label->second);
-      if (table != function_->table_of.end()) function_->table_of[use.label] = table->second;
-      const auto prototype = function_->prototypes.find(label->second);
-      if (prototype != function_->prototypes.end()) function_->prototypes[use.label] = prototype->second;
+      body_.labels[use.label] = body_.labels[label->second];
+      const auto table = body_.table_of.find(label->second);
+      if (table != body_.table_of.end()) body_.table_of[use.label] = table->second;
+      const auto prototype = body_.prototypes.find(label->second);
+      if (prototype != body_.prototypes.end()) body_.prototypes[use.label] = prototype->second;
     }
     if (!found) throw Refusal(use.line, "unknown name '" + use.name + "'");
   }

@@ -1,9 +1,11 @@
 #pragma once
-// The parser of one text: module-level directives in parse.cpp, function bodies in parse_body.cpp.
+// The parser of one text, but for the bodies of its functions, which it passes over (parse.cpp), or of one such body
+// (parse_body.cpp).
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +18,17 @@ namespace meshbed::sim::ptx {
 class Parser {
  public:
   /// Of the module's last text.
-  explicit Parser(ModuleText& module) : module_(module), lexer_(module.texts.back()), before_(module.names) {}
+  explicit Parser(ModuleText& module)
+      : module_(module), lexer_(module.texts.back()), declarations_(module.declarations.back()) {}
+  /// Of a function's body.
+  Parser(ModuleText& module, FunctionText& function)
+      : module_(module),
+        lexer_(module.texts[function.part], function.body),
+        declarations_(module.declarations[function.part]),
+        function_(&function),
+        end_(function.body.at + 1) {}
   void run();
+  BodyText body();
 
  private:
   struct Range {
@@ -57,7 +68,9 @@ class Parser {
   void directive();
   Symbol* known(std::string_view name, const Linkage& linkage);  // declared before; nullptr: not
   void declare(Symbol& symbol, const Linkage& linkage);
-  Symbol variable_head(Space space);  // type, alignment, name and size: `.align 4 .b8 name[16]`
+  void note(Symbol& symbol);
+  Symbol* declared(std::string_view name) const;  // in this text; nullptr: not
+  Symbol variable_head(Space space);              // type, alignment, name and size: `.align 4 .b8 name[16]`
   void module_variable(Space space, const Linkage& linkage);
   bool defines_again(Symbol& symbol, const Symbol& head, const Linkage& linkage, std::uint32_t line);
   void initialiser(VariableText& variable);
@@ -71,10 +84,10 @@ class Parser {
   std::array<std::uint32_t, 3> three();
 
   // parse_body.cpp
-  void body(FunctionText& function);
   void block();
   void registers();
   void local_variable(Space space);
+  Symbol* inner_variable(Symbol&& head);
   void statement();
   void label(std::string_view name);
   void operands(Statement& into);
@@ -90,9 +103,12 @@ class Parser {
 
   ModuleText& module_;
   Lexer lexer_;
-  const std::map<std::string, Symbol*, std::less<>> before_;  // names of the texts before
-  std::set<std::string, std::less<>> own_;                    // names that no other text knows
-  FunctionText* function_ = nullptr;
+  Declarations& declarations_;                       // of this text
+  std::map<std::string, Symbol*, std::less<>> own_;  // names that no other text knows -> what the texts before call so
+  FunctionText* function_ = nullptr;                 // whose body it is
+  std::size_t end_ = SIZE_MAX;                       // what is declared from there on is not known yet
+  BodyText body_;
+  std::size_t inner_ = 0;      // how many of the body's FunctionText::inner were met
   std::vector<Scope> scopes_;  // of the function
   int scope_ = -1;
   int depth_ = 0;

@@ -7,14 +7,18 @@
 // each 32 times over. Cost: 4 to 256 bytes a register and warp.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/cuda/ptx/cache/layout.h"
 #include "sim/cuda/ptx/machine.h"
 #include "sim/cuda/ptx/syntax.h"
 
@@ -79,9 +83,8 @@ struct Call {
   std::vector<CallValue> arguments, results;
 };
 
-struct Function {
-  std::string name;
-  const FunctionText* text = nullptr;
+/// What a body was made into.
+struct Code {
   std::vector<Instruction> code;
   std::uint32_t frame_bytes = 0, local_bytes = 0;
   std::vector<std::uint32_t> register_place;
@@ -91,30 +94,51 @@ struct Function {
   std::vector<std::vector<std::uint32_t>> targets;  // of brx.idx
   std::vector<std::vector<std::uint32_t>> vectors;  // places of vector operands
   std::vector<std::string> names;                   // what is not implemented, of each instruction that traps
+  std::uint32_t carry = kNowhere;                   // place of the condition code, where one is used
+  // For the layout of a kernel that may call it:
   std::vector<int> callees;
   std::vector<const Symbol*> shared;  // shared variables that it names
   bool calls_indirectly = false;
-  std::uint32_t carry = kNowhere;               // place of the condition code, where one is used
+  std::uint32_t register_words = 0;
+};
+
+struct Function : Code {
+  std::string name;
+  FunctionText* text = nullptr;
+  std::size_t index = 0;                        // in Program::functions
   int builtin = -1;                             // vprintf and the like: kind of it
   std::vector<std::uint32_t> argument_offsets;  // of a builtin
+  std::atomic<bool> is_ready = false;           // its Code is there: for good
 };
 
 struct Kernel {
-  int function = -1;
+  std::size_t function = 0;
   std::map<const Symbol*, std::uint32_t> shared_offsets;
 };
 
 struct Program {
+  std::string place;  // for messages
   std::unique_ptr<ModuleText> text;
-  std::vector<Function> functions;
+  std::deque<Function> functions;
   std::map<const FunctionText*, int> function_index;
   std::vector<Kernel> kernels;  // beside Module::kernels()
   std::vector<KernelInfo> kernel_infos;
   std::vector<VariableInfo> variable_infos;
+  std::mutex lock;  // of what a function becomes when it is made ready
 };
 
-/// Throws Refusal.
-void decode_program(Program& program);
+/// Of what parse_text() read. Throws Refusal.
+/// `keeps_code` false: every body was looked at, and is decoded again when it is needed (ready_function).
+void decode_program(Program& program, bool keeps_code);
+
+/// The same where `layout` says what the bodies would: none is looked at but those that declare variables of the
+/// module's. False: it is of another text.
+bool decode_program(Program& program, const ProgramLayout& layout);
+ProgramLayout layout_of(const Program& program);
+
+/// A function whose code is needed now: it is decoded where it was not before. nullptr: its body cannot be read, as the
+/// log says. By any thread.
+const Function* ready_function(Program& program, std::size_t index);
 
 /// The address of a function's symbol, a variable's (by `variables`, index of Module::variables()) or a shared
 /// variable's offset for that kernel.

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/cuda/ptx/lexer.h"
+
 namespace meshbed::sim::ptx {
 
 /// What Module::parse answers as an Error: the line and what is wrong there. Never leaves the library.
@@ -182,26 +184,34 @@ struct Prototype {
   std::vector<Symbol> returns, formals;
 };
 
-struct FunctionText {
-  std::string name;
-  bool entry = false, defined = false;
-  std::uint32_t line = 0;
-  std::size_t part = 0;  // which of the texts that are linked
-  std::vector<Symbol*> returns, formals;
+/// What stands between a function's braces.
+struct BodyText {
   std::vector<Type> registers;
-  std::deque<Symbol> symbols;
+  std::deque<Symbol> symbols;  // in its local memory
   std::vector<Statement> statements;
   std::vector<std::int64_t> labels;                 // statement index of each; -1: not met
   std::vector<std::vector<std::uint32_t>> targets;  // .branchtargets: labels of each table
   std::map<std::uint32_t, std::uint32_t> table_of;  // label of the table -> index in targets
   std::map<std::uint32_t, Prototype> prototypes;    // label -> prototype
+  std::uint32_t local_bytes = 0;                    // with the parameters of calls
+};
+
+struct FunctionText {
+  std::string name;
+  bool entry = false, defined = false;
+  std::uint32_t line = 0;
+  std::size_t part = 0;          // which of the texts that are linked
+  Lexer::Place body{};           // of its opening brace
+  std::vector<Symbol*> inner{};  // variables that the body declares and all blocks or grids share, once it was read
+  std::vector<Symbol*> returns, formals;
+  std::deque<Symbol> symbols;  // those
   std::array<std::uint32_t, 3> required_block{};
   std::uint32_t max_threads = 1024;
   std::array<std::uint32_t, 3> required_cluster{};
   std::uint32_t max_cluster_blocks = 0;
   bool blocks_are_clusters = false;
   std::uint32_t max_registers = 255;                   // of a thread: .maxnreg, and what .maxntid and .reqntid leave
-  std::uint32_t parameter_bytes = 0, local_bytes = 0;  // local: with the parameters of calls
+  std::uint32_t parameter_bytes = 0, local_bytes = 0;  // local: of `symbols`
 };
 
 struct VariableText {
@@ -210,9 +220,17 @@ struct VariableText {
   std::vector<Relocation> relocations;
 };
 
+/// A name in one text: what it stands for, from where on (Lexer::position()).
+struct Declaration {
+  Symbol* symbol = nullptr;
+  std::size_t from = 0;
+};
+using Declarations = std::map<std::string, Declaration, std::less<>>;
+
 struct ModuleText {
-  bool is_newer = false;          // than PTX ISA 9.0: it may have instructions that no list here has
-  std::deque<std::string> texts;  // what the views point into: one, or those that are linked
+  bool is_newer = false;                  // than PTX ISA 9.0: it may have instructions that no list here has
+  std::deque<std::string> texts;          // what the views point into: one, or those that are linked
+  std::deque<Declarations> declarations;  // of each
   std::deque<Symbol> symbols;
   std::map<std::string, Symbol*, std::less<>> names;
   std::deque<FunctionText> functions;
@@ -220,7 +238,10 @@ struct ModuleText {
 };
 
 /// Adds a text to the module, as a linker does: what it shows (.visible, .weak, .common) and what it asks for (.extern)
-/// has one name in all texts; the rest is its own. Throws Refusal.
-void parse_text(std::string_view text, ModuleText& module);
+/// has one name in all texts; the rest is its own. Bodies of functions are left for parse_body(). Throws Refusal.
+void parse_text(std::string text, ModuleText& module);
+/// What stands in the body of a function that is defined. The variables in it become the module's when it is read for
+/// the first time. Throws Refusal.
+BodyText parse_body(ModuleText& module, FunctionText& function);
 
 }  // namespace meshbed::sim::ptx

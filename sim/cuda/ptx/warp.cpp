@@ -83,7 +83,7 @@ void Warp::begin(Grid& of, Block& in, std::uint32_t at, std::uint32_t lanes) {
   polls.forget();
   circles.clear();
   far_words.clear();
-  const Function& function = of.program->functions[static_cast<std::size_t>(of.kernel->function)];
+  const Function& function = of.program->functions[of.kernel->function];
   Frame* first = enter_frame(*this, function, nullptr, alive);
   if (first == nullptr) return;  // a kernel's own local memory was looked at before
   each_active(alive, [&](std::uint32_t lane) { lane_frame[lane] = first; });

@@ -163,7 +163,7 @@ struct Round {
 /// As WarpState.
 struct GridState {
   Memory* memory = nullptr;
-  const Program* program = nullptr;
+  Program* program = nullptr;
   const Kernel* kernel = nullptr;
   Counts counts;
   std::uint64_t blocks = 0, next_block = 0;

@@ -82,7 +82,7 @@ bool in_use(const Process& process) { return g_entry->in_use(&process); }
 
 class WorldCuda::WorldHost final : public cuda::Host {
  public:
-  explicit WorldHost(World& world) : world_(world) {}
+  WorldHost(World& world, std::string cache) : world_(world), cache_(std::move(cache)) {}
 
   Picoseconds now() const override { return world_.now(); }
   void at(Picoseconds when_ps, int node, EventFunction event, void* self, std::uint64_t argument) override {
@@ -101,6 +101,7 @@ class WorldCuda::WorldHost final : public cuda::Host {
   const std::map<std::string, std::string>& environment_of(cuda::ProcessKey process) const override {
     return process_of(process).environment;
   }
+  std::string cache_folder() const override { return cache_; }
   std::uint32_t number_of(cuda::ProcessKey process) const override { return process_id_of(process_of(process)); }
   void sleep(Picoseconds duration_ps) override { world_.spend(duration_ps); }
   void block(const cuda::Waiting& waiting) override { world_.block(note_of(waiting)); }
@@ -156,6 +157,7 @@ class WorldCuda::WorldHost final : public cuda::Host {
 
  private:
   World& world_;
+  std::string cache_;  // folder
 };
 
 CudaFiles cuda_files_in(const std::string& folder, bool runtime) {
@@ -165,7 +167,7 @@ CudaFiles cuda_files_in(const std::string& folder, bool runtime) {
           .nvml = runtime ? folder + "/libnvidia-ml.so.1" : ""};
 }
 
-WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_unique<WorldHost>(world)) {
+WorldCuda::WorldCuda(World& world, const CudaFiles& files) : host_(std::make_unique<WorldHost>(world, files.cache)) {
   g_entry = load_entry(files.implementation);
   cuda::GpuNames gpus;
   for (const models::Node& node : world.cluster().nodes) {

@@ -20,6 +20,7 @@ struct CudaFiles {
   std::string driver;          // of the drop-in libcuda.so.1
   std::string runtime;         // of libcudart.so.13; empty: processes find none
   std::string nvml;            // of libnvidia-ml.so.1; likewise
+  std::string cache{};         // folder: cuda::Host::cache_folder()
 };
 
 /// Those of a build: all in its folder of CUDA libraries; the runtime and NVML only where `runtime` asks for them.
