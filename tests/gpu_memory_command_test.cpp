@@ -14,9 +14,9 @@ using nlohmann::json;
 
 namespace {
 
-CommandResult run(const std::string& scenario, const std::string& words) {
-  return run_command_line(meshbed_program() + " run " + scenario_file(scenario) + " --json --no-trace --results '" +
-                          scratch_folder("gpu_memory") + "' " + words + " 2>&1");
+CommandResult run(const std::string& scenario, const std::string& words, const std::string& environment = "") {
+  return run_command_line(environment + meshbed_program() + " run " + scenario_file(scenario) +
+                          " --json --no-trace --results '" + scratch_folder("gpu_memory") + "' " + words + " 2>&1");
 }
 
 json summary_of(const CommandResult& result) {
@@ -119,6 +119,21 @@ TEST_CASE("what the GPUs reduce themselves are the bits of the processor's reduc
   }
   CHECK(gpu_proof(gpu).find(" 0 waits for a whole device") != std::string::npos);
   CHECK(summary_of(run("engine-matrix", sums)).at("digest") == gpu.at("digest"));
+}
+
+// The length of a path that the simulator keeps shifts what comes after it in the heap.
+TEST_CASE("what GPUs reduce does not depend on where in the heap the driver's objects lie") {
+  const std::string sums =
+      "--set workload.cases=14 --set expect.unreachable=[] --set topology.gpu_model=GB10 --set "
+      "topology.functions=separate --set workload.memory=gpu --set environment.MESHBED_GPU_SUMS=1";
+  const std::string scratch = scratch_folder("gpu_memory_cache");
+  const auto digest_of = [&](std::size_t length) {
+    const CommandResult result =
+        run("engine-matrix", sums, "CUDA_CACHE_PATH='" + scratch + std::string(length, 'x') + "' ");
+    return summary_of(result).at("digest").get<std::string>();
+  };
+  const std::string first = digest_of(0);
+  for (std::size_t length = 1; length <= 12; ++length) CHECK_MESSAGE(digest_of(7 * length) == first, length);
 }
 
 TEST_CASE("a node without a GPU, a GPU without a model and a workload without buffers of its own are refused") {

@@ -2,10 +2,12 @@
 // Graphs: works that were recorded instead of done, to be done as often as one likes.
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "sim/cuda/handle_memory.h"
 #include "sim/cuda/work.h"
 
 namespace meshbed::sim::cuda {
@@ -15,12 +17,13 @@ struct Graph;
 
 /// Something of the program's that is destroyed when nobody refers to it any more (cuUserObjectCreate): the program
 /// itself, graphs, and what was made ready of them. Each holds one of these; how many references it counts is its own.
-struct UserObject {
+struct UserObject : HandleMemory<UserObject> {
   UserObject(Driver& of, CUhostFn function, void* argument);
   ~UserObject();
   UserObject(const UserObject&) = delete;
   UserObject& operator=(const UserObject&) = delete;
   Driver& driver;
+  const std::uint64_t id;  // in the order in which they were made
   CUhostFn destroy;
   void* data;
   std::weak_ptr<int> system_lives;
@@ -29,7 +32,11 @@ struct UserReferences {
   std::shared_ptr<UserObject> object{};
   unsigned count = 0;
 };
-using UserObjects = std::map<const UserObject*, UserReferences>;
+/// By when they were made, so that those which end together are destroyed in the same order each time.
+struct MadeBefore {
+  bool operator()(const UserObject* one, const UserObject* other) const { return one->id < other->id; }
+};
+using UserObjects = std::map<const UserObject*, UserReferences, MadeBefore>;
 
 /// What a graph's node gives. It has its place as long as the graph or what was made ready of it is there; where the
 /// program has not freed it until then, it is memory as any other.
@@ -46,6 +53,9 @@ struct GraphMemory {
 };
 
 struct GraphNode {
+  // No base: it is made of a list of its members.
+  static void* operator new(std::size_t bytes) { return HandleMemory<GraphNode>::operator new(bytes); }
+  static void operator delete(void* place) { HandleMemory<GraphNode>::operator delete(place); }
   Task task;
   std::vector<std::size_t> before{};     // indices of nodes that must end first
   int memory = 0;                        // 1: here its memory begins, 2: here it ends; the task is a marker then
@@ -60,14 +70,14 @@ struct GraphNode {
   std::uint64_t id = 0;                  // in an executable: of the graph's node; 0: the end of a child
   std::shared_ptr<GraphMemory> gives{};  // where its memory begins
 };
-struct Graph {
+struct Graph : HandleMemory<Graph> {
   std::vector<std::unique_ptr<GraphNode>> nodes;
   UserObjects objects{};
   std::weak_ptr<int> ready{};  // what was made ready of it last
 };
 
 /// A graph made ready. What graphs stand in it stands in line, each between two markers.
-struct GraphExec {
+struct GraphExec : HandleMemory<GraphExec> {
   std::vector<GraphNode> nodes;
   std::vector<const GraphNode*> origins;  // the graph's nodes that they were made of; nullptr: the end of a child
   std::vector<std::size_t> inside;        // of a child's first marker: how many nodes follow before the second one

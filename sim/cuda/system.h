@@ -6,6 +6,7 @@
 // (meshbed_cuda.h).
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -20,6 +21,7 @@
 #include "models/gpu.h"
 #include "sim/cuda/backend.h"
 #include "sim/cuda/graph.h"
+#include "sim/cuda/handle_memory.h"
 #include "sim/cuda/host.h"
 #include "sim/cuda/ptx/machine.h"
 #include "sim/cuda/record.h"
@@ -37,7 +39,7 @@ struct Device {
   std::uint64_t used_bytes = 0;
 };
 
-struct Stream {
+struct Stream : HandleMemory<Stream> {
   Context* context = nullptr;
   std::uint64_t id = 0;
   unsigned flags = 0;
@@ -49,7 +51,7 @@ struct Stream {
   std::map<int, LaunchAttribute> attributes{};  // that were set: hints
 };
 
-struct Event {
+struct Event : HandleMemory<Event> {
   Context* context = nullptr;
   unsigned flags = 0;
   WorkRef work;                       // nullptr: never recorded
@@ -62,7 +64,7 @@ struct Event {
 
 struct Driver;
 
-struct Context {
+struct Context : HandleMemory<Context> {
   Driver* driver = nullptr;
   Device* device = nullptr;
   CUdevice ordinal = 0;  // as the process counts
@@ -110,6 +112,8 @@ struct Allocation {
 };
 
 struct Pool {
+  static void* operator new(std::size_t bytes) { return HandleMemory<Pool>::operator new(bytes); }  // as Kernel
+  static void operator delete(void* place) { HandleMemory<Pool>::operator delete(place); }
   CUdevice ordinal = 0;
   std::uint64_t threshold_bytes = 0, used_bytes = 0, high_bytes = 0;
 };
@@ -120,7 +124,7 @@ struct Variable {
 };
 
 /// A loaded image. Its variables have one place each, in the memory of the device that it was loaded for.
-struct Module {
+struct Module : HandleMemory<Module> {
   std::shared_ptr<const ptx::Module> code{};  // nullptr: an image without PTX, whose kernels need host functions
   std::set<std::string> names{};              // of the kernels of such an image
   std::vector<std::uint64_t> variables{};     // addresses, by index of code->variables()
@@ -135,6 +139,9 @@ struct NotLoaded {
   std::string no_ptx;  // as Module's
 };
 struct Kernel {
+  // No base, since it is made of a list of its members.
+  static void* operator new(std::size_t bytes) { return HandleMemory<Kernel>::operator new(bytes); }
+  static void operator delete(void* place) { HandleMemory<Kernel>::operator delete(place); }
   std::string name;
   Module* module = nullptr;
   const ptx::KernelInfo* info = nullptr;  // of module->code; nullptr: a host function has to do it
@@ -156,7 +163,7 @@ struct ThreadState {
 };
 
 /// What cuLinkCreate made: the image, when there is one.
-struct Link {
+struct Link : HandleMemory<Link> {
   std::string image;
   bool complete = false;
 };

@@ -11,7 +11,7 @@ namespace {
 
 bool is_count(unsigned count) { return count > 0 && count <= static_cast<unsigned>(INT_MAX); }
 
-/// `count` references fewer; false: there are not as many.
+/// `count` references fewer; false: there are not as many. `object`: one that find_object() has found.
 bool take(UserObjects& objects, const UserObject* object, unsigned count) {
   const auto found = objects.find(object);
   if (found == objects.end() || found->second.count < count) return false;
@@ -35,7 +35,7 @@ void give(UserObjects& objects, const std::shared_ptr<UserObject>& object, unsig
 }  // namespace
 
 UserObject::UserObject(Driver& of, CUhostFn function, void* argument)
-    : driver(of), destroy(function), data(argument), system_lives(system().lives) {}
+    : driver(of), id(system().next_id++), destroy(function), data(argument), system_lives(system().lives) {}
 
 UserObject::~UserObject() {
   if (system_lives.expired()) return;
@@ -52,7 +52,7 @@ CUresult cuUserObjectCreate(UserObject** object, void* data, CUhostFn destroy, u
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
   if (object == nullptr || destroy == nullptr || !is_count(count) || flags != kNoDestructorSync) return kInvalidValue;
-  const auto made = std::make_shared<UserObject>(*caller.driver, destroy, data);
+  const std::shared_ptr<UserObject> made(new UserObject(*caller.driver, destroy, data));  // as HandleMemory has it
   give(caller.driver->user_objects, made, count);
   caller.driver->all_user_objects[made.get()] = made;
   *object = made.get();
@@ -71,7 +71,7 @@ CUresult cuUserObjectRetain(UserObject* object, unsigned count) {
 CUresult cuUserObjectRelease(UserObject* object, unsigned count) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
-  if (!is_count(count)) return kInvalidValue;
+  if (find_object(*caller.driver, object) == nullptr || !is_count(count)) return kInvalidValue;
   return take(caller.driver->user_objects, object, count) ? kSuccess : kInvalidValue;
 }
 
@@ -88,8 +88,8 @@ CUresult cuGraphRetainUserObject(Graph* handle, UserObject* object, unsigned cou
 }
 
 CUresult cuGraphReleaseUserObject(Graph* handle, UserObject* object, unsigned count) {
-  return with_graph(handle, [&](const Caller&, Graph& graph) -> CUresult {
-    if (!is_count(count)) return kInvalidValue;
+  return with_graph(handle, [&](const Caller& caller, Graph& graph) -> CUresult {
+    if (find_object(*caller.driver, object) == nullptr || !is_count(count)) return kInvalidValue;
     return take(graph.objects, object, count) ? kSuccess : kInvalidValue;
   });
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/cuda/abi.h"
+#include "sim/cuda/handle_memory.h"
 #include "sim/cuda/ptx/machine.h"
 
 namespace meshbed::sim::cuda {
@@ -23,7 +24,7 @@ inline constexpr int kTextureAlignment = 512, kTexturePitchAlignment = 32;
 inline constexpr int kMostLinearTexels = 1 << 28, kMostPitchedWidth = 131072, kMostPitchedRows = 65000,
                      kMostTexturePitch = 2097120;
 
-struct Array {
+struct Array : HandleMemory<Array> {
   cudaChannelFormatDesc format{};
   std::uint64_t width = 1, height = 1, depth = 1;  // texels; depth: or layers, or faces
   cudaExtent asked{};                              // as the program gave it: 0 for an axis that it has not
@@ -37,7 +38,7 @@ struct Array {
 };
 
 /// Level 0 as it was asked for, each further one half as large along every axis that is no layer's.
-struct MipmappedArray {
+struct MipmappedArray : HandleMemory<MipmappedArray> {
   std::vector<Array*> levels{};
 };
 
