@@ -61,14 +61,14 @@ Result<void> NetLink::connect() {
       if (!text) return text.error();
       there = text->has_value();
       if (there) std::copy_n((*text)->begin(), std::min((*text)->size(), handle.size()), handle.begin());
-      if (!there) host_.idle(this, "net link: the listener's handle");
+      if (!there) host_.idle("net link: the listener's handle");
     }
   }
   while (comm_ == nullptr) {
     if (host_.others_failed()) return broken("the other rank has failed");
     const int code = sends() ? table.connect(0, handle.data(), &comm_) : table.accept(listen_, &comm_);
     if (const Result<void> fine = checked(code, warns); !fine) return fine;
-    if (comm_ == nullptr) host_.idle(this, "net link: the connection");
+    if (comm_ == nullptr) host_.idle("net link: the connection");
   }
   return ok();
 }
@@ -139,7 +139,7 @@ Result<void> NetLink::transfer(const Transfer& wanted) {
     // loops never yield; ours does now and then.
     if (!rests && ++idle_turns % kTurnsBeforeYield != 0) continue;
     if (host_.others_failed()) return broken("the other rank has failed");
-    rests ? host_.rest(kStreamRestMs) : host_.idle(&under_way, "net link: messages");
+    rests ? host_.rest(kStreamRestMs) : host_.idle("net link: messages");
   }
   return ok();
 }

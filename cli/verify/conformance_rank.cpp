@@ -74,7 +74,7 @@ void CaseRank::wait(const std::string& what, const std::function<bool()>& ready)
       throw CaseFailed{fmt::format("{}: nothing for {} s", what, kPatience / kPicosecondsPerSecond)};
     }
     if (++interleaver_ % kTurnsPerLook == 0) look_for_failure();
-    host_.idle(this, "a conformance case");
+    host_.idle("a conformance case");
   }
 }
 

@@ -63,9 +63,9 @@ class RankHost {
   virtual const std::string& bootstrap() const = 0;
   virtual Picoseconds now_ps() const = 0;
 
-  /// The calling thread looked at `what` and found nothing to do: lets others run, and time pass where nobody can.
-  /// `why` is a string literal, shown where nothing ever happens again.
-  virtual void idle(const void* what, const char* why) = 0;
+  /// The calling thread looked for something to do and found nothing: lets others run, and time pass where none can.
+  /// `why`: a string literal that says what it looked at; shown where nothing ever happens again.
+  virtual void idle(const char* why) = 0;
 
   /// This rank does something else for so long, as one that loads a model does: no call of any library meanwhile.
   virtual void be_elsewhere(Picoseconds duration_ps) = 0;
@@ -125,7 +125,7 @@ class RankHost {
 
   /// Waits until nudge(what), a call before this one counted once, or until `deadline_ps` (negative: none). A wait of
   /// the rank's own threads for each other, which no library sees. The simulated world alone has it.
-  virtual void doze(const void* what, Picoseconds /*deadline_ps*/, const char* why) { idle(what, why); }
+  virtual void doze(const void* /*what*/, Picoseconds /*deadline_ps*/, const char* why) { idle(why); }
   virtual void nudge(const void* /*what*/) {}
 };
 

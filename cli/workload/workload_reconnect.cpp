@@ -119,7 +119,7 @@ class Reconnecting {
     if (host_.others_failed()) {
       return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank has failed"};
     }
-    host_.idle(this, "reconnect");
+    host_.idle("reconnect");
     return ok();
   }
 

@@ -45,7 +45,7 @@ Result<std::unique_ptr<MetalHost>> MetalHost::meet(const MetalPlace& place, Dead
 
 Picoseconds MetalHost::now_ps() const { return now_ns() * kPicosecondsPerNanosecond; }
 
-void MetalHost::idle(const void*, const char*) {
+void MetalHost::idle(const char*) {
   if (++idle_turns_ % kFailurePollEvery == 0) static_cast<void>(failure());
   // While threads run together, whoever runs holds the baton.
   if (together_) baton_.unlock();

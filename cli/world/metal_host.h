@@ -26,7 +26,7 @@ class MetalHost final : public RankHost {
   int ranks() const override { return place_.ranks; }
   const std::string& bootstrap() const override { return bootstrap_; }
   Picoseconds now_ps() const override;
-  void idle(const void* what, const char* why) override;
+  void idle(const char* why) override;
   void be_elsewhere(Picoseconds duration_ps) override;
   /// As idle(), where nothing came for a while: leaves the processor to others for up to `rest_ms`, or until
   /// another rank's failure is heard of. Emulated nodes share the host's processors, and one that spins takes them from

@@ -153,7 +153,7 @@ class SimulatedHost final : public RankHost {
   const std::string& bootstrap() const override { return bootstrap_; }
   Picoseconds now_ps() const override { return world_.now(); }
 
-  void idle(const void* what, const char* why) override { world_.spin(what, {.what = why}); }
+  void idle(const char* why) override { world_.spin({why}, {.what = why}); }
   void be_elsewhere(Picoseconds duration_ps) override { world_.sleep(duration_ps); }
   void spend(Picoseconds duration_ps) override { world_.spend(duration_ps); }
   void set_hop(Picoseconds hop_ps) override { sim::set_hop(process_.rank, hop_ps); }

@@ -69,8 +69,9 @@ class Host {
   /// Until wake(thread()), or earlier: the caller looks again.
   virtual void block(const Waiting& waiting) = 0;
   virtual void wake(ThreadKey thread) = 0;
-  /// A query found nothing: lets others go on. False: the caller shall answer "not yet"; true: it shall look again.
-  virtual bool spin(const void* object, const Waiting& waiting) = 0;
+  /// A query of `waiting.object` found nothing: lets others go on. False: the caller shall answer "not yet"; true: it
+  /// shall look again.
+  virtual bool spin(const Waiting& waiting) = 0;
   /// Something that a waiting or polling thread may look at has changed.
   virtual void changed(ProcessKey process) = 0;
   /// A thread of the driver's in that process; it may block(), and ends with the process.

@@ -263,7 +263,7 @@ void run_host_calls(Driver& driver) {
 void run_wait(const WorkRef& work) {
   while (!work->is_on) host().block({.what = "a stream's wait", .object = work->id, .describe = describe});
   while (work->context->failure == kSuccess && !is_met(std::get<WaitValue>(work->task))) {
-    host().spin(work.get(), {.what = "cuStreamWaitValue", .object = work->id, .describe = describe});
+    host().spin({.what = "cuStreamWaitValue", .object = work->id, .describe = describe});
   }
   finish(work);
 }
@@ -348,7 +348,7 @@ void wait_until_begun(const WorkRef& launch) {
 bool poll(const WorkRef& work, const char* what) {
   if (work == nullptr) return true;
   while (!work->ended()) {
-    if (!host().spin(work.get(), {.what = what, .object = work->id, .describe = describe})) return false;
+    if (!host().spin({.what = what, .object = work->id, .describe = describe})) return false;
   }
   return true;
 }

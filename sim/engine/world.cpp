@@ -202,7 +202,7 @@ void Thread::join() {
   }
 }
 
-bool World::spin(const void* what, const WaitNote& note) {
+bool World::spin(const Polled& what, const WaitNote& note) {
   Thread& thread = *current();
   Process& process = *thread.process_;
   if (thread.spin_epoch_ != process.epoch || thread.spin_activity_ != thread.activity_) {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/cluster.h"
@@ -36,6 +37,14 @@ struct WaitNote {
   const char* what = "";
   std::uint64_t object = 0;
   std::string (*describe)(std::uint64_t object) = nullptr;
+};
+
+/// A thing that a program polls: of this kind the one with this number. Not its address: whether a new thing has that
+/// of one that went depends on the state of the heap, and with it when the program looks again.
+struct Polled {
+  const char* kind = "";  // a string literal
+  std::uint64_t number = 0;
+  bool operator==(const Polled& other) const { return number == other.number && std::string_view(kind) == other.kind; }
 };
 
 /// One simulated process: a rank, or a tool without a rank (rank = -1). Lives as long as its World.
@@ -122,11 +131,13 @@ class World final : public Timeline {
   void yield();  // lets all other runnable threads run first, at the same time
 
   // --- polling loops ---
-  /// Called where a program polls and found nothing (empty ibv_poll_cq, EAGAIN, sched_yield). `what` identifies the
-  /// thing polled. The first empty look at it since anything happened returns at once, so that the program may look at
-  /// its other things; the second one blocks until something happens to the process (or a capped back-off passes).
-  /// False where it has not blocked: nothing has changed. True: the caller must look at it again, now.
-  bool spin(const void* what, const WaitNote& note);
+  /// Called where a program polls `what` and found nothing (empty ibv_poll_cq, EAGAIN, sched_yield). The first empty
+  /// look at it since anything happened returns at once, so that the program may look at its other things; the second
+  /// one blocks until something happens to the process (or a capped back-off passes). False where it has not blocked:
+  /// nothing has changed. True: the caller must look at it again, now.
+  bool spin(const Polled& what, const WaitNote& note);
+  /// For things without a number of their own: one that nothing else in this world has.
+  std::uint64_t new_number() { return ++numbers_; }
   /// The current thread got something done (a successful post, poll, read ...): its polling starts anew.
   void note_activity();
   /// Something happened to `process` from outside of the current thread: bytes, a completion, a signal, an unlock.
@@ -163,6 +174,7 @@ class World final : public Timeline {
   struct Impl;  // sim/engine's own
 
  private:
+  std::uint64_t numbers_ = 0;
   static void timer_due(void* self, std::uint64_t argument);
   void resume(Thread& thread);
   enum class Stop : std::uint8_t { kNo, kStopped, kKilled };
@@ -207,12 +219,12 @@ class Thread {
   bool timed_out_ = false;
   bool held_ = false;  // woken while its node stands still
   Picoseconds blocked_since_ps_ = 0;
-  Picoseconds deadline_ps_ = -1;     // of the current block_until; -1: none
-  Picoseconds timer_ps_ = -1;        // when the thread's timer event is due; -1: none is queued
-  std::uint64_t activity_ = 0;       // counts what the thread got done: see World::spin
-  std::vector<const void*> circle_;  // what was found empty since anything happened, in order: see World::spin
-  std::size_t circle_before_ = 0;    // size of the circle before
-  std::size_t circle_repeats_ = 0;   // looks at things that are in the circle already
+  Picoseconds deadline_ps_ = -1;    // of the current block_until; -1: none
+  Picoseconds timer_ps_ = -1;       // when the thread's timer event is due; -1: none is queued
+  std::uint64_t activity_ = 0;      // counts what the thread got done: see World::spin
+  std::vector<Polled> circle_;      // what was found empty since anything happened, in order: see World::spin
+  std::size_t circle_before_ = 0;   // size of the circle before
+  std::size_t circle_repeats_ = 0;  // looks at things that are in the circle already
   std::uint64_t spin_epoch_ = ~0ULL, spin_activity_ = 0;
   Picoseconds spin_pause_ps_ = 0;
   std::vector<Thread*> joiners_;

@@ -52,6 +52,11 @@ ThreadRecord& current_record() {
   return *record;
 }
 
+std::uint32_t number_in(std::uint32_t& place) {
+  if (place == 0) place = static_cast<std::uint32_t>(World::get().new_number());
+  return place;
+}
+
 void tell_pollers() {
   Process& process = *World::current_process();
   if (process.spinning.empty()) return;

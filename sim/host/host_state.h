@@ -110,6 +110,9 @@ void run_thread_exit_calls(ThreadRecord& record);
 /// Bounded for each instant, so that two polling loops that share a mutex do not wake each other for ever.
 void tell_pollers();
 
+/// The number by which polling loops know an object of the program's that has room for one: given when it is asked for.
+std::uint32_t number_in(std::uint32_t& place);
+
 /// True the first time for this process and text.
 bool first_time(ProcessState& state, const std::string& text);
 

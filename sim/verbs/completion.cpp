@@ -173,7 +173,9 @@ int poll_cq(System& system, std::uint32_t handle, int count, ibv_wc* completions
   if (queue == nullptr || count < 0) return -1;
   if (queue->entries.empty() && count > 0) {
     if (queue->failed) return -1;
-    if (!system.world.spin(queue, {.what = "ibv_poll_cq", .object = handle, .describe = describe_poller})) return 0;
+    if (!system.world.spin({"completion queue", handle},
+                           {.what = "ibv_poll_cq", .object = handle, .describe = describe_poller}))
+      return 0;
     queue = system.completion_queues.find(handle);  // another thread may have destroyed it meanwhile
     if (queue == nullptr) return -1;
   }

@@ -107,7 +107,7 @@ TEST_CASE("the threads of a rank run one at a time and change over where they ar
     const auto thread = [&](int mine) {
       return RankThread{.name = "test", .body = [&, mine] {
                           for (int round = 0; round < 100; ++round) {
-                            while (turn % 2 != mine) host.idle(&turn, "test");
+                            while (turn % 2 != mine) host.idle("test");
                             CHECK(++inside == 1);  // not atomic: ThreadSanitizer would see a second one inside
                             --inside;
                             ++turn;

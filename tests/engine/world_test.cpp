@@ -129,11 +129,9 @@ TEST_CASE("a polling thread wakes at the very time of the event it polls for") {
     auto& process = world.add_process(0, 0, "rank 0");
     world.at(123'456, 0, signal_process, &process, 0);
     world.spawn(process, "main", [&world, &process] {
-      int first = 0;
-      int second = 0;
       int looks = 0;
       while (process.epoch == 0) {  // two things are polled in turn
-        world.spin(++looks % 2 == 0 ? &first : &second, {.what = "poll"});
+        world.spin({"thing", ++looks % 2U}, {.what = "poll"});
       }
       CHECK(world.now() == 123'456);
       CHECK(looks < 8);
@@ -144,11 +142,11 @@ TEST_CASE("a polling thread wakes at the very time of the event it polls for") {
 TEST_CASE("work that was ready before is found without waiting: a whole circle is looked at first") {
   test::run_world(two_nodes(), [](World& world) {
     world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
-      int objects[5] = {};
-      for (auto& object : objects) world.spin(&object, {.what = "poll"});  // four empty, the fifth has work
+      for (const std::uint64_t number : {0, 1, 2, 3, 4})
+        world.spin({"thing", number}, {.what = "poll"});  // four empty, the fifth has work
       CHECK(world.now() == 0);
       world.note_activity();
-      for (auto& object : objects) world.spin(&object, {.what = "poll"});
+      for (const std::uint64_t number : {0, 1, 2, 3, 4}) world.spin({"thing", number}, {.what = "poll"});
       CHECK(world.now() == 0);
     });
   });
@@ -159,10 +157,9 @@ TEST_CASE("a thing that is looked at only once does not keep the others from wai
     auto& process = world.add_process(0, 0, "rank 0");
     world.at(123'456, 0, signal_process, &process, 0);
     world.spawn(process, "main", [&world, &process] {
-      int objects[3] = {};
       int looks = 0;
-      world.spin(&objects[0], {.what = "once"});
-      while (process.epoch == 0) world.spin(&objects[1 + ++looks % 2], {.what = "poll"});
+      world.spin({"thing", 0}, {.what = "once"});
+      while (process.epoch == 0) world.spin({"thing", 1 + ++looks % 2U}, {.what = "poll"});
       CHECK(world.now() == 123'456);
       CHECK(looks < 12);
     });
@@ -172,18 +169,17 @@ TEST_CASE("a thing that is looked at only once does not keep the others from wai
 TEST_CASE("a thing that is looked at twice in a row does not close the circle before the others were looked at") {
   test::run_world(two_nodes(), [](World& world) {
     world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
-      int objects[3] = {};
       const auto look_at_all = [&] {
-        for (auto& object : objects) world.spin(&object, {.what = "poll"});
+        for (const std::uint64_t number : {0, 1, 2}) world.spin({"thing", number}, {.what = "poll"});
       };
       look_at_all();
       look_at_all();  // closes a circle of three, and waits
       const Picoseconds before = world.now();
       CHECK(before > 0);
       world.note_activity();
-      world.spin(&objects[0], {.what = "poll"});
-      world.spin(&objects[0], {.what = "poll"});
-      world.spin(&objects[1], {.what = "poll"});
+      world.spin({"thing", 0}, {.what = "poll"});
+      world.spin({"thing", 0}, {.what = "poll"});
+      world.spin({"thing", 1}, {.what = "poll"});
       CHECK(world.now() == before);
     });
   });
@@ -216,7 +212,7 @@ TEST_CASE("an endless poll becomes a stall, with its name") {
       options,
       [](World& world) {
         world.spawn(world.add_process(0, 0, "rank 0"), "main", [&world] {
-          for (;;) world.spin(&world, {.what = "ibv_poll_cq"});
+          for (;;) world.spin({"thing"}, {.what = "ibv_poll_cq"});
         });
       },
       true);

@@ -187,7 +187,7 @@ Result<void> RingGpu::end(bool abandoned) {
         triggers_->posted((*taken)->position);
       }
     }
-    setting_.host.idle(this, "megakernel: the kernel's end");
+    setting_.host.idle("megakernel: the kernel's end");
   }
 }
 

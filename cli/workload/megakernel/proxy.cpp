@@ -87,7 +87,7 @@ Result<void> RingProxy::connect() {
     if (setting_.host.others_failed()) {
       return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank has failed"};
     }
-    setting_.host.idle(this, "megakernel: connections");
+    setting_.host.idle("megakernel: connections");
   }
   for (Send& send : sends_) {
     if (auto done = enlist(send); !done) return done;

@@ -94,7 +94,7 @@ void RingProxies::run() {
     if (moved) continue;
     for (const RingProxy* proxy : proxies_) waits_for_net = waits_for_net || proxy->waits_for_net();
     if (waits_for_net) {
-      host_.idle(this, "megakernel: the proxy's messages");
+      host_.idle("megakernel: the proxy's messages");
     } else {
       host_.doze(this, -1, "megakernel: the proxy's work");
     }

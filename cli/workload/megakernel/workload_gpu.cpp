@@ -178,7 +178,7 @@ Result<void> MegakernelGpuRun::run_proxy(Rank& rank) {
     if (!triggers) return triggers.error();
     const Result<bool> messages = rank.proxy.pass();
     if (!messages) return messages.error();
-    if (!*triggers && !*messages) rank.host.idle(&rank.proxy, "megakernel: the proxy's triggers and messages");
+    if (!*triggers && !*messages) rank.host.idle("megakernel: the proxy's triggers and messages");
   }
   return ok();
 }
@@ -221,7 +221,7 @@ Result<void> MegakernelGpuRun::until_done(Rank& rank, ring::Word slots) {
                    .text = fmt::format("no slot of the megakernel has ended in two looks of the watchdog: {}",
                                        rank.gpu.waiting_text())};
     }
-    rank.host.idle(&rank, "megakernel: the host waits for slots");
+    rank.host.idle("megakernel: the host waits for slots");
   }
   return ok();
 }

@@ -15,7 +15,7 @@ Result<void> Replay::launch() {
   const auto is_ready = [](const Comm& comm) { return comm.messages == 0 || comm.arena_mr != nullptr; };
   while (!std::all_of(comms_.begin(), comms_.end(), is_ready)) {
     if (board_.stop || host_.others_failed()) return ok();
-    host_.idle(&comms_, "nccl-calls: all connections");
+    host_.idle("nccl-calls: all connections");
   }
   if (const Result<void> all = host_.rendezvous(); !all) return all;
   board_.messages_from_ps = host_.now_ps();
@@ -50,7 +50,7 @@ Result<void> Replay::run_progress() {
     }
     const Result<bool> completed = poll_requests();
     if (!completed) return completed.error();
-    if (!moved && !*completed) host_.idle(&requests_, "nccl-calls: requests");
+    if (!moved && !*completed) host_.idle("nccl-calls: requests");
   }
   return ok();
 }

@@ -60,7 +60,7 @@ Result<void> Replay::run_service() {
       if (call.call == NetCall::kAccept) waiting_listeners.insert(call.listener);
     }
     while (first_open < done.size() && done[first_open]) ++first_open;
-    if (!moved) host_.idle(&done, "nccl-calls: connections");
+    if (!moved) host_.idle("nccl-calls: connections");
   }
   return ok();
 }
@@ -81,7 +81,7 @@ Result<void> Replay::wait_until_all_connected() {
       const Result<std::optional<std::string>> told = host_.look_up(connected_key(other, host_.rank()));
       if (!told) return told.error();
       is_connected = told->has_value();
-      if (!is_connected) host_.idle(this, "nccl-calls: the other ranks' connections");
+      if (!is_connected) host_.idle("nccl-calls: the other ranks' connections");
     }
   }
   return ok();

@@ -191,7 +191,7 @@ void ProcessHost::wake(ThreadKey thread) {
   changed(this);
 }
 
-bool ProcessHost::spin(const void*, const Waiting&) {
+bool ProcessHost::spin(const Waiting&) {
   if (options_.virtual_time) host_ps_ = std::max(host_ps_, device_ps_) + kQueryPs;
   run_due();
   offer_turn();

@@ -61,7 +61,7 @@ class ProcessHost final : public Host {
   void sleep(Picoseconds duration_ps) override;
   void block(const Waiting& waiting) override;
   void wake(ThreadKey thread) override;
-  bool spin(const void* object, const Waiting& waiting) override;
+  bool spin(const Waiting& waiting) override;
   void changed(ProcessKey process) override;
   ThreadKey spawn(ProcessKey process, const std::string& name, std::function<void()> body) override;
   void outside(const std::function<void()>& code) override;

@@ -106,7 +106,9 @@ class WorldCuda::WorldHost final : public cuda::Host {
   void sleep(Picoseconds duration_ps) override { world_.spend(duration_ps); }
   void block(const cuda::Waiting& waiting) override { world_.block(note_of(waiting)); }
   void wake(cuda::ThreadKey thread) override { world_.wake(*const_cast<Thread*>(static_cast<const Thread*>(thread))); }
-  bool spin(const void* object, const cuda::Waiting& waiting) override { return world_.spin(object, note_of(waiting)); }
+  bool spin(const cuda::Waiting& waiting) override {
+    return world_.spin({"GPU work", waiting.object}, note_of(waiting));
+  }
   void changed(cuda::ProcessKey process) override {
     world_.progress();
     world_.signal(process_of(process));

@@ -24,7 +24,7 @@ using Attempted = ssize_t;
 
 class File {
  public:
-  explicit File(Process& owner) : process(owner) {}
+  explicit File(Process& owner) : process(owner), number(World::get().new_number()) {}
   virtual ~File() = default;
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -43,10 +43,13 @@ class File {
   /// For deadlock reports: "listening on 0.0.0.0:4000". No addresses of memory: reports are compared between runs.
   virtual std::string describe() const = 0;
 
+  Polled polled() const { return {"file", number}; }
+
   /// events() may have changed: wakes pollers and blocked callers, and polling loops of the process.
   void notify();
 
   Process& process;
+  const std::uint64_t number;  // no other one has it
   bool nonblocking = false;
   int status_flags = 0;  // what F_GETFL adds to O_NONBLOCK: the access mode
   WaitQueue watchers{};
@@ -99,7 +102,7 @@ ssize_t complete(File& file, bool may_block, Picoseconds timeout, const char* wh
   const int kept_errno = errno;
   Attempted result = attempt();
   if (result == -EAGAIN && !may_block) {
-    world.spin(&file, note_of(what, file));
+    world.spin(file.polled(), note_of(what, file));
     result = attempt();
   }
   if (result == -EAGAIN && may_block) {

@@ -62,7 +62,7 @@ int wait_and_look(std::span<pollfd> entries, const std::vector<std::shared_ptr<F
 /// `timeout` in simulated time; kForever: none.
 int poll_files(std::span<pollfd> entries, Picoseconds timeout) {
   std::vector<std::shared_ptr<File>> files(entries.size());
-  const void* first = nullptr;
+  const File* first = nullptr;
   for (std::size_t index = 0; index < entries.size(); ++index) {
     if (is_simulated(entries[index].fd)) files[index] = file_at(entries[index].fd);
     if (first == nullptr) first = files[index].get();
@@ -71,7 +71,7 @@ int poll_files(std::span<pollfd> entries, Picoseconds timeout) {
   int ready = look(entries, files);
   if (ready == 0 && timeout == 0) {
     const int kept_errno = errno;
-    world.spin(first, {.what = "poll"});
+    world.spin(first != nullptr ? first->polled() : Polled{"no file"}, {.what = "poll"});
     errno = kept_errno;
     ready = look(entries, files);
   } else if (ready == 0) {

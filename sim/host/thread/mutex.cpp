@@ -45,7 +45,7 @@ int mutex_trylock(pthread_mutex_t* mutex) {
   const bool again = sim.locked != 0 && sim.kind == PTHREAD_MUTEX_RECURSIVE && sim.owner == World::current()->id();
   if (sim.locked == 0 || again) return lock_mutex(sim, kForever);
   World::get().spin(
-      mutex,
+      {"pthread_mutex_t", number_in(sim.number)},
       {.what = "pthread_mutex_trylock", .object = reinterpret_cast<std::uint64_t>(&sim), .describe = &describe_mutex});
   return sim.locked == 0 ? lock_mutex(sim, kForever) : EBUSY;
 }

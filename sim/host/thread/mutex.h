@@ -13,10 +13,10 @@ namespace meshbed::sim {
 
 struct SimMutex {
   std::uint32_t locked;
-  std::uint32_t depth;  // of a recursive mutex: locks beyond the first
-  std::int32_t owner;   // Thread::id()
-  std::uint32_t unused;
-  std::int32_t kind;  // PTHREAD_MUTEX_*; glibc's word
+  std::uint32_t depth;   // of a recursive mutex: locks beyond the first
+  std::int32_t owner;    // Thread::id()
+  std::uint32_t number;  // when it has been polled; 0: not yet
+  std::int32_t kind;     // PTHREAD_MUTEX_*; glibc's word
   std::uint32_t unused2;
   WaitQueue waiters;
 };

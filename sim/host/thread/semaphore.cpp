@@ -15,6 +15,7 @@ namespace {
 
 struct SimSemaphore {
   std::uint32_t value;
+  std::uint32_t number;  // when it has been polled; 0: not yet
   WaitQueue waiters;
 };
 static_assert(sizeof(SimSemaphore) <= sizeof(sem_t));
@@ -27,6 +28,13 @@ struct SimBarrier {
 static_assert(sizeof(SimBarrier) <= sizeof(pthread_barrier_t));
 
 SimSemaphore& sim_semaphore(sem_t* semaphore) { return *reinterpret_cast<SimSemaphore*>(semaphore); }
+/// Its lowest bit: it is locked. The rest: its number among polled things.
+constexpr int kSpinLocked = 1;
+bool is_locked(const volatile int& lock) { return (lock & kSpinLocked) != 0; }
+Polled polled(const volatile int& lock) {
+  return {"pthread_spinlock_t", static_cast<std::uint32_t>(lock | kSpinLocked)};
+}
+
 SimBarrier& sim_barrier(pthread_barrier_t* barrier) { return *reinterpret_cast<SimBarrier*>(barrier); }
 
 int take(SimSemaphore& semaphore, Picoseconds deadline) {
@@ -59,7 +67,7 @@ int semaphore_wait(sem_t* semaphore) {
 int semaphore_trywait(sem_t* semaphore) {
   if (outside()) return ::sem_trywait(semaphore);
   SimSemaphore& sim = sim_semaphore(semaphore);
-  if (sim.value == 0) World::get().spin(semaphore, {.what = "sem_trywait"});
+  if (sim.value == 0) World::get().spin({"sem_t", number_in(sim.number)}, {.what = "sem_trywait"});
   return sim.value > 0 ? take(sim, kForever) : fail(EAGAIN);
 }
 
@@ -115,7 +123,7 @@ int barrier_wait(pthread_barrier_t* barrier) {
 
 int spin_init(pthread_spinlock_t* lock, int shared) {
   if (outside()) return ::pthread_spin_init(lock, shared);
-  *lock = 0;
+  *lock = static_cast<int>(static_cast<std::uint32_t>(World::get().new_number()) << 1U);
   return 0;
 }
 
@@ -123,22 +131,22 @@ int spin_destroy(pthread_spinlock_t* lock) { return outside() ? ::pthread_spin_d
 
 int spin_lock(pthread_spinlock_t* lock) {
   if (outside()) return ::pthread_spin_lock(lock);
-  while (*lock != 0) World::get().spin(const_cast<int*>(lock), {.what = "pthread_spin_lock"});
-  *lock = 1;
+  while (is_locked(*lock)) World::get().spin(polled(*lock), {.what = "pthread_spin_lock"});
+  *lock = *lock | kSpinLocked;
   return 0;
 }
 
 int spin_trylock(pthread_spinlock_t* lock) {
   if (outside()) return ::pthread_spin_trylock(lock);
-  if (*lock != 0) World::get().spin(const_cast<int*>(lock), {.what = "pthread_spin_trylock"});
-  if (*lock != 0) return EBUSY;
-  *lock = 1;
+  if (is_locked(*lock)) World::get().spin(polled(*lock), {.what = "pthread_spin_trylock"});
+  if (is_locked(*lock)) return EBUSY;
+  *lock = *lock | kSpinLocked;
   return 0;
 }
 
 int spin_unlock(pthread_spinlock_t* lock) {
   if (outside()) return ::pthread_spin_unlock(lock);
-  *lock = 0;
+  *lock = *lock & ~kSpinLocked;
   tell_pollers();
   return 0;
 }

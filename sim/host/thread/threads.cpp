@@ -161,7 +161,7 @@ int thread_getname(pthread_t thread, char* name, std::size_t size) {
 int yield_processor() {
   if (outside()) return ::sched_yield();
   // All yields of a thread are one thing that it polls.
-  World::get().spin(reinterpret_cast<const void*>(&yield_processor), {.what = "sched_yield"});
+  World::get().spin({"sched_yield"}, {.what = "sched_yield"});
   return 0;
 }
 
