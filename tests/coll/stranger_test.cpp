@@ -155,7 +155,7 @@ TEST_CASE("a recorded introduction takes no rank") {
   second.join();
 }
 
-TEST_CASE("a rank that strangers displace before rank 0 has answered introduces itself again until it gets in") {
+TEST_CASE("a rank that strangers displace, whatever rank 0 has said, introduces itself again until it gets in") {
   const auto key = JobKey::draw().value();
   const std::string address = free_address(), hello = encode_hello(identity(1, 2));
   auto listener = Socket::listen(*parse_address(address));
@@ -165,13 +165,14 @@ TEST_CASE("a rank that strangers displace before rank 0 has answered introduces 
     for (int call = 0; call <= kDisplaced; ++call) {
       if (!listener->wait_for(POLLIN, 10000)) return;  // it has given up: the check below fails
       const Socket caller(::accept4(listener->descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (call < kDisplaced) continue;
+      if (call % 2 == 0 && call < kDisplaced) continue;
       Frames frames(caller);
       const Frame prove = frames.next();
       CHECK(prove.type == FrameType::kProve);
       const std::string challenge(kNonceBytes, 'n');
       write_all(caller, encode({FrameType::kChallenge, 0, challenge}));
       CHECK(frames.next().type == FrameType::kHello);
+      if (call < kDisplaced) continue;
       const std::string proof = key.proof(JobKey::Side::kServer, prove.body, challenge, hello);
       write_all(caller, encode({FrameType::kWelcome, 0, proof}));
       CHECK(frames.next().type == FrameType::kBye);

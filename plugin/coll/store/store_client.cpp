@@ -21,10 +21,13 @@ constexpr std::int64_t kAliveTimeoutMs = 2000;
 constexpr std::int64_t kEchoTimeoutMs = 2000;
 // Rank 0's echo of our own abort ends a wait at once; where rank 0 is silent, a look at the flag does.
 constexpr int kAbortLookMs = 1000;
-// How often a rank introduces itself to a rank 0 that dropped it after it had asked for a proof: the key may be another
-// job's. One that was dropped before has been displaced by strangers, and tries as long as it may.
+// How often a rank without a key introduces itself to a rank 0 that dropped it. Where there is a key, rank 0 says why
+// it refuses a rank: one that is dropped without a word has been displaced by strangers, and calls again as long as it
+// may.
 constexpr int kIntroductionsMax = 8;
 constexpr int kPauseMostMs = 20;
+// How long rank 0 may take to answer one that it has dropped: strangers may fill its queue.
+constexpr std::int64_t kCallAgainMs = 1000;
 // Room for rank 0 to say whose failure it is.
 constexpr std::size_t kAnnouncementBytesMax = kFrameBodyBytesMax / 2;
 
@@ -50,10 +53,10 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& pla
   if (!parsed) return parsed.error();
   const std::string address = to_text(parsed->address);
   std::optional<Error> lost_before;
-  int introductions = 0;
   for (int attempt = 1;; ++attempt) {
     // A rank 0 that dropped us still listens; one that has ended does not.
-    auto socket = Socket::connect(parsed->address, lost_before ? Deadline::after_ms(0) : reached_by);
+    const Deadline again_by = Deadline::after_ms(kCallAgainMs);
+    auto socket = Socket::connect(parsed->address, lost_before && again_by < reached_by ? again_by : reached_by);
     if (!socket && lost_before) return *lost_before;
     if (!socket) {
       return Error{ErrorCode::kTimeout, Scope::kJob,
@@ -65,10 +68,9 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& pla
     lost_before = introduced.error();
     // A crowd of strangers from our own address may have displaced us.
     const bool dropped = !client->failure_ && client->failed_rank_ == 0;
-    const bool displaced = parsed->key && !client->challenge_;
-    introductions += displaced ? 0 : 1;
-    if (!dropped || introductions == kIntroductionsMax || reached_by.passed()) return *lost_before;
-    if (displaced) ::poll(nullptr, 0, std::min(attempt, kPauseMostMs));
+    const bool is_last = !parsed->key && attempt == kIntroductionsMax;
+    if (!dropped || is_last || reached_by.passed()) return *lost_before;
+    if (parsed->key) ::poll(nullptr, 0, std::min(attempt, kPauseMostMs));
   }
 }
 
