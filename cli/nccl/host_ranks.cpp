@@ -16,7 +16,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "cli/common/environment.h"
 #include "cli/common/files.h"
 #include "cli/common/free_address.h"
 #include "cli/common/interruption.h"
@@ -39,15 +38,6 @@ fs::path folder_of(const HostRanks& ranks, int rank) {
   return fs::absolute(ranks.results) / fmt::format("rank-{}", rank);
 }
 
-/// Where the ranks' loader looks: the user's NCCL, Meshbed's plugins and MPI, then where it would look anyway.
-std::string library_path(const HostRanks& ranks) {
-  const BuiltFiles files = built_files();
-  std::string folders = fs::path(ranks.library).parent_path().string();
-  for (const std::string& file : {files.net_plugin, files.mpi}) folders += ":" + fs::path(file).parent_path().string();
-  if (const auto own = from_environment("LD_LIBRARY_PATH")) folders += ":" + *own;
-  return folders;
-}
-
 /// What all ranks have in common.
 Variables common_variables(const Scenario& scenario) {
   const std::string master = free_address();
@@ -67,7 +57,7 @@ Variables variables_of(const Scenario& scenario, const HostRanks& ranks, int ran
   const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
   Variables variables(node.environment.begin(), node.environment.end());
   for (const auto& [name, value] : common) variables[name] = value;
-  for (const auto& [name, value] : gpu_environment(node, library_path(ranks))) variables[name] = value;
+  for (const auto& [name, value] : gpu_environment(node, library_path(ranks.library))) variables[name] = value;
   variables["RANK"] = std::to_string(rank);
   variables["NCCL_HOSTID"] = node.name;
   variables["MESHBED_RESULTS"] = folder_of(ranks, rank).string();

@@ -7,10 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/common/environment.h"
+#include "cli/common/files.h"
 #include "cli/common/json_text.h"
 #include "cli/nccl/library.h"
 
 namespace meshbed::cli {
+
+namespace fs = std::filesystem;
 
 std::vector<std::string> cluster_overrides(const ProgramRun& run) {
   // NCCL looks for libnccl-net-mesh.so and libnccl-profiler-meshbed.so.
@@ -45,8 +49,15 @@ void require_gpus_that_fit(const std::string& command, const ProgramRun& run) {
   }
 }
 
+std::string library_path(const std::string& library) {
+  const BuiltFiles files = built_files();
+  std::string folders = fs::absolute(library).parent_path().string();
+  for (const std::string& file : {files.net_plugin, files.mpi}) folders += ":" + fs::path(file).parent_path().string();
+  if (const auto own = from_environment("LD_LIBRARY_PATH")) folders += ":" + *own;
+  return folders;
+}
+
 Arguments simulated_words(const ProgramRun& run) {
-  namespace fs = std::filesystem;
   Arguments words{"run", run.scenario, "--no-expect"};
   const auto set = [&words](const std::string& text) { words.insert(words.end(), {"--set", text}); };
   const auto quoted = [](const auto& value) { return json_text(nlohmann::json(value)); };

@@ -30,6 +30,10 @@ void require_library_and_scenario(const std::string& command, const ProgramRun& 
 /// Throws where the library cannot run on a GPU of the scenario's, or a node has none.
 void require_gpus_that_fit(const std::string& command, const ProgramRun& run);
 
+/// LD_LIBRARY_PATH of ranks that are processes: the library's folder, those of Meshbed's plugins and of its MPI, by
+/// which ranks meet in each world, then where they would look anyway.
+std::string library_path(const std::string& library);
+
 /// The words of `meshbed run` that come to the same in virtual time.
 Arguments simulated_words(const ProgramRun& run);
 

@@ -220,4 +220,20 @@ int main(int count, char** words) {
   CHECK(run("well", "--json").status == 2);
 }
 
+TEST_CASE("nccl run in emulated nodes: ranks find the user's NCCL, the plugins, and the MPI by which they meet") {
+  const std::string folder = scratch_folder("nccl-emu");
+  make_stand_in(folder);
+  std::filesystem::create_symlink("libnccl.so.2.30.7", folder + "/libnccl.so.2");
+  // A colon that nothing follows: nothing is booted for it.
+  const CommandResult result = run_command_line(
+      fmt::format("cd '{0}' && LD_LIBRARY_PATH=/own '{1}/bin/meshbed' nccl run --nccl libnccl.so.2 --gpu H100 --world "
+                  "emu --scenario '{2}/scenarios/pair.toml' -- true : 2>&1",
+                  folder, kBuild, MESHBED_SOURCE_DIR));
+  CAPTURE(result.output);
+  CHECK(result.status == 2);
+  CHECK(lines_with(result.output, "is empty") == 1);
+  CHECK(lines_with(result.output,
+                   fmt::format(" --env LD_LIBRARY_PATH={0}:{1}/lib:{1}/mpi-lib:/own ", folder, kBuild)) == 1);
+}
+
 }  // namespace nccl_choice_test

@@ -11,7 +11,6 @@
 
 #include "cli/command/commands.h"
 #include "cli/command/program.h"
-#include "cli/common/environment.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/common/json_text.h"
@@ -131,13 +130,9 @@ Arguments exec_words(const NcclRun& run) {
   const ProgramRun& with = run.with;
   if (run.json) throw std::runtime_error("nccl run: --json: of --world sim alone");
   require_link(run);
-  const fs::path folder = fs::absolute(with.library).parent_path();
   Arguments words{"exec", "--world", run.world, "--scenario", with.scenario, "--nccl-plugin", "--memory", "2048"};
   for (const std::string& text : cluster_overrides(with)) words.insert(words.end(), {"--set", text});
-  const std::string own = from_environment("LD_LIBRARY_PATH").value_or("");
-  const std::string plugin = fs::path(built_files().net_plugin).parent_path().string();
-  words.insert(words.end(), {"--env", fmt::format("LD_LIBRARY_PATH={}:{}{}{}", folder.string(), plugin,
-                                                  own.empty() ? "" : ":", own)});
+  words.insert(words.end(), {"--env", "LD_LIBRARY_PATH=" + library_path(with.library)});
   if (!with.results.empty()) words.insert(words.end(), {"--results", with.results});
   words.insert(words.end(), {"--", with.program});
   words.insert(words.end(), with.arguments.begin(), with.arguments.end());
