@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 
+#include "plugin/base/plugin_file.h"
 #include "plugin/coll/transport/plugin_log.h"
 #include "plugin/coll/transport/transport.h"
 
@@ -29,26 +30,6 @@ const char* name_of_result(int code) {
   }
 }
 
-// NCCL's rule for the second try: a bare NAME only.
-bool is_bare_name(const std::string& plugin) {
-  const bool has_suffix = plugin.size() >= 3 && plugin.compare(plugin.size() - 3, 3, ".so") == 0;
-  return plugin.find('/') == std::string::npos && plugin.rfind("lib", 0) != 0 && !has_suffix;
-}
-
-Result<void*> open_plugin(const std::string& plugin) {
-  const bool in_program = plugin == "STATIC_PLUGIN";
-  if (void* library = dlopen(in_program ? nullptr : plugin.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  const char* message = dlerror();
-  std::string reason = message != nullptr ? message : "dlopen failed";
-  if (!in_program && is_bare_name(plugin)) {
-    const std::string file = "libnccl-net-" + plugin + ".so";
-    if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    message = dlerror();
-    reason += std::string("; ") + (message != nullptr ? message : "dlopen failed");
-  }
-  return net_error("net plugin \"" + plugin + "\" does not load: " + reason);
-}
-
 std::unique_ptr<NetTable> find_table(void* library, int version) {
   for (int candidate = kNewestNetVersion; candidate >= kOldestNetVersion; --candidate) {
     if (version != 0 && version != candidate) continue;
@@ -67,8 +48,8 @@ std::string explain_net_error(int code, std::uint64_t warns_before) {
 
 Result<std::unique_ptr<Transport>> Transport::load(const TransportOptions& options) {
   if (options.plugin.empty()) return Error{ErrorCode::kInvalidArgument, Scope::kJob, "no net plugin is named"};
-  auto library = open_plugin(options.plugin);
-  if (!library) return library.error();
+  const auto library = open_plugin(options.plugin, "libnccl-net");
+  if (!library) return net_error("net plugin \"" + options.plugin + "\" does not load: " + library.error().text);
   auto table = find_table(*library, options.version);
   if (table == nullptr) {
     return net_error("net plugin \"" + options.plugin + "\" has no table ncclNetPlugin_v" +
