@@ -26,8 +26,8 @@ constexpr std::pair<const char*, const char*> kNcclVariables[] = {
 };
 
 /// They have a reader in what is started, though not in the plugin.
-constexpr std::array kReadElsewhere{"NCCL_COMM_ID",      "NCCL_DEBUG", "NCCL_DEBUG_FILE",
-                                    "NCCL_DEBUG_SUBSYS", "NCCL_NET",   "NCCL_NET_PLUGIN"};
+constexpr std::array kReadElsewhere{"NCCL_COMM_ID", "NCCL_DEBUG",      "NCCL_DEBUG_FILE",     "NCCL_DEBUG_SUBSYS",
+                                    "NCCL_NET",     "NCCL_NET_PLUGIN", "NCCL_PROFILER_PLUGIN"};
 
 /// The plugin's, as NCCL_NET names it: in any case of letters (src/plugin/net.cc 331 of NCCL v2.30.7-1).
 constexpr std::string_view kPluginName = "mesh";

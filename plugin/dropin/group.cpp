@@ -21,6 +21,13 @@ constexpr char kNoStreams[] =
 /// As with NCCL, calls are put into streams and come back; without CUDA there are none, and calls wait.
 bool has_streams(const CommPointer& comm) { return meshcoll_has_gpu(comm->engine) != 0; }
 
+/// The engine takes it, and the profiler hears of it.
+Outcome start(const CommPointer& comm, const meshcoll_args& args, meshcoll_handle* handle) {
+  Outcome taken = outcome_of(meshcoll_start(comm->engine, &args, handle), comm->engine);
+  if (taken.well() && comm->profiling != nullptr) comm->profiling->announce(args);
+  return taken;
+}
+
 /// In the engine's group, which begins with the first call.
 Outcome add(Group& group, const CommPointer& comm, const meshcoll_args& args) {
   const auto found = std::find(group.comms.begin(), group.comms.end(), comm);
@@ -33,7 +40,7 @@ Outcome add(Group& group, const CommPointer& comm, const meshcoll_args& args) {
     }
   }
   meshcoll_handle none = 0;
-  return outcome_of(meshcoll_start(comm->engine, &args, &none), comm->engine);
+  return start(comm, args, &none);
 }
 
 Outcome pair_moves_to_self(Group& group) {
@@ -128,12 +135,10 @@ Outcome call(const ncclComm* handle, cudaStream_t stream, meshcoll_args args) {
   args.in_stream = has_streams(comm) ? 1 : 0;
   args.stream = stream;
   if (args.in_stream == 0 && stream != nullptr) return invalid_usage(kNoStreams);
-  if (group == nullptr && args.in_stream != 0) {
-    return outcome_of(meshcoll_start(comm->engine, &args, nullptr), comm->engine);
-  }
+  if (group == nullptr && args.in_stream != 0) return start(comm, args, nullptr);
   if (group == nullptr) {
     meshcoll_handle started = 0;
-    const Outcome taken = outcome_of(meshcoll_start(comm->engine, &args, &started), comm->engine);
+    const Outcome taken = start(comm, args, &started);
     return taken.well() ? outcome_of(meshcoll_wait(comm->engine, started, -1), comm->engine) : taken;
   }
   if (args.call == MESHCOLL_SEND_RECV && args.to == comm->rank) {

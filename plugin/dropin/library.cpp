@@ -45,6 +45,7 @@ ncclComm_t Library::add(meshcoll_comm* engine) {
   comm->engine = engine;
   comm->rank = meshcoll_rank(engine);
   comm->world = meshcoll_world(engine);
+  comm->profiling = Profiling::of(engine);
   const std::lock_guard<std::mutex> lock(mutex_);
   const ncclComm_t handle = comm.get();
   comms_[handle] = std::move(comm);

@@ -17,12 +17,14 @@
 #include "plugin/base/thread_text.h"
 #include "plugin/coll/meshcoll.h"
 #include "plugin/dropin/nccl.h"
+#include "plugin/dropin/profiler.h"
 
 /// What an ncclComm_t points to.
 struct ncclComm {
   meshcoll_comm* engine = nullptr;
   int rank = 0, world = 0;
   std::atomic<bool> finalized{false};
+  std::unique_ptr<meshbed::dropin::Profiling> profiling{};  // nullptr: no profiler
 };
 
 namespace meshbed::dropin {

@@ -2,6 +2,8 @@
 // operation and size. NCCL_PROFILER_PLUGIN=meshbed loads it, in any world; where MESHBED_RESULTS names a folder, what
 // it has seen is written to nccl-decisions.json there when the last communicator ends.
 
+#include "plugin/profiler/profiler.h"
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -13,7 +15,6 @@
 
 #include "plugin/base/json_text.h"
 #include "plugin/profiler/config.h"
-#include "plugin/profiler/profiler_abi.h"
 
 namespace meshbed::profiler {
 namespace {
@@ -88,15 +89,15 @@ int init(void** context, std::uint64_t, int* events, const char*, int, int ranks
   const std::lock_guard hold(all.lock);
   ++all.communicators;
   *context = new int(ranks);
-  *events = static_cast<int>(kCollective | kMessage | kCall);
+  *events = static_cast<int>(nccl::kProfileCollective | nccl::kProfileMessage | nccl::kProfileCall);
   return nccl::kNcclSuccess;
 }
 
-int start_event(void* context, void** handle, const Event* event) {
+int start_event(void* context, void** handle, const nccl::ProfilerEvent* event) {
   *handle = nullptr;  // its end says nothing more
   const int ranks = *static_cast<const int*>(context);
-  if (event->type == kCollective) {
-    const CollectiveEvent& call = event->collective;
+  if (event->type == nccl::kProfileCollective) {
+    const nccl::ProfilerCollective& call = event->collective;
     note(&Seen::decisions, {.operation = string_of(call.operation),
                             .datatype = string_of(call.datatype),
                             .algorithm = string_of(call.algorithm),
@@ -106,8 +107,8 @@ int start_event(void* context, void** handle, const Event* event) {
                             .ranks = ranks,
                             .channels = call.channels,
                             .warps = call.warps});
-  } else if (event->type == kMessage) {
-    const MessageEvent& message = event->message;
+  } else if (event->type == nccl::kProfileMessage) {
+    const nccl::ProfilerMessage& message = event->message;
     note(&Seen::decisions, {.operation = string_of(message.operation),
                             .datatype = string_of(message.datatype),
                             .algorithm = {},
@@ -116,8 +117,8 @@ int start_event(void* context, void** handle, const Event* event) {
                             .peer = message.peer,
                             .ranks = ranks,
                             .channels = message.channels});
-  } else if (event->type == kCall) {
-    const CallEvent& call = event->call;
+  } else if (event->type == nccl::kProfileCall) {
+    const nccl::ProfilerCall& call = event->call;
     note(&Seen::calls, {.operation = string_of(call.operation),
                         .datatype = string_of(call.datatype),
                         .algorithm = {},
@@ -148,13 +149,13 @@ int finalize(void* context) {
 
 namespace profiler = meshbed::profiler;
 
-const profiler::Profiler ncclProfiler_v6{.name = "Meshbed",
-                                         .init = &profiler::init,
-                                         .start_event = &profiler::start_event,
-                                         .stop_event = &profiler::stop_event,
-                                         .record_event_state = &profiler::record_event_state,
-                                         .finalize = &profiler::finalize};
-const profiler::Profiler ncclProfiler_v5 = ncclProfiler_v6;
+const meshbed::nccl::Profiler ncclProfiler_v6{.name = "Meshbed",
+                                              .init = &profiler::init,
+                                              .start_event = &profiler::start_event,
+                                              .stop_event = &profiler::stop_event,
+                                              .record_event_state = &profiler::record_event_state,
+                                              .finalize = &profiler::finalize};
+const meshbed::nccl::Profiler ncclProfiler_v5 = ncclProfiler_v6;
 
 std::size_t meshbedNcclDecisions(char* text, std::size_t size_bytes) {
   const std::string all = profiler::text_of(profiler::seen());

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/dropin/lines.h"
 #include "tests/dropin/programs.h"
@@ -30,20 +31,20 @@ constexpr const char* kAnnounces = R"(
 #include <thread>
 
 #include <nccl.h>
-#include "plugin/profiler/profiler_abi.h"
+#include "plugin/nccl/profiler_abi.h"
 
-using namespace meshbed::profiler;
+using namespace meshbed::nccl;
 
 namespace {
 
-int announce(const Profiler& profiler, void* context, const Event& event) {
+int announce(const Profiler& profiler, void* context, const ProfilerEvent& event) {
   void* handle = &context;
   if (profiler.start_event(context, &handle, &event) != 0) return 1;
   return handle == nullptr ? 0 : profiler.stop_event(handle);
 }
 
 int all_reduces(const Profiler& profiler, void* context, const char* protocol, std::size_t count, int calls) {
-  Event event{.type = kCollective, .parent = nullptr, .rank = 0, .collective = {}};
+  ProfilerEvent event{.type = kProfileCollective, .parent = nullptr, .rank = 0, .collective = {}};
   event.collective = {.sequence = 1, .operation = "AllReduce", .send = nullptr, .receive = nullptr, .count = count,
                       .root = 0, .datatype = "ncclFloat32", .channels = 4, .warps = 8, .algorithm = "RING",
                       .protocol = protocol, .group = nullptr};
@@ -73,20 +74,20 @@ int main() {
   std::thread other([&] { wrong[1] = all_reduces(profiler, contexts[1], "LL128", 262144, 1000); });
   wrong[0] = all_reduces(profiler, contexts[0], "LL", 256, 1000);
   other.join();
-  Event gather{.type = kCollective, .parent = nullptr, .rank = rank, .collective = {}};
+  ProfilerEvent gather{.type = kProfileCollective, .parent = nullptr, .rank = rank, .collective = {}};
   gather.collective = {.sequence = 2, .operation = "AllGather", .send = nullptr, .receive = nullptr, .count = 16,
                        .root = 0, .datatype = "ncclInt8", .channels = 1, .warps = 8, .algorithm = "RING",
                        .protocol = "SIMPLE", .group = nullptr};
   wrong[0] += announce(profiler, contexts[0], gather);
   // As programs call them: NCCL 2.30 announces what it decided for the first, and not for the second.
   for (const char* operation : {"AllReduce", "Broadcast", "Broadcast"}) {
-    Event call{.type = kCall, .parent = nullptr, .rank = rank, .collective = {}};
+    ProfilerEvent call{.type = kProfileCall, .parent = nullptr, .rank = rank, .collective = {}};
     call.call = {.operation = operation, .count = 256, .datatype = "ncclFloat32", .root = 0, .stream = nullptr,
                  .is_captured = false};
     wrong[0] += announce(profiler, contexts[0], call);
   }
   // Each rank sends to the next: other peers, one choice.
-  Event send{.type = kMessage, .parent = nullptr, .rank = rank, .collective = {}};
+  ProfilerEvent send{.type = kProfileMessage, .parent = nullptr, .rank = rank, .collective = {}};
   send.message = {.operation = "Send", .buffer = nullptr, .datatype = "ncclFloat64", .count = 8,
                   .peer = (rank + 1) % ranks, .channels = 2, .group = nullptr};
   wrong[0] += announce(profiler, contexts[0], send);
@@ -138,6 +139,70 @@ const nlohmann::json kExpected = {
      {"calls", 1}},
 };
 
+// Calls inside of groups and outside, of two threads with a communicator each.
+constexpr const char* kCalls = R"(
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include <nccl.h>
+
+namespace {
+
+int all_reduces(ncclComm_t comm, std::size_t count, int calls) {
+  std::vector<float> numbers(count, 1.0F);
+  int wrong = 0;
+  for (int call = 0; call < calls; ++call) {
+    wrong += ncclAllReduce(numbers.data(), numbers.data(), count, ncclFloat32, ncclMax, comm, nullptr) != ncclSuccess;
+  }
+  for (const float number : numbers) wrong += number != 1.0F;
+  return wrong;
+}
+
+}  // namespace
+
+int main() {
+  const int rank = std::atoi(std::getenv("RANK")), ranks = std::atoi(std::getenv("WORLD_SIZE"));
+  ncclUniqueId id;
+  ncclComm_t all = nullptr, same = nullptr;
+  if (ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&all, ranks, id, rank) != ncclSuccess) return 1;
+  if (ncclCommSplit(all, 0, rank, &same, nullptr) != ncclSuccess) return 2;
+  int wrong[2] = {0, 0};
+  std::thread other([&] { wrong[1] = all_reduces(same, 65536, 20); });
+  wrong[0] = all_reduces(all, 256, 30);
+  other.join();
+  std::vector<double> given(8, rank), got(8), same_place(4);
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  ncclGroupStart();
+  wrong[0] += ncclSend(given.data(), 8, ncclFloat64, next, all, nullptr) != ncclSuccess;
+  wrong[0] += ncclRecv(got.data(), 8, ncclFloat64, before, all, nullptr) != ncclSuccess;
+  wrong[0] += ncclBroadcast(same_place.data(), same_place.data(), 4, ncclFloat64, 1, all, nullptr) != ncclSuccess;
+  wrong[0] += ncclGroupEnd() != ncclSuccess;
+  wrong[0] += got[0] != before;
+  wrong[0] += ncclAllReduce(nullptr, nullptr, 8, ncclFloat64, ncclSum, all, nullptr) == ncclSuccess;  // not announced
+  if (ncclCommDestroy(same) != ncclSuccess || ncclCommDestroy(all) != ncclSuccess) return 3;
+  return wrong[0] + wrong[1];
+}
+)";
+
+/// "Send double 64 1", sorted: operation, type, bytes, calls.
+std::string calls_in(const nlohmann::json& decisions) {
+  std::vector<std::string> lines;
+  for (const nlohmann::json& one : decisions) {
+    const bool is_message = one.at("operation") == "Send" || one.at("operation") == "Recv";
+    CHECK(one.at("algorithm").is_null() == is_message);
+    CHECK(one.at("channels") >= 1);
+    lines.push_back(fmt::format("{} {} {} {}\n", one.at("operation").get<std::string>(),
+                                one.at("datatype").get<std::string>(), one.at("size_bytes").get<int>(),
+                                one.at("calls").get<int>()));
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string all;
+  for (const std::string& line : lines) all += line;
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("what NCCL announces to its profiler is in the report, one line for each choice") {
@@ -175,6 +240,57 @@ TEST_CASE("what NCCL announces to its profiler is in the report, one line for ea
   std::uint64_t calls = 0;
   for (const nlohmann::json& one : own) calls += one.at("calls").get<std::uint64_t>();
   CHECK(calls == 2004);
+}
+
+TEST_CASE("the drop-in announces what is called and how the engine carries it out, as NCCL does") {
+  const Programs programs("dropin-decisions");
+  programs.compile("c++ -std=c++20 -pthread", "calls", kCalls);
+  const auto summary = [&] {
+    std::ifstream file(programs.folder() + "/results/ring/sim/summary.json");
+    return nlohmann::json::parse(file);
+  };
+  const CommandResult plain = programs.run("calls", 3);
+  REQUIRE_MESSAGE(plain.status == 0, plain.output);
+  const nlohmann::json quiet = summary();
+  CHECK(quiet.at("nccl").at("decisions").empty());
+  const CommandResult run = programs.run("calls", 3, "", "[environment]\nNCCL_PROFILER_PLUGIN = \"meshbed\"");
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  const nlohmann::json heard = summary();
+  CHECK(calls_in(heard.at("nccl").at("decisions")) ==
+        "AllReduce float 1024 30\nAllReduce float 262144 20\nBroadcast double 32 1\nRecv double 64 1\nSend double 64 "
+        "1\n");
+  CHECK(heard.at("digest") == quiet.at("digest"));  // it costs no time
+}
+
+TEST_CASE("the drop-in goes on without a profiler that is not there, has no table, or does not begin, and says so") {
+  const Programs programs("dropin-profilers");
+  programs.compile("c++ -std=c++20 -pthread", "calls", kCalls);
+  const auto profiler = [&](const std::string& name, const std::string& source) {
+    programs.compile("c++ -std=c++20 -shared -fPIC -I" MESHBED_SOURCE_DIR, name, source);
+    return programs.folder() + "/" + name;
+  };
+  const std::string head = "#include \"plugin/nccl/profiler_abi.h\"\nusing namespace meshbed::nccl;\n";
+  const std::string no_table = profiler("no-table.so", "int nothing() { return 0; }");
+  const std::string fails = profiler("fails.so", head + R"(
+extern "C" __attribute__((visibility("default"))) const Profiler ncclProfiler_v5;
+const Profiler ncclProfiler_v5{.name = "Broken", .init = [](void**, std::uint64_t, int*, const char*, int, int, int,
+                                                            LogFunction) { return 3; },
+                               .start_event = nullptr, .stop_event = nullptr, .record_event_state = nullptr,
+                               .finalize = nullptr};
+)");
+  const struct {
+    std::string name, says;
+  } all[] = {{"nowhere", "NCCL_PROFILER_PLUGIN=nowhere: calls are announced to no profiler: "},
+             {no_table, "it has no table ncclProfiler_v6 or v5"},
+             {fails, "profiler Broken does not begin (3)"}};
+  for (const auto& one : all) {
+    const CommandResult run =
+        programs.run("calls", 3, "", "[environment]\nNCCL_PROFILER_PLUGIN = \"" + one.name + "\"");
+    CAPTURE(run.output);
+    CHECK(run.status == 0);
+    CHECK(lines_with(run.output, one.says) >= 1);
+  }
 }
 
 }  // namespace decisions_test
