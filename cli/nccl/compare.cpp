@@ -46,12 +46,59 @@ std::vector<NcclPoint> compared_points(const std::vector<models::Collective>& op
   return points;
 }
 
+/// As NCCL calls it (v2.30.7-1, src/misc/utils.cc, ncclFuncToString); empty: none of compared_operations().
+std::string nccl_name(models::Collective operation) {
+  switch (operation) {
+    case models::Collective::kAllReduce:
+      return "AllReduce";
+    case models::Collective::kAllGather:
+      return "AllGather";
+    case models::Collective::kReduceScatter:
+      return "ReduceScatter";
+    case models::Collective::kBroadcast:
+      return "Broadcast";
+    default:
+      return "";
+  }
+}
+
+/// Of the run whose results are in `folder`.
+nlohmann::json summary_in(const std::string& folder, const Scenario& scenario) {
+  return nlohmann::json::parse(
+      read_text_file(fmt::format("{}/{}/{}/summary.json", folder, scenario.name, kSimulatedWorld)));
+}
+
 /// The children go on as another command, whose words may be wrong: here it is said once, before any starts.
 Scenario scenario_of(const ProgramRun& run) { return read_scenario(run.scenario, cluster_overrides(run)); }
 
 }  // namespace
 
 std::vector<std::string> compared_operations() { return {"all_reduce", "all_gather", "reduce_scatter", "broadcast"}; }
+
+NcclChoice choice_of(const nlohmann::json& summary, const NcclPoint& point) {
+  NcclChoice most;
+  const nlohmann::json nccl = summary.value("nccl", nlohmann::json());
+  if (!nccl.is_object()) return most;
+  for (const nlohmann::json& one : nccl.at("decisions")) {
+    const bool is_its = one.at("operation") == nccl_name(point.operation) && one.at("size_bytes") == point.bytes;
+    if (!is_its || one.at("algorithm").is_null() || one.at("channels").is_null()) continue;
+    const auto calls = one.at("calls").get<std::uint64_t>();
+    if (most && most->calls >= calls) continue;
+    most = NcclDecision{.operation = one.at("operation"),
+                        .datatype = one.at("datatype"),
+                        .bytes = point.bytes,
+                        .ranks = one.at("ranks"),
+                        .algorithm = one.at("algorithm"),
+                        .protocol = one.at("protocol"),
+                        .channels = one.at("channels"),
+                        .calls = calls};
+  }
+  return most;
+}
+
+std::string text_of(const NcclChoice& choice) {
+  return choice ? fmt::format("{} {} {}", choice->algorithm, choice->protocol, choice->channels) : "-";
+}
 
 NcclTimes read_sweep(const std::string& output, int status, const std::vector<NcclPoint>& points, int ranks) {
   NcclTimes times;
@@ -99,6 +146,7 @@ NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Col
     each.arguments.push_back(fmt::format("{}:{}", models::name_of(point.operation), point.bytes));
   }
   std::array<NcclTimes, 2> times;
+  std::array<nlohmann::json, 2> summaries;
   for (const bool dropin : {false, true}) {
     each.library = dropin ? kDropInNccl : run.library;
     each.results = run.results + (dropin ? "/drop-in" : "/nccl");
@@ -110,6 +158,7 @@ NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Col
       comparison.failure = fmt::format("the run on {} ended with status {}:\n{}", each.library, ended.status, failure);
       return comparison;
     }
+    summaries[dropin ? 1 : 0] = summary_in(each.results, scenario);
   }
   const BoundTable bounds(scenario, {}, {});
   for (std::size_t index = 0; index < points.size(); ++index) {
@@ -117,7 +166,9 @@ NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Col
     comparison.points.push_back({.point = points[index],
                                  .nccl_us = *times[0].time_us[index],
                                  .dropin_us = *times[1].time_us[index],
-                                 .bound_us = static_cast<double>(bound_ps) / kPicosecondsPerMicrosecond});
+                                 .bound_us = static_cast<double>(bound_ps) / kPicosecondsPerMicrosecond,
+                                 .nccl_chose = choice_of(summaries[0], points[index]),
+                                 .dropin_chose = choice_of(summaries[1], points[index])});
   }
   return comparison;
 }

@@ -3,11 +3,13 @@
 // process of its own for each; the ranks' program is cli/nccl/program/sweep.cpp.
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/nccl/program_run.h"
+#include "cli/workload/outcome.h"
 #include "models/algorithm.h"
 
 namespace meshbed::cli {
@@ -29,10 +31,18 @@ struct NcclTimes {
 /// Reads a run's output: the ranks' lines are "rank0: {...}".
 NcclTimes read_sweep(const std::string& output, int status, const std::vector<NcclPoint>& points, int ranks);
 
+/// How a library carried out a point, as it announced it to its profiler: what most calls took. nullopt: it did not.
+using NcclChoice = std::optional<NcclDecision>;
+/// `summary`: a run's summary.json.
+NcclChoice choice_of(const nlohmann::json& summary, const NcclPoint& point);
+/// "RING LL 2": algorithm, protocol, channels; "-": not announced.
+std::string text_of(const NcclChoice& choice);
+
 struct ComparedPoint {
   NcclPoint point;
   double nccl_us = 0, dropin_us = 0;
   double bound_us = 0;  // BoundTable's for every algorithm; 0: none
+  NcclChoice nccl_chose{}, dropin_chose{};
   double ratio() const { return dropin_us / nccl_us; }
   bool dropin_is_slower() const { return dropin_us > nccl_us; }
 };

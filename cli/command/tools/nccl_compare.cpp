@@ -41,16 +41,24 @@ void print_text(const std::string& version, const ProgramRun& run, const NcclCom
                 std::ostream& out) {
   out << fmt::format("NCCL {} beside the drop-in, {}, {} ranks: the third call, slowest rank, in microseconds\n",
                      version, run.scenario, comparison.ranks)
-      << "operation             bytes       NCCL    drop-in      bound  drop-in/NCCL\n";
+      << "operation             bytes       NCCL    drop-in      bound  drop-in/NCCL          NCCL chose               "
+         "   "
+         "drop-in chose\n";
   int slower = 0;
   for (const ComparedPoint& row : comparison.points) {
     if (row.dropin_is_slower()) ++slower;
-    out << fmt::format("{:<15} {:>11} {:>10.1f} {:>10.1f} {:>10} {:>13.2f}{}\n", models::name_of(row.point.operation),
-                       row.point.bytes, row.nccl_us, row.dropin_us, bound_text(row), row.ratio(),
-                       row.dropin_is_slower() ? "  slower" : "");
+    out << fmt::format("{:<15} {:>11} {:>10.1f} {:>10.1f} {:>10} {:>13.2f}  {:<6}  {:<26}  {}\n",
+                       models::name_of(row.point.operation), row.point.bytes, row.nccl_us, row.dropin_us,
+                       bound_text(row), row.ratio(), row.dropin_is_slower() ? "slower" : "", text_of(row.nccl_chose),
+                       text_of(row.dropin_chose));
   }
   out << fmt::format("the drop-in is slower in {} of {}; results in {}\n", slower, comparison.points.size(),
                      run.results);
+}
+
+nlohmann::ordered_json as_json(const NcclChoice& choice) {
+  if (!choice) return nullptr;
+  return {{"algorithm", choice->algorithm}, {"protocol", choice->protocol}, {"channels", choice->channels}};
 }
 
 nlohmann::ordered_json as_json(const std::string& version, const ProgramRun& run, const NcclComparison& comparison) {
@@ -62,7 +70,9 @@ nlohmann::ordered_json as_json(const std::string& version, const ProgramRun& run
                     {"dropin_us", row.dropin_us},
                     {"bound_us", row.bound_us > 0 ? nlohmann::ordered_json(row.bound_us) : nullptr},
                     {"ratio", row.ratio()},
-                    {"dropin_is_slower", row.dropin_is_slower()}});
+                    {"dropin_is_slower", row.dropin_is_slower()},
+                    {"nccl_chose", as_json(row.nccl_chose)},
+                    {"dropin_chose", as_json(row.dropin_chose)}});
   }
   return {{"nccl", {{"file", run.library}, {"version", version}, {"sha256", sha256_of_file(run.library)}}},
           {"scenario", run.scenario},
