@@ -13,6 +13,7 @@
 #include "cli/scenario/collective_shape.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/bounds.h"
+#include "cli/world/world.h"
 #include "emu/process.h"
 
 namespace meshbed::cli {

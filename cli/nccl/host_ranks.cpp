@@ -19,6 +19,7 @@
 #include "cli/common/files.h"
 #include "cli/common/free_address.h"
 #include "cli/common/interruption.h"
+#include "cli/nccl/program_run.h"
 #include "cli/report/nccl/decisions.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/nccl/decisions.h"

@@ -11,6 +11,7 @@
 
 #include "cli/command/commands.h"
 #include "cli/command/program.h"
+#include "cli/common/environment.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/files.h"
 #include "cli/common/json_text.h"
