@@ -72,14 +72,14 @@ std::map<ImageKey, std::weak_ptr<const ptx::Module>>& images_in_use() {
 }
 
 /// nullptr: none is in use.
-std::shared_ptr<const ptx::Module> find_image(std::span<const FatEntry> entries) {
-  const auto found = images_in_use().find(key_of(entries));
+std::shared_ptr<const ptx::Module> find_image(const ImageKey& key) {
+  const auto found = images_in_use().find(key);
   return found != images_in_use().end() ? found->second.lock() : nullptr;
 }
 
-void remember_image(std::span<const FatEntry> entries, const std::shared_ptr<const ptx::Module>& module) {
+void remember_image(const ImageKey& key, const std::shared_ptr<const ptx::Module>& module) {
   std::erase_if(images_in_use(), [](const auto& one) { return one.second.expired(); });
-  images_in_use()[key_of(entries)] = module;
+  images_in_use()[key] = module;
 }
 
 /// What parse() or link() made of the module's text.
@@ -106,7 +106,8 @@ bool has_ptx(const void* container) {
 /// What nvcc linked in advance is machine code: the parts' PTX is linked here.
 CUresult load_parts(Driver& driver, Device& device, const Wrapper& wrapper, const std::string& place, Module& module) {
   const auto entries = choose_parts(wrapper.parts, architecture_of(device));
-  std::shared_ptr<const ptx::Module> known = entries ? find_image(*entries) : nullptr;
+  const ImageKey key = entries ? key_of(*entries) : ImageKey{};
+  std::shared_ptr<const ptx::Module> known = find_image(key);
   if (known != nullptr) return take_code(driver, device, std::move(known), module);
   auto texts = entries ? unpack_parts(*entries) : Result<std::vector<std::string>>(entries.error());
   if (!texts) {
@@ -123,7 +124,7 @@ CUresult load_parts(Driver& driver, Device& device, const Wrapper& wrapper, cons
     MESHBED_WARN("%s: %s", place.c_str(), say_incomplete(missing, architecture_of(device)).c_str());
     return kInvalidPtx;
   }
-  if (linked) remember_image(*entries, *linked);
+  if (linked) remember_image(key, *linked);
   return take_code(driver, device, std::move(linked), module);
 }
 
@@ -142,8 +143,8 @@ CUresult load_fat(Driver& driver, Device& device, std::span<const std::byte> ima
     module.no_ptx = place + ": " + entry.error().text;
     return kNoKernelImage;
   }
-  const std::span<const FatEntry> chosen(&*entry, 1);
-  std::shared_ptr<const ptx::Module> known = find_image(chosen);
+  const ImageKey key = key_of({&*entry, 1});
+  std::shared_ptr<const ptx::Module> known = find_image(key);
   if (known != nullptr) return take_code(driver, device, std::move(known), module);
   const auto text = unpack_ptx(*entry);
   if (!text) {
@@ -151,7 +152,7 @@ CUresult load_fat(Driver& driver, Device& device, std::span<const std::byte> ima
     return kInvalidImage;
   }
   const CUresult code = load_ptx(driver, device, *text, place, module);
-  if (module.code != nullptr) remember_image(chosen, module.code);
+  if (module.code != nullptr) remember_image(key, module.code);
   return code;
 }
 

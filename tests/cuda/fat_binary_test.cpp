@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,11 +27,17 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+/// The text for a device of that architecture.
+Result<std::string> ptx_for(std::span<const FatEntry> entries, std::uint32_t architecture) {
+  const auto entry = choose_entry(entries, architecture);
+  return entry ? unpack_ptx(*entry) : Result<std::string>(entry.error());
+}
+
 std::string chosen(const std::vector<FatPiece>& pieces, std::uint32_t architecture) {
   const std::string image = fat_container(pieces);
   const auto entries = read_fat_binary(bytes_of(image));
   if (!entries) return entries.error().text;
-  const auto text = choose_ptx(*entries, architecture);
+  const auto text = ptx_for(*entries, architecture);
   return text ? *text : text.error().text;
 }
 
@@ -91,7 +99,7 @@ TEST_CASE("a few bytes that are to be a gigabyte of text are refused before any 
     put_number<std::uint64_t>(image, 16 + 56, 1ULL << 30U);
     const auto entries = read_fat_binary(bytes_of(image));
     REQUIRE(entries);
-    const auto text = choose_ptx(*entries, 90);
+    const auto text = ptx_for(*entries, 90);
     REQUIRE_FALSE(text);
     CHECK_MESSAGE(text.error().text.find("is to be of 1073741824 bytes, and comes in ") != std::string::npos,
                   text.error().text);
@@ -157,7 +165,7 @@ TEST_CASE("an image cut anywhere, or with any byte changed, is read or refused, 
   const std::string whole = fat_container({{.architecture = 75, .text = std::string(200, 'y'), .flags = 0x8011}});
   const auto look = [](const std::string& image) {
     const auto entries = read_fat_binary(bytes_of(image));
-    if (entries && !entries->empty()) (void)choose_ptx(*entries, 90).has_value();
+    if (entries && !entries->empty()) (void)ptx_for(*entries, 90).has_value();
     return entries.has_value();
   };
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) CHECK_FALSE(look(whole.substr(0, bytes)));

@@ -21,7 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!inside) std::abort();
   }
   for (const std::uint32_t architecture : {75U, 90U, 121U}) {
-    const auto text = choose_ptx(*entries, architecture);
+    const auto entry = choose_entry(*entries, architecture);
+    if (!entry && entry.error().text.empty()) std::abort();
+    if (!entry) continue;
+    const auto text = unpack_ptx(*entry);
     if (!text && text.error().text.empty()) std::abort();
   }
   return 0;

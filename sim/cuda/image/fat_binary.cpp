@@ -137,9 +137,4 @@ Result<FatEntry> choose_entry(std::span<const FatEntry> entries, std::uint32_t d
                                    there.empty() ? "nothing" : there, device_architecture, device_architecture)};
 }
 
-Result<std::string> choose_ptx(std::span<const FatEntry> entries, std::uint32_t device_architecture) {
-  const auto entry = choose_entry(entries, device_architecture);
-  return entry ? unpack_ptx(*entry) : Result<std::string>(entry.error());
-}
-
 }  // namespace meshbed::sim::cuda

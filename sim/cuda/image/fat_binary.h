@@ -32,7 +32,5 @@ Result<std::vector<FatEntry>> read_fat_binary(std::span<const std::byte> image);
 Result<FatEntry> choose_entry(std::span<const FatEntry> entries, std::uint32_t device_architecture);
 /// Errors: kInvalidArgument where it cannot be unpacked.
 Result<std::string> unpack_ptx(const FatEntry& entry);
-/// Both.
-Result<std::string> choose_ptx(std::span<const FatEntry> entries, std::uint32_t device_architecture);
 
 }  // namespace meshbed::sim::cuda

@@ -53,17 +53,8 @@ void Lexer::skip_statement() {
   take_mark(';');
 }
 
-void Lexer::skip_braces() {
-  int depth = 0;
-  do {
-    if (now_.kind == Token::Kind::kEnd) throw Refusal(now_.line, "'}' missing at the end of the text");
-    if (is_mark('{')) ++depth;
-    if (is_mark('}')) --depth;
-    advance();
-  } while (depth > 0);
-}
-
-bool Lexer::skip_body() {
+void Lexer::skip_braces(const std::string& what) {
+  const std::uint32_t begin = now_.line;
   int depth = 1;
   while (at_ < text_.size() && text_[at_] != '\0') {
     const char c = text_[at_];
@@ -80,10 +71,10 @@ bool Lexer::skip_body() {
     if (c == '{') ++depth;
     if (c == '}' && --depth == 0) {
       advance();
-      return true;
+      return;
     }
   }
-  return false;
+  throw Refusal(begin, what + ": '}' missing at the end of the text");
 }
 
 void Lexer::skip_line() {

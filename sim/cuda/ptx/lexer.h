@@ -43,10 +43,9 @@ class Lexer {
   std::string_view expect_name(const char* what);
   /// To behind the next ';' (nothing of the statement is looked at).
   void skip_statement();
-  /// From an opening brace to behind its closing one.
-  void skip_braces();
-  /// skip_braces() without a look at what words there are; false: the text ends before the closing brace.
-  bool skip_body();
+  /// From an opening brace to behind its closing one, without a look at what words there are. `what` is named where the
+  /// text ends before.
+  void skip_braces(const std::string& what);
   /// To the end of the line (.loc, .file).
   void skip_line();
   std::uint32_t line() const { return now_.line; }

@@ -113,7 +113,7 @@ void Parser::directive() {
       return;
     } else if (name == "section") {
       while (lexer_.now().kind != Token::Kind::kEnd && !lexer_.is_mark('{')) lexer_.take();
-      lexer_.skip_braces();
+      lexer_.skip_braces(".section");
       return;
     } else if (name == "pragma" || name == "alias") {
       lexer_.skip_statement();
@@ -452,7 +452,7 @@ void Parser::function(bool entry, const Linkage& linkage) {
       return;
     }
     if (!linkage.weak) throw Refusal(line, name + " is defined twice");
-    lexer_.skip_braces();  // of an inline function or a template each text has one: the first stays
+    lexer_.skip_braces(name);  // of an inline function or a template each text has one: the first stays
     return;
   }
   made->line = line;
@@ -479,7 +479,7 @@ void Parser::function(bool entry, const Linkage& linkage) {
   if (defines) {
     made->defined = true;
     made->body = lexer_.mark_place();
-    if (!lexer_.skip_body()) throw Refusal(made->body.line, name + ": '}' missing at the end of the text");
+    lexer_.skip_braces(name);
   } else {
     lexer_.take_mark(';');
   }
