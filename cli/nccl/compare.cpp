@@ -13,6 +13,7 @@
 #include "cli/scenario/collective_shape.h"
 #include "cli/scenario/placement.h"
 #include "cli/workload/bounds.h"
+#include "cli/workload/nccl/decisions.h"
 #include "cli/world/world.h"
 #include "emu/process.h"
 
@@ -45,22 +46,6 @@ std::vector<NcclPoint> compared_points(const std::vector<models::Collective>& op
     }
   }
   return points;
-}
-
-/// As NCCL calls it (v2.30.7-1, src/misc/utils.cc, ncclFuncToString); empty: none of compared_operations().
-std::string nccl_name(models::Collective operation) {
-  switch (operation) {
-    case models::Collective::kAllReduce:
-      return "AllReduce";
-    case models::Collective::kAllGather:
-      return "AllGather";
-    case models::Collective::kReduceScatter:
-      return "ReduceScatter";
-    case models::Collective::kBroadcast:
-      return "Broadcast";
-    default:
-      return "";
-  }
 }
 
 /// Of the run whose results are in `folder`.

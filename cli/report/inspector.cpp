@@ -17,6 +17,7 @@
 #include "cli/common/files.h"
 #include "cli/common/json_text.h"
 #include "cli/scenario/placement.h"
+#include "cli/workload/nccl/decisions.h"
 #include "sim/host/thread/clocks.h"
 
 namespace meshbed::cli {
@@ -26,31 +27,6 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kMechanism = "meshbed";  // rec_mechanism: whose line it is
-
-/// NCCL's own names of what was called.
-const char* nccl_name(models::Collective op) {
-  switch (op) {
-    case models::Collective::kAllReduce:
-      return "AllReduce";
-    case models::Collective::kAllGather:
-      return "AllGather";
-    case models::Collective::kReduceScatter:
-      return "ReduceScatter";
-    case models::Collective::kBroadcast:
-      return "Broadcast";
-    case models::Collective::kReduce:
-      return "Reduce";
-    case models::Collective::kAllToAll:
-      return "AlltoAll";
-    case models::Collective::kGather:
-      return "Gather";
-    case models::Collective::kScatter:
-      return "Scatter";
-    case models::Collective::kSendRecv:
-      break;
-  }
-  return "SendRecv";
-}
 
 /// What a reader of the folder takes for logs: <node>-pid<process>.log.
 std::vector<std::string> logs_in(const std::string& folder) {

@@ -21,7 +21,7 @@ constexpr char kNoStreams[] =
 /// As with NCCL, calls are put into streams and come back; without CUDA there are none, and calls wait.
 bool has_streams(const CommPointer& comm) { return meshcoll_has_gpu(comm->engine) != 0; }
 
-/// The engine takes it, and the profiler hears of it.
+/// Starts it in the engine, and announces it to the profiler.
 Outcome start(const CommPointer& comm, const meshcoll_args& args, meshcoll_handle* handle) {
   Outcome taken = outcome_of(meshcoll_start(comm->engine, &args, handle), comm->engine);
   if (taken.well() && comm->profiling != nullptr) comm->profiling->announce(args);

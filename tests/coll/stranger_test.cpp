@@ -155,7 +155,8 @@ TEST_CASE("a recorded introduction takes no rank") {
   second.join();
 }
 
-TEST_CASE("a rank that strangers displace, whatever rank 0 has said, introduces itself again until it gets in") {
+TEST_CASE(
+    "a rank that strangers displace, before or after the challenge, introduces itself again until it is accepted") {
   const auto key = JobKey::draw().value();
   const std::string address = free_address(), hello = encode_hello(identity(1, 2));
   auto listener = Socket::listen(*parse_address(address));

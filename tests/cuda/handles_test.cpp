@@ -30,7 +30,7 @@ struct Destroyed {
 
 }  // namespace
 
-TEST_CASE("a new handle is that of the last one of its kind that went, whatever else lies in the heap") {
+TEST_CASE("a new handle is the one of its kind that was destroyed last, regardless of the rest of the heap") {
   run_gpus({}, [] {
     const Gpu gpu;
     const CUstream stream = make_stream();

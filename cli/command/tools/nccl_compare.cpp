@@ -41,9 +41,8 @@ void print_text(const std::string& version, const ProgramRun& run, const NcclCom
                 std::ostream& out) {
   out << fmt::format("NCCL {} beside the drop-in, {}, {} ranks: the third call, slowest rank, in microseconds\n",
                      version, run.scenario, comparison.ranks)
-      << "operation             bytes       NCCL    drop-in      bound  drop-in/NCCL          NCCL chose               "
-         "   "
-         "drop-in chose\n";
+      << fmt::format("{:<15} {:>11} {:>10} {:>10} {:>10} {:>13}  {:<6}  {:<26}  {}\n", "operation", "bytes", "NCCL",
+                     "drop-in", "bound", "drop-in/NCCL", "", "NCCL chose", "drop-in chose");
   int slower = 0;
   for (const ComparedPoint& row : comparison.points) {
     if (row.dropin_is_slower()) ++slower;

@@ -5,8 +5,12 @@
 #include <vector>
 
 #include "cli/workload/outcome.h"
+#include "models/algorithm.h"
 
 namespace meshbed::cli {
+
+/// NCCL's own name of an operation: "AllReduce", "SendRecv" (v2.30.7-1, src/misc/utils.cc, ncclFuncToString).
+const char* nccl_name(models::Collective operation);
 
 /// One rank's; calls that differ in peers and roots alone are of one choice. Throws nlohmann::json::exception for
 /// another text.
