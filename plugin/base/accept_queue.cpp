@@ -81,7 +81,7 @@ Result<std::unique_ptr<AcceptQueue::Client>> AcceptQueue::accept_one() const {
 Result<void> AcceptQueue::accept_clients(std::vector<Introduced>& introduced) {
   if (paused_ && !paused_until_.passed()) return ok();
   paused_ = false;
-  for (std::size_t count = 0; count < kAcceptedAtOnce; ++count) {
+  for (std::size_t count = 0; count < options_.accepted_at_once; ++count) {
     auto accepted = accept_one();
     while (!accepted && is_exhausted(accepted.error().os_errno)) {
       // accept(2) reports this before it looks for a connection.

@@ -5,7 +5,8 @@
 //
 //   - clients_max wait at one time. With one more, one is dropped: of the address with the most clients, the one that
 //     has waited longest (crowd.h). A stranger's thousand connections displace each other, not a peer's single one.
-//   - Each look accepts kAcceptedAtOnce: the others wait in the kernel's queue and cost no descriptor.
+//   - Each look accepts accepted_at_once: the others wait in the kernel's queue and cost no descriptor. With fewer than
+//     clients_max, one that answers us at once has several looks before strangers displace it.
 //   - A client that came over a cable of ours does not count in its first second: a peer that restarts may open all of
 //     its connections at once. Of these there are at most kClientsOverCablesMax.
 //   - Where the process has no descriptor left, a waiting client is dropped for each new one. Where none waits, nothing
@@ -57,7 +58,8 @@ struct AcceptQueueOptions {
   std::string patience_name{};   // in logs, the variable that sets the patience, if one does
   std::int64_t patience_ms = 0;  // for a whole handshake; 0: no deadline, only their number is bounded
   std::size_t clients_max = 64;  // that have not introduced themselves, and did not come over a cable just now
-  bool has_visitors = false;     // a client that closes without a byte only wanted to know whether the path works
+  std::size_t accepted_at_once = 256;
+  bool has_visitors = false;  // a client that closes without a byte only wanted to know whether the path works
   /// Whether a client at `client` that connected to our address `own` came over a cable; empty: none does.
   std::function<bool(const IpAddress& own, const IpAddress& client)> is_over_cable{};
   std::function<std::unique_ptr<Introduction>()> make_introduction{};
@@ -65,7 +67,7 @@ struct AcceptQueueOptions {
 
 class AcceptQueue {
  public:
-  static constexpr std::size_t kClientsOverCablesMax = 1024, kAcceptedAtOnce = 256;
+  static constexpr std::size_t kClientsOverCablesMax = 1024;
   static constexpr std::int64_t kSparedMs = 1000, kPauseMs = 100;
 
   /// Takes a non-blocking socket that listens.

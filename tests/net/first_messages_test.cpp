@@ -157,7 +157,7 @@ TEST_CASE("each look lets in so many, and the others wait outside") {
   Scene scene(true);
   for (int caller = 0; caller < 300; ++caller) scene.call(2);
   REQUIRE(scene.first_messages.advance(scene.arrivals));
-  CHECK(scene.waiting() == AcceptQueue::kAcceptedAtOnce);
+  CHECK(scene.waiting() == AcceptQueueOptions().accepted_at_once);
   REQUIRE(scene.first_messages.advance(scene.arrivals));
   CHECK(scene.waiting() == 300);
   CHECK(g_warnings.empty());

@@ -20,6 +20,9 @@ namespace {
 constexpr int kBacklog = 1024;  // every rank of a large job may knock at once
 // Back-off between attempts to reach a rank 0 that does not listen yet.
 constexpr int kFirstRetryMs = 1, kLastRetryMs = 128;
+// How long one attempt may take. Where the queue of one that listens is full, the kernel repeats an attempt after 1 s,
+// 3 s and 7 s only: beside a crowd, a new attempt is sooner among those that find room.
+constexpr int kAttemptMs = 500;
 
 Error system_error(const std::string& what, int error) {
   return {ErrorCode::kSystem, Scope::kJob, what + ": " + std::strerror(error), error};
@@ -137,7 +140,8 @@ Result<Socket> Socket::listen(const SocketAddress& address) {
 Result<Socket> Socket::connect(const SocketAddress& address, Deadline deadline) {
   for (int retry_ms = kFirstRetryMs;; retry_ms = std::min(2 * retry_ms, kLastRetryMs)) {
     Socket socket;
-    int error = try_connect(&socket, address, deadline);
+    const Deadline attempt_by = Deadline::after_ms(kAttemptMs);
+    int error = try_connect(&socket, address, attempt_by < deadline ? attempt_by : deadline);
     if (error == 0 && met_itself(socket)) {
       socket.close();
       error = ECONNREFUSED;

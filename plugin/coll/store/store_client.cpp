@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 
 #include "plugin/coll/store/long_wait.h"
@@ -26,7 +27,7 @@ constexpr int kAbortLookMs = 1000;
 // may.
 constexpr int kIntroductionsMax = 8;
 constexpr int kPauseMostMs = 20;
-// How long rank 0 may take to answer one that it has dropped: strangers may fill its queue.
+// How long a rank 0 that has dropped us may refuse connections before it counts as ended.
 constexpr std::int64_t kCallAgainMs = 1000;
 // Room for rank 0 to say whose failure it is.
 constexpr std::size_t kAnnouncementBytesMax = kFrameBodyBytesMax / 2;
@@ -54,10 +55,14 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& pla
   const std::string address = to_text(parsed->address);
   std::optional<Error> lost_before;
   for (int attempt = 1;; ++attempt) {
-    // A rank 0 that dropped us still listens; one that has ended does not.
     const Deadline again_by = Deadline::after_ms(kCallAgainMs);
     auto socket = Socket::connect(parsed->address, lost_before && again_by < reached_by ? again_by : reached_by);
-    if (!socket && lost_before) return *lost_before;
+    if (!socket && lost_before) {
+      // A rank 0 that dropped us still listens, though strangers may fill the queue; one that has ended does not.
+      const bool no_room = socket.error().os_errno == ETIMEDOUT;
+      if (!no_room || reached_by.passed()) return *lost_before;
+      continue;
+    }
     if (!socket) {
       return Error{ErrorCode::kTimeout, Scope::kJob,
                    "rank 0 does not answer at " + address + ": " + socket.error().text, socket.error().os_errno};

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::int64_t kIntroduceMs = 10000;
 constexpr std::size_t kStrangersMax = 64;
+// Between two looks at the ranks: what a crowd of strangers costs delays no rank's answer by more.
+constexpr std::size_t kAcceptedAtOnce = 16;
 // What one client may leave unread before it is taken for dead; a rank reads answers as fast as it asks.
 constexpr std::size_t kUnreadBytesMax = 4U << 20U;
 constexpr std::int64_t kKickMs = 1000;
@@ -52,6 +54,7 @@ StoreServer::StoreServer(const Options& options, const SocketAddress& address, S
       listener.release(), {.name = "rank 0's store",
                            .patience_ms = kIntroduceMs,
                            .clients_max = kStrangersMax + options.identity.world,  // all ranks may come at once
+                           .accepted_at_once = kAcceptedAtOnce,
                            .has_visitors = true,  // whether we are here, and our own kick
                            .make_introduction = [this] { return std::make_unique<StoreIntroduction>(options_.key); }});
   MESHBED_CHECK(opened.has_value());
