@@ -263,7 +263,7 @@ std::vector<std::string> unincluded(const std::string& code, const std::set<std:
 }  // namespace
 
 TEST_CASE("a file has a header for each name of the standard library and of fmt that it uses") {
-  const std::vector<Source> all = sources({"plugin", "models", "sim", "emu", "cli", "tests"});
+  const std::vector<Source> all = sources({"plugin", "models", "sim", "emu", "testbed", "cli", "tests"});
   Includes includes(all);
   for (const Source& source : all) {
     for (const std::string& why : unincluded(code_of(source.text), includes.with(source.path))) {
@@ -313,7 +313,7 @@ TEST_CASE("every header compiles alone") {
       run_command_line(compiler + "-x c++-header '" + folder + "/standard.h' -o '" + folder + "/standard.h.gch' 2>&1");
   REQUIRE_MESSAGE(made.status == 0, made.output);
   std::vector<std::string> headers;
-  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "testbed", "cli", "tests"})) {
     if (!source.path.ends_with(".h")) continue;
     const std::string own = source.path.substr(0, source.path.size() - 2) + ".cpp";
     if (source.path.starts_with("tests/") || !std::filesystem::exists(MESHBED_SOURCE_DIR "/" + own)) {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/common/files.h"
+#include "testbed/base/files.h"
 #include "tests/support/command.h"
 
 namespace matrix_command_test {
@@ -55,7 +55,7 @@ TEST_CASE("its report has a line for each collective, and compare names the case
   CHECK_MESSAGE(joined.status == 0, joined.output);
   CHECK(joined.output.find("result bytes of 27 cases") != std::string::npos);
 
-  json summary = json::parse(meshbed::cli::read_text_file(other + "/summary.json"));
+  json summary = json::parse(meshbed::testbed::read_text_file(other + "/summary.json"));
   json& changed = summary["cases"][5];
   changed["data"][2] = "0123456789abcdef";
   std::ofstream(other + "/summary.json") << summary.dump();

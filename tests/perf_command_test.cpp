@@ -5,13 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/workload/collective.h"
+#include "testbed/workload/collective.h"
 #include "tests/support/command.h"
 
 namespace perf_command_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using namespace meshbed::test;
 
 namespace {

@@ -118,7 +118,7 @@ std::vector<std::string> file_links(const std::string& text) {
 }
 
 bool is_project_path(const std::string& text) {
-  constexpr std::array<const char*, 8> kFolders{"plugin/", "sim/",   "cli/",       "emu/",
+  constexpr std::array<const char*, 9> kFolders{"plugin/", "sim/",   "testbed/",   "cli/", "emu/",
                                                 "models/", "tests/", "scenarios/", "docs/"};
   return std::any_of(kFolders.begin(), kFolders.end(), [&](const char* folder) { return text.rfind(folder, 0) == 0; });
 }

@@ -92,19 +92,31 @@ std::vector<Arrow> every_arrow() {
       {"plugin/base/", "plugin/cuda/", "plugin/ring/", "plugin/nccl/net_abi.h", "plugin/coll/meshcoll.h"},
       "the engine's layers are plan, reduce, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
-  const std::vector<std::string> below_cli{"sim/", "emu/", "models/", "plugin/"};
-  add(layers("cli/", {"common", "scenario", "workload", "report", "world"}, below_cli,
-             "the rooms of cli are common, scenario, workload, report, world, then topo, ring, verify, bench, fidelity "
-             "and nccl, "
-             "then command"));
-  const std::vector<std::string> below_tools{"cli/common/", "cli/scenario/", "cli/workload/",
-                                             "cli/report/", "cli/world/",    "sim/",
-                                             "emu/",        "models/",       "plugin/"};
-  for (const char* room : {"cli/topo/", "cli/ring/", "cli/verify/", "cli/bench/", "cli/fidelity/", "cli/nccl/"}) {
-    all.push_back({room, below_tools, "topo, ring, verify, bench, fidelity and nccl stand beside one another"});
+  const std::vector<std::string> below_testbed{"sim/", "emu/", "models/", "plugin/"};
+  add(layers("testbed/", {"base", "scenario", "workload", "report", "world"}, below_testbed,
+             "the rooms of testbed are base, scenario, workload, report, world, then topology, verify and fidelity; it "
+             "knows no command"));
+  const std::vector<std::string> beside_another{"testbed/base/",
+                                                "testbed/scenario/",
+                                                "testbed/workload/",
+                                                "testbed/report/",
+                                                "testbed/world/",
+                                                "sim/",
+                                                "emu/",
+                                                "models/",
+                                                "plugin/"};
+  for (const char* room : {"testbed/topology/", "testbed/verify/", "testbed/fidelity/"}) {
+    all.push_back({room, beside_another, "topology, verify and fidelity stand beside one another"});
+  }
+  const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};
+  all.push_back({"cli/common/", below_cli, "what several commands share stands below them"});
+  for (const char* room : {"cli/ring/", "cli/bench/", "cli/nccl/"}) {
+    std::vector<std::string> allowed = below_cli;
+    allowed.push_back("cli/common/");
+    all.push_back({room, allowed, "ring, bench and nccl stand beside one another, below the commands"});
   }
   all.push_back({"cli/command/",
-                 {"cli/", "sim/", "emu/", "models/", "plugin/"},
+                 {"cli/", "testbed/", "sim/", "emu/", "models/", "plugin/"},
                  "the commands are the roof: nothing stands on them"});
   return all;
 }
@@ -222,7 +234,7 @@ const std::vector<Ban>& bans() {
       {{"getenv"},
        R"(\bgetenv\s*\()",
        {"plugin/net/process/config.cpp", "plugin/profiler/config.cpp", "plugin/coll/", "sim/host/", "sim/engine/",
-        "emu/config.cpp", "cli/command/env.cpp", "cli/common/environment.cpp", "cli/nccl/program/"},
+        "emu/config.cpp", "cli/command/env.cpp", "testbed/base/environment.cpp", "cli/nccl/program/"},
        "read the variable in the room's configuration file, once"},
       {{"printf", "puts", "cout"},
        R"((^|[^_\w:.>])printf\s*\(|std::printf\s*\(|std::puts\s*\(|std::cout)",
@@ -235,9 +247,9 @@ const std::vector<Ban>& bans() {
        "keep it in an object: many ranks share one process and one thread in a simulation"},
       {{"exit", "abort", "terminate"},
        R"(std::(exit|abort|quick_exit|terminate)\b|(^|[^\w.>:])_?exit\s*\()",
-       {"plugin/base/check.cpp", "cli/common/child_process.cpp", "cli/common/interruption.cpp", "sim/host/",
-        "emu/process.cpp", "cli/world/metal_session.cpp", "cli/verify/conformance_simulate.cpp",
-        "cli/verify/choice_tree.cpp"},
+       {"plugin/base/check.cpp", "testbed/base/child_process.cpp", "testbed/base/interruption.cpp", "sim/host/",
+        "emu/process.cpp", "testbed/world/metal_session.cpp", "testbed/verify/conformance_simulate.cpp",
+        "testbed/verify/choice_tree.cpp"},
        "return an Error: a library does not end the process"},
       {{"rdtsc", "_mm_pause", "asm"},
        R"(\b__rdtsc\b|\b_mm_pause\b|\basm\s+volatile\b)",
@@ -272,13 +284,15 @@ TEST_CASE("include arrows only go down") {
 }
 
 TEST_CASE("an arrow that goes up is found: between folders, between rooms, and from a file that no room has") {
-  CHECK(upward("cli/report/report.cpp", "cli/workload/result.h").empty());
-  CHECK(upward("cli/workload/result.cpp", "cli/report/report.h").find("cli/workload/result.cpp includes") == 0);
-  CHECK(upward("cli/topo/check.cpp", "cli/verify/conformance.h").find("beside one another") != std::string::npos);
+  CHECK(upward("testbed/report/report.cpp", "testbed/workload/result.h").empty());
+  CHECK(upward("testbed/workload/result.cpp", "testbed/report/report.h").find("testbed/workload/result.cpp includes") ==
+        0);
+  CHECK(upward("testbed/topology/check.cpp", "testbed/verify/conformance.h").find("beside one another") !=
+        std::string::npos);
   CHECK(upward("plugin/net/link/qp_link.cpp", "plugin/net/rdma/send.h").find("layers are process") !=
         std::string::npos);
   CHECK_FALSE(upward("plugin/net/transport.cpp", "plugin/coll/meshcoll.h").empty());
-  CHECK_FALSE(upward("sim/host/host.h", "cli/world/simulate.h").empty());
+  CHECK_FALSE(upward("sim/host/host.h", "testbed/world/simulate.h").empty());
   CHECK(upward("attic/box.cpp", "plugin/base/result.h").find("stands in no room") != std::string::npos);
 }
 
@@ -292,7 +306,7 @@ TEST_CASE("no folder of the product has more files than one looks through") {
 }
 
 TEST_CASE("names are the field's words") {
-  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "testbed", "cli", "tests"})) {
     if (source.path == "tests/tidy_test.cpp") continue;
     const std::string found = metaphor_in(code_of(source.text));
     CHECK_MESSAGE(found.empty(), source.path, ": ", found);
@@ -305,7 +319,7 @@ TEST_CASE("names are the field's words") {
 }
 
 TEST_CASE("project headers are included by their whole path") {
-  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "testbed", "cli", "tests"})) {
     for (const std::string& include : project_includes(source.text)) {
       CHECK_MESSAGE(fs::exists(fs::path(MESHBED_SOURCE_DIR) / include), source.path, " includes \"", include,
                     "\": write it as seen from the root");
@@ -314,7 +328,7 @@ TEST_CASE("project headers are included by their whole path") {
 }
 
 TEST_CASE("SimGrid is known to sim/engine alone, by its public headers") {
-  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "testbed", "cli", "tests"})) {
     if (source.path == "tests/tidy_test.cpp") continue;
     const bool includes = source.text.find("#include <simgrid/") != std::string::npos;
     CHECK_MESSAGE((!includes || starts_with(source.path, "sim/engine/")), source.path,
@@ -361,7 +375,7 @@ TEST_CASE("every header has its guard, every source includes its own header firs
 TEST_CASE("every file reads in one sitting, and nothing is left for later") {
   constexpr std::ptrdiff_t kMostLines = 500;
   const std::regex later("TO[D]O|FIX[M]E|X[X]X|not implemented [y]et");
-  for (const Source& source : sources({"plugin", "models", "sim", "emu", "cli", "tests"})) {
+  for (const Source& source : sources({"plugin", "models", "sim", "emu", "testbed", "cli", "tests"})) {
     const auto lines = std::count(source.text.begin(), source.text.end(), '\n');
     CHECK_MESSAGE(lines <= kMostLines, source.path, " has ", lines, " lines: split it by what it does");
     CHECK_MESSAGE(!std::regex_search(source.text, later), source.path,

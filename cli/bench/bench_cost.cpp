@@ -16,14 +16,14 @@
 #include "cli/bench/cost/null_pair.h"
 #include "cli/bench/cost/null_relay.h"
 #include "cli/bench/cost/null_wire.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/workload/result.h"
 #include "emu/process.h"
 #include "emu/scratch.h"
 #include "plugin/base/units.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/workload/result.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -238,4 +238,4 @@ int bench_cost_command(const Arguments& arguments, std::ostream& out) {
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

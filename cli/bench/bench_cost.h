@@ -17,8 +17,8 @@
 
 #include "cli/common/command_line.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 int bench_cost_command(const Arguments& arguments, std::ostream& out);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -21,16 +21,16 @@
 #include "cli/bench/bench_local_rank.h"
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/perf_format.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/free_address.h"
-#include "cli/common/json_text.h"
-#include "cli/workload/result.h"
-#include "cli/world/metal_place.h"
 #include "emu/process.h"
 #include "plugin/base/units.h"
 #include "plugin/coll/store/job_key.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/free_address.h"
+#include "testbed/base/json_text.h"
+#include "testbed/workload/result.h"
+#include "testbed/world/metal_place.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -188,4 +188,4 @@ int bench_local_command(const Arguments& arguments, std::ostream& out) {
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -6,9 +6,9 @@
 
 #include "cli/common/command_line.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// Where there is no mpirun it says so, and ends well.
 int bench_local_command(const Arguments& arguments, std::ostream& out);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

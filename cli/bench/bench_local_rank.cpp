@@ -11,12 +11,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cli/common/files.h"
 #include "plugin/base/deadline.h"
 #include "plugin/base/prng.h"
 #include "plugin/coll/meshcoll.h"
+#include "testbed/base/files.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 struct Job {
@@ -131,4 +131,4 @@ void run_local_rank(const LocalRankOptions& options, std::ostream& out) {
   run_engine(options, out);
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <string>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct LocalRankOptions {
   std::string by;  // "engine" or "mpi"
@@ -19,4 +19,4 @@ struct LocalRankOptions {
 /// machine's CLOCK_MONOTONIC; then "wrong N", elements of the last result. Throws std::runtime_error.
 void run_local_rank(const LocalRankOptions& options, std::ostream& out);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

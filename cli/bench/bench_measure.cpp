@@ -13,13 +13,13 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/common/child_process.h"
-#include "cli/common/json_text.h"
-#include "cli/workload/outcome.h"
-#include "cli/workload/workload.h"
-#include "cli/world/run_workload.h"
+#include "testbed/base/child_process.h"
+#include "testbed/base/json_text.h"
+#include "testbed/workload/outcome.h"
+#include "testbed/workload/workload.h"
+#include "testbed/world/run_workload.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 double cpu_seconds() {
   timespec now{};
@@ -102,4 +102,4 @@ nlohmann::json bench_provenance() {
   return all;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/scenario/scenario.h"
+#include "testbed/scenario/scenario.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// What `body` returns, in a child process of its own: one simulation a process. Throws std::runtime_error with the
 /// child's own words where it fails; `name`: of the case, where it dies without any.
@@ -31,4 +31,4 @@ double cpu_seconds();
 /// Of two in the middle, their mean. There must be values.
 double median(std::vector<double> values);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -11,19 +11,19 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/net_link.h"
 #include "cli/bench/perftest.h"
-#include "cli/common/environment.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
-#include "cli/scenario/placement.h"
-#include "cli/workload/outcome.h"
-#include "cli/world/emulate.h"
-#include "cli/world/metal.h"
-#include "cli/world/metal_session.h"
-#include "cli/world/run_options.h"
+#include "cli/common/run_options.h"
 #include "emu/cluster.h"
 #include "emu/config.h"
+#include "testbed/base/environment.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/workload/outcome.h"
+#include "testbed/world/emulate.h"
+#include "testbed/world/metal.h"
+#include "testbed/world/metal_session.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -280,4 +280,4 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
   return status;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

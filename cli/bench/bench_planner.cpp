@@ -12,16 +12,16 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/perf_format.h"
 #include "cli/bench/planner_sweep.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
-#include "cli/scenario/placement.h"
-#include "cli/workload/workload.h"
 #include "models/algorithm.h"
 #include "models/cut.h"
 #include "models/strength.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/workload/workload.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -148,4 +148,4 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

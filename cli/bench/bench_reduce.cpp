@@ -12,14 +12,14 @@
 
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/bench_reduce_gpu.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
-#include "cli/workload/result.h"
 #include "plugin/base/prng.h"
 #include "plugin/base/units.h"
 #include "plugin/coll/reduce/reduce.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
+#include "testbed/workload/result.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -176,4 +176,4 @@ int bench_reduce_command(const Arguments& arguments, std::ostream& out) {
   return finish(wanted, {{"benchmark", "reduce"}, {"rows", rows}}, out);
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

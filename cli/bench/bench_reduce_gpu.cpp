@@ -11,7 +11,7 @@
 #include "plugin/cuda/memory.h"
 #include "plugin/cuda/stream.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr double kSecondsOfMillisecond = 1e-3, kGigabytes = 1e-9;
@@ -118,4 +118,4 @@ nlohmann::json measure_gpu_reductions(int device, const std::vector<coll::DataTy
           {"rows", std::move(rows)}};
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

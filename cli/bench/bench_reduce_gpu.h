@@ -9,7 +9,7 @@
 
 #include "plugin/coll/plan/datatype.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// {"gpu": its name, "times": where they come from, "rows": [...]}. A row's gigabytes_per_s are of all bytes that the
 /// GPU's memory reads and writes, or, from pinned memory, of those that pass the link; share_of_copy is that against a
@@ -18,4 +18,4 @@ namespace meshbed::cli {
 nlohmann::json measure_gpu_reductions(int device, const std::vector<coll::DataType>& types, std::uint64_t bytes,
                                       int repetitions);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -16,15 +16,15 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/bench_ring_gpu.h"
 #include "cli/bench/bench_ring_simulated.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
 #include "emu/clock.h"
 #include "plugin/base/prng.h"
 #include "plugin/ring/queue/live_ring.h"
 #include "plugin/ring/telemetry/telemetry.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr std::int64_t kLong_ms = 60'000;
@@ -216,4 +216,4 @@ int ring_bench_command(const Arguments& arguments, std::ostream& out, std::ostre
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

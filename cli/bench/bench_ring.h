@@ -6,8 +6,8 @@
 
 #include "cli/common/command_line.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 int ring_bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "cli/common/host_clock.h"
 #include "plugin/cuda/graph.h"
 #include "plugin/ring/gpu/gpu_ring.h"
+#include "testbed/base/host_clock.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr ring::Word kSlotBurst = 64;
@@ -226,4 +226,4 @@ void print_ring_on_gpu(const nlohmann::json& result, std::ostream& out) {
   }
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -5,10 +5,10 @@
 #include <nlohmann/json_fwd.hpp>
 #include <ostream>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// Throws std::runtime_error with the driver's reason: no driver, no such device, a kernel that does not answer.
 nlohmann::json bench_ring_on_gpu(int device, int repeats);
 void print_ring_on_gpu(const nlohmann::json& result, std::ostream& out);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

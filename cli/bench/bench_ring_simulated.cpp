@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "cli/bench/bench_measure.h"
-#include "cli/workload/megakernel/outcome.h"
-#include "cli/world/run_workload.h"
 #include "plugin/ring/abi/control.h"
 #include "plugin/ring/kernel/step.h"
+#include "testbed/workload/megakernel/outcome.h"
+#include "testbed/world/run_workload.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr double kPatience_s = 60;  // that a second of virtual time may take
@@ -186,4 +186,4 @@ nlohmann::json bench_simulated_rings(int items, int ranks_most) {
   return {{"mesh", mesh}, {"queues", queues}};
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

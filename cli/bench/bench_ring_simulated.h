@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// The interpreter (plugin/ring/kernel/step.h) alone in one thread, by the plain kernel and by the priority kernel:
 /// slots that are published, claimed, run and done, in all about `slots` of them, the best of `repetitions`.
@@ -15,4 +15,4 @@ nlohmann::json bench_interpreter(int slots, int repetitions);
 /// it takes a minute.
 nlohmann::json bench_simulated_rings(int items, int ranks_most);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

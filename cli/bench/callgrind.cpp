@@ -11,7 +11,7 @@
 
 #include "emu/process.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 /// The rest of a line that begins so; nullptr: it does not.
@@ -83,4 +83,4 @@ std::vector<CountedFunction> read_callgrind(const std::string& text) {
   return all;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct CountedFunction {
   std::string name;
@@ -27,4 +27,4 @@ std::string run_under_callgrind(const std::string& who, const std::string& file,
 /// add up to the total that it names.
 std::vector<CountedFunction> read_callgrind(const std::string& text);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

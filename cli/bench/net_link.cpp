@@ -9,7 +9,7 @@
 
 #include "plugin/coll/transport/plugin_log.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr const char* kHandleKey = "net link handle";
@@ -167,4 +167,4 @@ Result<std::vector<std::int64_t>> NetLink::one_by_one(std::uint64_t size_bytes, 
   return times_ns;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -11,11 +11,11 @@
 #include <memory>
 #include <vector>
 
-#include "cli/world/metal_host.h"
 #include "plugin/coll/transport/transport.h"
 #include "plugin/nccl/net_abi.h"
+#include "testbed/world/metal_host.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 class NetLink {
  public:
@@ -62,4 +62,4 @@ class NetLink {
   void* memory_ = nullptr;
 };
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

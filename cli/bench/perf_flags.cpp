@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 struct Flag {
@@ -70,4 +70,4 @@ std::vector<std::string> PerfFlags::notes() const {
   return found;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

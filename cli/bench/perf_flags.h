@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 class PerfFlags {
  public:
@@ -21,4 +21,4 @@ class PerfFlags {
   std::vector<int> values_;  // in the order of the table in perf_flags.cpp
 };
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

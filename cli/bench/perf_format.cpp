@@ -8,7 +8,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 std::string statistics_text(const CaseResults& board, int skip) {
@@ -148,4 +148,4 @@ std::string perf_row(const CollectiveCase& wanted, const CollectiveShape& shape,
          half_row(shape, out_of_place, bus_factor, columns) + half_row(shape, in_place, bus_factor, columns) + "\n";
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/workload/collective.h"
+#include "testbed/workload/collective.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// "8", "64K", "256M", "6.9G" in powers of 1024, rounded down, as nccl-tests reads them (its src/common.cu, parsesize:
 /// what follows the letter, as in "8KB", it does not look at; here it is B or iB); throws std::runtime_error otherwise.
@@ -50,4 +50,4 @@ std::string perf_row(const CollectiveCase& wanted, const CollectiveShape& shape,
 std::string reduction_text(const CollectiveCase& wanted);
 int root_text(const CollectiveCase& wanted);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

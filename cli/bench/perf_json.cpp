@@ -13,13 +13,13 @@
 #include <stdexcept>
 
 #include "cli/bench/perf_sweep.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
-#include "cli/report/report.h"
-#include "cli/scenario/placement.h"
 #include "plugin/dropin/nccl.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
+#include "testbed/report/report.h"
+#include "testbed/scenario/placement.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -175,4 +175,4 @@ void PerfJsonFile::write(const PerfOptions& options, const Scenario& scenario, c
   take(json_text(json, kIndent) + "\n");
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/perf_sweep.h"
-#include "cli/common/units.h"
-#include "cli/report/report.h"
-#include "cli/report/software_report.h"
-#include "cli/scenario/placement.h"
+#include "testbed/base/units.h"
+#include "testbed/report/report.h"
+#include "testbed/report/software_report.h"
+#include "testbed/scenario/placement.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 nlohmann::ordered_json placement_json(const CollectiveShape& shape, const CaseResults& board, double bus_factor) {
@@ -173,4 +173,4 @@ nlohmann::ordered_json sweep_json(const Scenario& scenario, const RunResult& res
   return json;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -7,18 +7,18 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/common/interruption.h"
-#include "cli/common/progress.h"
-#include "cli/common/units.h"
-#include "cli/scenario/placement.h"
-#include "cli/workload/bounds.h"
-#include "cli/workload/outcome.h"
-#include "cli/workload/software.h"
-#include "cli/workload/workload.h"
-#include "cli/world/metal_session.h"
 #include "plugin/coll/plan/algorithm.h"
+#include "testbed/base/interruption.h"
+#include "testbed/base/progress.h"
+#include "testbed/base/units.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/workload/bounds.h"
+#include "testbed/workload/outcome.h"
+#include "testbed/workload/software.h"
+#include "testbed/workload/workload.h"
+#include "testbed/world/metal_session.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 /// What is wanted of each size, but for what software costs, which depends on all of it.
@@ -320,4 +320,4 @@ RunResult run_sweep(const RunWorld& world, const PerfOptions& options, const Sce
   return result;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "cli/bench/perf_format.h"
-#include "cli/common/interruption.h"
-#include "cli/workload/result.h"
-#include "cli/world/run_options.h"
-#include "cli/world/world.h"
+#include "cli/common/run_options.h"
+#include "testbed/base/interruption.h"
+#include "testbed/workload/result.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct PerfOptions {
   RunOptions run;
@@ -94,4 +94,4 @@ class PerfJsonFile {
   std::optional<UnfinishedFile> unfinished_;  // until it is written
 };
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -9,7 +9,7 @@
 #include "emu/process.h"
 #include "plugin/base/deadline.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr std::int64_t kListenWithin_ms = 60'000;  // perftest takes seconds to start on an emulated processor
@@ -83,4 +83,4 @@ int gid_index_of(const std::string& device, const std::string& gid) {
   return -1;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

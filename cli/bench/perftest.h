@@ -8,7 +8,7 @@
 
 #include "plugin/base/result.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct PerftestPeer {
   std::string address;  // of rank 0
@@ -38,4 +38,4 @@ std::vector<double> perftest_figures(const std::string& output, std::uint64_t si
 /// The GID that has this text in a verbs device's table, for RoCE v2: "0000:...:ffff:c0a8:6401". -1: there is none.
 int gid_index_of(const std::string& device, const std::string& gid);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

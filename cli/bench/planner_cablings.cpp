@@ -12,7 +12,7 @@
 
 #include "plugin/base/prng.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 /// Lies over a line of five: as scenarios/partial5.toml.
@@ -231,4 +231,4 @@ std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails, const 
   return cablings;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

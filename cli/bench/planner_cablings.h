@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct PlannerCabling {
   std::string name;
@@ -26,4 +26,4 @@ const std::vector<PlannerCabling>& planner_cablings();
 /// one.
 std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails, const std::vector<std::string>& names);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "cli/bench/bench_measure.h"
-#include "cli/scenario/placement.h"
-#include "cli/scenario/scenario.h"
 #include "plugin/coll/plan/schedule.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/scenario/scenario.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 /// Of short ones several, on average: ranks that leave the warm-up up to 1 us apart begin the first one so far apart.
@@ -101,4 +101,4 @@ nlohmann::json run_planner_sweep(const PlannerSweep& sweep, std::ostream& table)
   return rows;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

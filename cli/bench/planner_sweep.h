@@ -10,7 +10,7 @@
 #include "cli/bench/planner_cablings.h"
 #include "models/algorithm.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct PlannerSweep {
   std::vector<models::Collective> collectives;
@@ -29,4 +29,4 @@ std::uint64_t planner_bytes(const PlannerCabling& cabling, models::Collective co
 /// out the collective, auto_us, and `over_best`, of auto to the fastest named algorithm.
 nlohmann::json run_planner_sweep(const PlannerSweep& sweep, std::ostream& table);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

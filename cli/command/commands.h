@@ -6,7 +6,7 @@
 
 #include "cli/common/command_line.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// meshbed run SCENARIO: runs the scenario's workload, proves the result, and leaves it under results/.
 int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
@@ -26,11 +26,11 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
 /// meshbed topo: looks at a scenario's cluster without running anything.
 ///
 /// meshbed topo check FILE [--all] [--set KEY=VALUE]..., meshbed topo draw FILE [-o FILE.svg].
-/// check and rules print the findings (cli/scenario/findings) as well. 0: done; 1: a finding is an error; 2: usage.
+/// check and rules print the findings (testbed/scenario/findings) as well. 0: done; 1: a finding is an error; 2: usage.
 /// Throws ScenarioError for a file that cannot be read.
 int topo_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
-/// meshbed lint: the findings (cli/scenario/findings) of scenario files, and what is refused when they are read.
+/// meshbed lint: the findings (testbed/scenario/findings) of scenario files, and what is refused when they are read.
 ///
 /// meshbed lint [--set KEY=VALUE]... [--json] FILE..., --checks or --dictionary. 0: no errors; 1: errors; 2: a file
 /// does not exist or cannot be read. Throws on options that do not exist.
@@ -128,4 +128,4 @@ int state_command(const Arguments& arguments, std::ostream& out, std::ostream& e
 /// meshbed zernel: reads streams of zernel's records back, and prints what zernel would say of them.
 int zernel_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -10,18 +10,18 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
-#include "cli/common/units.h"
-#include "cli/report/compare_messages.h"
-#include "cli/report/report.h"
-#include "cli/report/results_folder.h"
-#include "cli/workload/result.h"
-#include "cli/world/run_options.h"
-#include "cli/world/world.h"
+#include "cli/common/run_options.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
+#include "testbed/base/units.h"
+#include "testbed/report/compare_messages.h"
+#include "testbed/report/report.h"
+#include "testbed/report/results_folder.h"
+#include "testbed/workload/result.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace fs = std::filesystem;
@@ -286,4 +286,4 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
   return comparison.differences().empty() ? kExitOk : kExitBroken;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -9,16 +9,16 @@
 
 #include "cli/command/commands.h"
 #include "cli/command/env.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
-#include "cli/workload/result.h"
-#include "cli/world/metal_devices.h"
-#include "cli/world/world.h"
 #include "emu/microvm/probe.h"
 #include "emu/namespace/namespace_host.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
+#include "testbed/workload/result.h"
+#include "testbed/world/metal_devices.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace fs = std::filesystem;
@@ -127,4 +127,4 @@ int doctor_command(const Arguments& arguments, std::ostream& out, std::ostream&)
   return reports.front().can_run ? kExitOk : kExitBroken;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -7,13 +7,13 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/machine_signals.h"
-#include "cli/workload/result.h"
-#include "cli/world/emulate_namespaces.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/machine_signals.h"
+#include "testbed/workload/result.h"
+#include "testbed/world/emulate_namespaces.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace fs = std::filesystem;
@@ -160,4 +160,4 @@ int emu_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
                                : fmt::format("emu: there is no '{}'; usage: meshbed {}", options.action, kUsage));
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

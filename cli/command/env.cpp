@@ -13,19 +13,19 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/closest_name.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
-#include "cli/scenario/idle_variables.h"
-#include "cli/scenario/nccl/library.h"
-#include "cli/workload/result.h"
-#include "cli/world/metal_devices.h"
-#include "cli/world/run_options.h"
+#include "cli/common/run_options.h"
 #include "models/lan/bond.h"
 #include "plugin/net/process/config.h"
 #include "plugin/net/process/nic_filter.h"
+#include "testbed/base/closest_name.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
+#include "testbed/scenario/idle_variables.h"
+#include "testbed/scenario/nccl/library.h"
+#include "testbed/workload/result.h"
+#include "testbed/world/metal_devices.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace fs = std::filesystem;
@@ -221,4 +221,4 @@ int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

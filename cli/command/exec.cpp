@@ -10,14 +10,14 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/environment.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/world/emulated_program.h"
-#include "cli/world/world.h"
 #include "emu/shell_quote.h"
+#include "testbed/base/environment.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/world/emulated_program.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -122,4 +122,4 @@ int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   return run.exit_status();
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -6,13 +6,13 @@
 
 #include "cli/command/commands.h"
 #include "cli/common/command_line.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
-#include "cli/report/bonds.h"
-#include "cli/scenario/findings/findings.h"
 #include "plugin/base/counted.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
+#include "testbed/report/bonds.h"
+#include "testbed/scenario/findings/findings.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 /// What was found in one file.
@@ -107,4 +107,4 @@ int lint_command(const std::vector<std::string>& arguments, std::ostream& out, s
   return any ? kExitBroken : kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -4,15 +4,15 @@
 
 namespace {
 
-constexpr meshbed::cli::OwnCommand kOwn[] = {
-    {"run", meshbed::cli::run_command},     {"compare", meshbed::cli::compare_command},
-    {"state", meshbed::cli::state_command}, {"shell", meshbed::cli::shell_command},
-    {"emu", meshbed::cli::emu_command},     {"lint", meshbed::cli::lint_command},
-    {"topo", meshbed::cli::topo_command},   {"zernel", meshbed::cli::zernel_command},
-    {"env", meshbed::cli::env_command},     {"doctor", meshbed::cli::doctor_command},
-    {"exec", meshbed::cli::exec_command},
+constexpr meshbed::testbed::OwnCommand kOwn[] = {
+    {"run", meshbed::testbed::run_command},     {"compare", meshbed::testbed::compare_command},
+    {"state", meshbed::testbed::state_command}, {"shell", meshbed::testbed::shell_command},
+    {"emu", meshbed::testbed::emu_command},     {"lint", meshbed::testbed::lint_command},
+    {"topo", meshbed::testbed::topo_command},   {"zernel", meshbed::testbed::zernel_command},
+    {"env", meshbed::testbed::env_command},     {"doctor", meshbed::testbed::doctor_command},
+    {"exec", meshbed::testbed::exec_command},
 };
 
 }  // namespace
 
-int main(int argc, char** argv) { return meshbed::cli::run_program(kOwn, argc, argv); }
+int main(int argc, char** argv) { return meshbed::testbed::run_program(kOwn, argc, argv); }

@@ -11,11 +11,11 @@
 #include <iomanip>
 #include <iostream>
 
-#include "cli/common/closest_name.h"
-#include "cli/common/exit_status.h"
-#include "cli/workload/result.h"
+#include "testbed/base/closest_name.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/workload/result.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr const char* kMain = "meshbed";
@@ -159,4 +159,4 @@ int run_program(std::span<const OwnCommand> own, int argc, char** argv) {
   }
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

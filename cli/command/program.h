@@ -1,13 +1,13 @@
 #pragma once
 // What the two programs of the command line share. bin/meshbed has the commands that run a scenario and that look at
-// one; bin/meshbed-tools those that measure, sweep and verify (cli/bench, cli/verify), so that whoever wants a first
-// result does not wait for them to be compiled. Each program knows all commands and hands over to the other one.
+// one; bin/meshbed-tools those that measure, sweep and verify (cli/bench, testbed/verify), so that whoever wants a
+// first result does not wait for them to be compiled. Each program knows all commands and hands over to the other one.
 
 #include <span>
 
 #include "cli/command/commands.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct OwnCommand {
   const char* name;
@@ -22,4 +22,4 @@ int run_program(std::span<const OwnCommand> own, int argc, char** argv);
 /// with the exit status.
 int become_command(const Arguments& words);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -9,26 +9,26 @@
 #include <utility>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/interruption.h"
-#include "cli/common/json_text.h"
-#include "cli/common/units.h"
-#include "cli/report/expect.h"
-#include "cli/report/perfetto.h"
-#include "cli/report/report.h"
-#include "cli/report/results_folder.h"
-#include "cli/report/telemetry.h"
-#include "cli/report/trace_file.h"
-#include "cli/scenario/placement.h"
-#include "cli/workload/megakernel/outcome.h"
-#include "cli/workload/outcome.h"
-#include "cli/workload/workload.h"
-#include "cli/world/fault_folder.h"
-#include "cli/world/run_options.h"
-#include "cli/world/run_workload.h"
-#include "cli/world/world.h"
+#include "cli/command/telemetry.h"
+#include "cli/common/run_options.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/interruption.h"
+#include "testbed/base/json_text.h"
+#include "testbed/base/units.h"
+#include "testbed/report/expect.h"
+#include "testbed/report/perfetto.h"
+#include "testbed/report/report.h"
+#include "testbed/report/results_folder.h"
+#include "testbed/report/trace_file.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/workload/megakernel/outcome.h"
+#include "testbed/workload/outcome.h"
+#include "testbed/workload/workload.h"
+#include "testbed/world/fault_folder.h"
+#include "testbed/world/run_workload.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -296,4 +296,4 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   return run_here(world, scenario, options, arguments, out, err);
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -10,16 +10,16 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/machine_signals.h"
-#include "cli/workload/result.h"
-#include "cli/world/emulate.h"
 #include "emu/config.h"
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
 #include "emu/microvm/probe.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/machine_signals.h"
+#include "testbed/workload/result.h"
+#include "testbed/world/emulate.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -145,4 +145,4 @@ int shell_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   return kExitBroken;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -6,13 +6,13 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
-#include "cli/report/state_client.h"
-#include "cli/report/state_report.h"
-#include "cli/workload/result.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
+#include "testbed/report/state_client.h"
+#include "testbed/report/state_report.h"
+#include "testbed/workload/result.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -64,4 +64,4 @@ int state_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   return problems == 0 ? kExitOk : kExitBroken;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

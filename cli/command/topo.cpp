@@ -7,12 +7,12 @@
 
 #include "cli/command/commands.h"
 #include "cli/common/command_line.h"
-#include "cli/common/exit_status.h"
-#include "cli/scenario/findings/findings.h"
-#include "cli/topo/report.h"
-#include "cli/topo/rules.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/topology/report.h"
+#include "testbed/topology/rules.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 struct Wish {
@@ -114,4 +114,4 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
   return 0;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -2,12 +2,12 @@
 #include <ostream>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
-#include "cli/report/zernel_metrics.h"
-#include "cli/workload/result.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
+#include "testbed/report/zernel_metrics.h"
+#include "testbed/workload/result.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 namespace po = boost::program_options;
 
@@ -33,4 +33,4 @@ int zernel_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

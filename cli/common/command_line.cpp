@@ -5,15 +5,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ostream>
 #include <stdexcept>
 
-#include "cli/common/closest_name.h"
-#include "cli/common/diagnostics.h"
-#include "cli/common/units.h"
+#include "testbed/base/closest_name.h"
+#include "testbed/base/diagnostics.h"
+#include "testbed/base/units.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -97,20 +96,4 @@ bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostr
   }
 }
 
-std::uint64_t parse_count(const std::string& option, const std::string& text, std::uint64_t least, std::uint64_t most) {
-  std::uint64_t value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw std::runtime_error(fmt::format("{} {}: expects a whole number from {} to {}", option, text, least, most));
-  }
-  return value;
-}
-
-void require_choice(const std::string& option, const std::string& what, const std::string& value,
-                    const std::vector<std::string>& accepted) {
-  if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return;
-  throw std::runtime_error(
-      fmt::format("{} {}: there is no such {}; accepted: {}", option, value, what, fmt::join(accepted, ", ")));
-}
-
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

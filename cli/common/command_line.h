@@ -1,17 +1,18 @@
 #pragma once
 // Command: what every subcommand looks like, and the options that several of them share.
 //
-// A command returns its exit status (cli/workload/result.h). What the user got wrong it throws as std::exception: main
-// prints one line and ends with status 2.
+// A command returns its exit status (testbed/workload/result.h). What the user got wrong it throws as std::exception:
+// main prints one line and ends with status 2.
 
 #include <boost/program_options.hpp>
-#include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace meshbed::cli {
+#include "testbed/base/checked_text.h"  // for the values of options
+
+namespace meshbed::testbed {
 
 using Arguments = std::vector<std::string>;
 using CommandFunction = int (*)(const Arguments& arguments, std::ostream& out, std::ostream& err);
@@ -46,12 +47,4 @@ struct Syntax {
 /// on unknown options (with the likely one), missing and surplus arguments, and options that would be ignored.
 bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out);
 
-/// A whole number of `least` to `most`, for an option whose argument is text; throws naming `option` and the range.
-/// (Boost would read -1 into an unsigned number as 2^64 - 1.)
-std::uint64_t parse_count(const std::string& option, const std::string& text, std::uint64_t least, std::uint64_t most);
-
-/// Throws std::runtime_error unless `value` is one of `accepted`: "--fabric x: there is no such fabric; accepted: ...".
-void require_choice(const std::string& option, const std::string& what, const std::string& value,
-                    const std::vector<std::string>& accepted);
-
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -9,15 +9,15 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/common/files.h"
-#include "cli/scenario/collective_shape.h"
-#include "cli/scenario/placement.h"
-#include "cli/workload/bounds.h"
-#include "cli/workload/nccl/decisions.h"
-#include "cli/world/world.h"
 #include "emu/process.h"
+#include "testbed/base/files.h"
+#include "testbed/scenario/collective_shape.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/workload/bounds.h"
+#include "testbed/workload/nccl/decisions.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr double kNanosecondsPerMicrosecond = 1e3;
@@ -35,7 +35,7 @@ std::vector<NcclPoint> compared_points(const std::vector<models::Collective>& op
   std::vector<NcclPoint> points;
   for (const models::Collective operation : operations) {
     for (const std::uint64_t asked_bytes : sizes_bytes) {
-      const NcclPoint point{operation, cli::shape_of(operation, asked_bytes, ranks).bytes};
+      const NcclPoint point{operation, testbed::shape_of(operation, asked_bytes, ranks).bytes};
       if (point.bytes == 0) {
         throw std::runtime_error(fmt::format("nccl compare: {} of {} bytes: not an element for each rank; at least {}",
                                              models::name_of(operation), asked_bytes,
@@ -159,4 +159,4 @@ NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Col
   return comparison;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

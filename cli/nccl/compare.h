@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cli/nccl/program_run.h"
-#include "cli/workload/outcome.h"
 #include "models/algorithm.h"
+#include "testbed/workload/outcome.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct NcclPoint {
   models::Collective operation = models::Collective::kAllReduce;
@@ -57,4 +57,4 @@ struct NcclComparison {
 NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Collective>& operations,
                             const std::vector<std::uint64_t>& sizes_bytes);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -16,20 +16,20 @@
 #include <string_view>
 #include <system_error>
 
-#include "cli/common/files.h"
-#include "cli/common/free_address.h"
-#include "cli/common/interruption.h"
 #include "cli/nccl/program_run.h"
-#include "cli/report/nccl/decisions.h"
-#include "cli/scenario/placement.h"
-#include "cli/workload/nccl/decisions.h"
-#include "cli/world/gpus.h"
 #include "emu/process.h"
 #include "plugin/base/cut_lines.h"
 #include "plugin/base/deadline.h"
 #include "plugin/base/descriptor.h"
+#include "testbed/base/files.h"
+#include "testbed/base/free_address.h"
+#include "testbed/base/interruption.h"
+#include "testbed/report/nccl/decisions.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/workload/nccl/decisions.h"
+#include "testbed/world/gpus.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace fs = std::filesystem;
@@ -152,4 +152,4 @@ int run_on_host(const Scenario& scenario, const HostRanks& ranks, std::ostream& 
   return status;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

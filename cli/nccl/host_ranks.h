@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/scenario/scenario.h"
+#include "testbed/scenario/scenario.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct HostRanks {
   std::string library, version;      // the ranks' libnccl.so.2, beside a link of that name
@@ -21,4 +21,4 @@ struct HostRanks {
 /// `out`. A rank that ends badly ends the others 2 s later. The first bad status, or 0.
 int run_on_host(const Scenario& scenario, const HostRanks& ranks, std::ostream& out, std::ostream& err);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -9,12 +9,12 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "cli/common/elf_file.h"
-#include "cli/common/files.h"
 #include "models/gpu.h"
 #include "sim/cuda/image/fat_binary.h"
+#include "testbed/base/elf_file.h"
+#include "testbed/base/files.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 constexpr const char* kRuntime = "libcudart.so.13";
@@ -181,4 +181,4 @@ std::vector<NcclOnGpu> nccl_on_gpus(const NcclLibrary& library) {
   return list;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

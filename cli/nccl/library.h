@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// What the file says of itself.
 struct NcclLibrary {
@@ -50,4 +50,4 @@ struct NcclSizes {
 };
 NcclSizes nccl_sizes(std::uint32_t architecture);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

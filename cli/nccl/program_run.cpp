@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "cli/common/environment.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
 #include "cli/nccl/library.h"
+#include "testbed/base/environment.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 namespace fs = std::filesystem;
 
@@ -71,4 +71,4 @@ Arguments simulated_words(const ProgramRun& run) {
   return words;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

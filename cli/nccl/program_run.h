@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "cli/common/command_line.h"
-#include "cli/scenario/scenario.h"
+#include "testbed/scenario/scenario.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 inline constexpr const char* kDropInNccl = "drop-in";  // as [workload] nccl has it
 
@@ -37,4 +37,4 @@ std::string library_path(const std::string& library);
 /// The words of `meshbed run` that come to the same in virtual time.
 Arguments simulated_words(const ProgramRun& run);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -7,9 +7,6 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
 #include "cli/ring/files.h"
 #include "cli/ring/ring.h"
 #include "plugin/base/counted.h"
@@ -18,8 +15,11 @@
 #include "plugin/ring/abi/packed.h"
 #include "plugin/ring/queue/recording.h"
 #include "plugin/ring/telemetry/transitions.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -238,4 +238,4 @@ int ring_replay_command(const Arguments& arguments, std::ostream& out, std::ostr
   return verdict(found, err);
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

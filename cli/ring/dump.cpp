@@ -6,10 +6,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
-#include "cli/report/ring_report.h"
 #include "cli/ring/files.h"
 #include "cli/ring/ring.h"
 #include "plugin/ring/abi/debug_log.h"
@@ -18,8 +14,12 @@
 #include "plugin/ring/kernel/wait_chain.h"
 #include "plugin/ring/telemetry/sketch_telemetry.h"
 #include "plugin/ring/telemetry/telemetry.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
+#include "testbed/report/ring_report.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -250,4 +250,4 @@ int ring_dump_command(const Arguments& arguments, std::ostream& out, std::ostrea
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -3,15 +3,15 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "cli/common/files.h"
 #include "plugin/ring/abi/control.h"
 #include "plugin/ring/abi/debug_log.h"
 #include "plugin/ring/abi/io_queue.h"
 #include "plugin/ring/abi/packed.h"
 #include "plugin/ring/queue/live_ring.h"
 #include "plugin/ring/queue/recording.h"
+#include "testbed/base/files.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace po = boost::program_options;
 
 const ring::Layout& RingOptions::layout() const {
@@ -92,4 +92,4 @@ void write_ring_example(const std::string& folder) {
   write("life.ring", recording);
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

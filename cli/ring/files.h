@@ -12,7 +12,7 @@
 #include "plugin/base/result.h"
 #include "plugin/ring/abi/words.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct RingOptions {
   std::string abi;  // empty: not told; 2026-05 where a file does not say it
@@ -43,4 +43,4 @@ T value_or_throw(Result<T> result, const std::string& place) {
 /// control.bin, ring.bin, debug.bin, io.bin, and life.ring, a recording of a short life of that ring.
 void write_ring_example(const std::string& folder);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -9,11 +9,11 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
 #include "cli/ring/ring.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -147,4 +147,4 @@ int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostr
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

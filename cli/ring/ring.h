@@ -7,11 +7,11 @@
 
 #include "cli/common/command_line.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 int ring_dump_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_check_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_replay_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -3,15 +3,15 @@
 
 #include <cstddef>
 
-#include "cli/scenario/findings/findings.h"
-#include "cli/scenario/scenario.h"
 #include "models/lan/bond.h"
 #include "models/topology.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/scenario/scenario.h"
 
 namespace bond_medium_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -3,21 +3,21 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/report/bonds.h"
-#include "cli/report/expect.h"
-#include "cli/scenario/fault_board.h"
-#include "cli/scenario/findings/findings.h"
-#include "cli/scenario/scenario.h"
-#include "cli/topo/report.h"
-#include "cli/topo/rules.h"
-#include "cli/world/emulate.h"
 #include "models/routing_rules.h"
 #include "models/topology.h"
+#include "testbed/report/bonds.h"
+#include "testbed/report/expect.h"
+#include "testbed/scenario/fault_board.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/topology/report.h"
+#include "testbed/topology/rules.h"
+#include "testbed/world/emulate.h"
 
 namespace bond_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

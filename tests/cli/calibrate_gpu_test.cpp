@@ -7,11 +7,11 @@
 #include <set>
 #include <string>
 
-#include "cli/fidelity/gpu_report.h"
 #include "models/gpu_fields.h"
 #include "models/gpu_profile.h"
 #include "sim/cuda/world/world_cuda.h"
 #include "sim/host/host.h"
+#include "testbed/fidelity/gpu_report.h"
 #include "tests/support/run_world.h"
 
 namespace calibrate_gpu_test {
@@ -23,11 +23,11 @@ namespace {
 
 /// What the simulated CUDA has no time of, or the command does not measure: the base's value stands there.
 const std::set<std::string> kNotMeasured{"graph_call_us", "grid_sync_us", "contended_atomic_us", "float32_per_second"};
-/// A look at a word takes 5 ns there (cli::kLookPs), and a difference has two of them.
+/// A look at a word takes 5 ns there (testbed::kLookPs), and a difference has two of them.
 constexpr double kTimePs = 10'000, kShare = 1e-5;
 
 /// The file that `calibrate gpu` would write of a simulated node with that GPU, in its virtual time.
-std::string calibrated(const models::GpuModel& model, const cli::GpuMeasureOptions& options) {
+std::string calibrated(const models::GpuModel& model, const testbed::GpuMeasureOptions& options) {
   models::Cluster cluster = ring_cluster(2);
   cluster.nodes[0].gpus = {{models::gpu_word(model)}};
   const WorldResult result = run_world({.cluster = cluster}, [&](sim::World& world) {
@@ -35,11 +35,11 @@ std::string calibrated(const models::GpuModel& model, const cli::GpuMeasureOptio
     static std::unique_ptr<sim::WorldCuda> gpus;
     gpus = std::make_unique<sim::WorldCuda>(world, sim::cuda_files_in(MESHBED_BINARY_DIR "/cuda-lib"));
     world.spawn(world.add_process(0, 0, "rank0"), "main", [options] {
-      const cli::GpuMeasurement measured = cli::measure_gpu(options);
+      const testbed::GpuMeasurement measured = testbed::measure_gpu(options);
       CHECK(measured.gpu.is_simulated);
-      const cli::GpuBase base = cli::find_gpu_base("", measured.gpu.name);
-      const cli::GpuReport made = cli::report_of(measured, base, "2026-11-26");
-      CHECK(cli::gpu_table(measured, made).find("simulated GPU") != std::string::npos);
+      const testbed::GpuBase base = testbed::find_gpu_base("", measured.gpu.name);
+      const testbed::GpuReport made = testbed::report_of(measured, base, "2026-11-26");
+      CHECK(testbed::gpu_table(measured, made).find("simulated GPU") != std::string::npos);
       report(models::gpu_profile_text("again", measured.gpu.name, made.values));
     });
   });
@@ -122,22 +122,22 @@ TEST_CASE("copies that stay in the L2 say nothing of the memory, and are not tak
 TEST_CASE("median and spread: the middle, and what a tenth lies beyond") {
   std::vector<double> values;
   for (int value = 100; value >= 0; --value) values.push_back(value);
-  const cli::Spread spread = cli::spread_of(values);
+  const testbed::Spread spread = testbed::spread_of(values);
   CHECK(spread.value == 50);
   CHECK(spread.low == 10);
   CHECK(spread.high == 90);
-  CHECK(cli::spread_of({7}).value == 7);
+  CHECK(testbed::spread_of({7}).value == 7);
 }
 
 TEST_CASE("the base is the model that the GPU's name has in it, or what is asked for") {
-  CHECK(cli::find_gpu_base("", "NVIDIA H100 80GB HBM3").model.name == "H100");
-  CHECK(cli::find_gpu_base("", "NVIDIA GB10").is_this);
-  CHECK(cli::find_gpu_base("", "NVIDIA L4").model.name == "H100");
-  CHECK_FALSE(cli::find_gpu_base("", "NVIDIA L4").is_this);
-  CHECK(cli::find_gpu_base("gb10", "NVIDIA L4").model.name == "GB10");
-  CHECK_THROWS_WITH_AS(cli::find_gpu_base("Voodoo2", ""), doctest::Contains("there are GB10, H100, A100"),
+  CHECK(testbed::find_gpu_base("", "NVIDIA H100 80GB HBM3").model.name == "H100");
+  CHECK(testbed::find_gpu_base("", "NVIDIA GB10").is_this);
+  CHECK(testbed::find_gpu_base("", "NVIDIA L4").model.name == "H100");
+  CHECK_FALSE(testbed::find_gpu_base("", "NVIDIA L4").is_this);
+  CHECK(testbed::find_gpu_base("gb10", "NVIDIA L4").model.name == "GB10");
+  CHECK_THROWS_WITH_AS(testbed::find_gpu_base("Voodoo2", ""), doctest::Contains("there are GB10, H100, A100"),
                        std::runtime_error);
-  CHECK_THROWS_WITH_AS(cli::find_gpu_base("/no/such.toml", ""), doctest::Contains("cannot be read"),
+  CHECK_THROWS_WITH_AS(testbed::find_gpu_base("/no/such.toml", ""), doctest::Contains("cannot be read"),
                        std::runtime_error);
 }
 

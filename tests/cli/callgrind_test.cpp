@@ -8,7 +8,7 @@
 
 namespace callgrind_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

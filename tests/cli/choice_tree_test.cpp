@@ -1,5 +1,5 @@
 // What a walk over all choices counts, finds and leaves out, on programs small enough to count by hand.
-#include "cli/verify/choice_tree.h"
+#include "testbed/verify/choice_tree.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace choice_tree_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

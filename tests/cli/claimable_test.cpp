@@ -1,6 +1,6 @@
 // ClaimableSlots finds what the kernel's own scan of all slots finds, whatever was published, claimed and masked
 // before.
-#include "cli/workload/megakernel/claimable.h"
+#include "testbed/workload/megakernel/claimable.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 namespace claimable_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using ring::Word;
 
 namespace {

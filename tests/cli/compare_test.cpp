@@ -5,12 +5,12 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/report/compare_messages.h"
+#include "testbed/report/compare_messages.h"
 #include "tests/support/command.h"
 
 namespace compare_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using meshbed::test::scratch_folder;
 
 namespace {

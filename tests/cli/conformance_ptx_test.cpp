@@ -10,17 +10,17 @@
 #include <set>
 #include <string>
 
-#include "cli/verify/ptx/twin.h"
 #include "models/gpu_fields.h"
 #include "sim/cuda/world/world_cuda.h"
 #include "sim/host/host.h"
+#include "testbed/verify/ptx/twin.h"
 #include "tests/support/run_world.h"
 
 namespace conformance_ptx_test {
 
 using namespace meshbed;
 using namespace meshbed::test;
-using namespace meshbed::cli::ptx_twin;
+using namespace meshbed::testbed::ptx_twin;
 
 namespace {
 

@@ -1,11 +1,11 @@
 // Descriptor queues between lanes and proxy: what is written comes out as it was, and when a place is given back.
-#include "cli/workload/megakernel/descriptor_queue.h"
+#include "testbed/workload/megakernel/descriptor_queue.h"
 
 #include <doctest/doctest.h>
 
 namespace descriptor_queue_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // A scenario in the emulator's terms.
-#include "cli/world/emulate.h"
+#include "testbed/world/emulate.h"
 
 #include <doctest/doctest.h>
 
@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "cli/common/files.h"
+#include "testbed/base/files.h"
 #include "tests/support/command.h"
 
 namespace emulate_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 namespace emu = meshbed::emu;
 
 namespace {

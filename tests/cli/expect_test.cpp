@@ -1,4 +1,4 @@
-#include "cli/report/expect.h"
+#include "testbed/report/expect.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 namespace expect_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // [[fault]] entries as steps, and what follows from them for ports and nodes: the same for every world.
-#include "cli/scenario/fault_board.h"
+#include "testbed/scenario/fault_board.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 namespace fault_board_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

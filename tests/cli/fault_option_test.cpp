@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/common/diagnostics.h"
-#include "cli/scenario/override.h"
-#include "cli/scenario/scenario.h"
+#include "testbed/base/diagnostics.h"
+#include "testbed/scenario/override.h"
+#include "testbed/scenario/scenario.h"
 
 namespace fault_option_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using meshbed::kPicosecondsPerMillisecond;
 
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/verify/fault_schedule.h"
+#include "testbed/verify/fault_schedule.h"
 
 #include <doctest/doctest.h>
 
@@ -6,12 +6,12 @@
 #include <set>
 #include <string>
 
-#include "cli/scenario/scenario.h"
+#include "testbed/scenario/scenario.h"
 
 namespace fault_schedule_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 TEST_CASE("schedules of GPU memory have several cables each, striping, and every fault that ends; others have none") {
   std::set<std::string> seen;

@@ -1,6 +1,6 @@
 // Profiles of machines and measured files: every value has its provenance, every file its profile, and what cannot be
 // read is refused with its place.
-#include "cli/fidelity/fidelity.h"
+#include "testbed/fidelity/fidelity.h"
 
 #include <doctest/doctest.h>
 
@@ -13,15 +13,15 @@
 #include <set>
 #include <sstream>
 
-#include "cli/fidelity/profiles.h"
-#include "cli/fidelity/validated.h"
 #include "models/algorithm.h"
 #include "models/time/collective_time.h"
 #include "plugin/base/units.h"
+#include "testbed/fidelity/profiles.h"
+#include "testbed/fidelity/validated.h"
 
 namespace fidelity_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Findings: each code has a scenario that leads to it, and all commands print the same ones.
-#include "cli/scenario/findings/findings.h"
+#include "testbed/scenario/findings/findings.h"
 
 #include <doctest/doctest.h>
 
@@ -10,12 +10,12 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/common/files.h"
-#include "cli/topo/report.h"
+#include "testbed/base/files.h"
+#include "testbed/topology/report.h"
 
 namespace findings_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

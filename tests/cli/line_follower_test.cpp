@@ -1,5 +1,5 @@
 // What a program writes is handed on in bounded steps, however fast it writes.
-#include "cli/world/line_follower.h"
+#include "testbed/world/line_follower.h"
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@
 namespace line_follower_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using namespace meshbed::test;
 
 namespace {

@@ -1,5 +1,5 @@
 // A matrix of the engine, thinned: which cases are drawn.
-#include "cli/workload/matrix.h"
+#include "testbed/workload/matrix.h"
 
 #include <doctest/doctest.h>
 
@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/workload/pattern.h"
+#include "testbed/workload/pattern.h"
 
 namespace matrix_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using namespace meshbed;
 
 namespace {

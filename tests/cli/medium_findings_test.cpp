@@ -5,13 +5,13 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/scenario/findings/findings.h"
-#include "cli/topo/report.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/topology/report.h"
 
 namespace medium_findings_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

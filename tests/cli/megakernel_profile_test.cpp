@@ -5,19 +5,19 @@
 #include <fstream>
 #include <iterator>
 
-#include "cli/scenario/findings/findings.h"
-#include "cli/scenario/megakernel/blocks.h"
-#include "cli/scenario/scenario.h"
-#include "cli/workload/megakernel/rank.h"
-#include "cli/workload/megakernel/times.h"
 #include "models/shipped_profiles.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/scenario/megakernel/blocks.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/workload/megakernel/rank.h"
+#include "testbed/workload/megakernel/times.h"
 #include "tests/support/command.h"
 #include "tests/support/refusal.h"
 
 namespace megakernel_profile_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

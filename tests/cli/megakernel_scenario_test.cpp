@@ -1,14 +1,14 @@
 // [workload.megakernel]: what is read, and what is refused in which words.
 #include <doctest/doctest.h>
 
-#include "cli/scenario/megakernel/names.h"
-#include "cli/scenario/scenario.h"
+#include "testbed/scenario/megakernel/names.h"
+#include "testbed/scenario/scenario.h"
 #include "tests/support/refusal.h"
 
 namespace megakernel_scenario_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "cli/common/memory.h"
+#include "testbed/base/memory.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 namespace memory_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 TEST_CASE("buffers that fit are taken, and what does not fit is refused with what would") {
   CHECK_NOTHROW(refuse_too_large({.ranks = 2, .buffers_per_rank = 2, .buffer_bytes = kGiB}, 4 * kGiB, "-e"));

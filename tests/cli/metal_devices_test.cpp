@@ -1,5 +1,5 @@
 // Which devices of a shared kernel are a node's own.
-#include "cli/world/metal_devices.h"
+#include "testbed/world/metal_devices.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 namespace metal_devices_test {
 
-using meshbed::cli::MetalDevices;
+using meshbed::testbed::MetalDevices;
 
 TEST_CASE("a rank's own devices are named wholly, so that no other node's fits") {
   const MetalDevices devices({{"rocep1s0f0", "mb1p0"}, {"rocep1s0f1", "mb1p1"}});

@@ -1,5 +1,5 @@
 // Ranks that are processes of their own, here three threads with a host each, meeting over the loopback interface.
-#include "cli/world/metal_host.h"
+#include "testbed/world/metal_host.h"
 
 #include <doctest/doctest.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 namespace metal_host_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Which rank a process is, as the launchers of this world say it.
-#include "cli/world/metal_place.h"
+#include "testbed/world/metal_place.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 namespace metal_place_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -7,17 +7,17 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/scenario/idle_variables.h"
-#include "cli/scenario/scenario.h"
-#include "cli/topo/report.h"
-#include "cli/topo/rules.h"
-#include "cli/topo/stock_nccl.h"
 #include "plugin/base/hca_list.h"
 #include "plugin/net/process/config.h"
+#include "testbed/scenario/idle_variables.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/topology/report.h"
+#include "testbed/topology/rules.h"
+#include "testbed/topology/stock_nccl.h"
 
 namespace nccl_environment_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 namespace models = meshbed::models;
 namespace net = meshbed::net;
 

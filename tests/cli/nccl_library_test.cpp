@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "cli/common/files.h"
 #include "cli/nccl/compare.h"
 #include "cli/nccl/library.h"
 #include "plugin/base/prng.h"
+#include "testbed/base/files.h"
 #include "tests/support/command.h"
 #include "tests/support/fat_binary.h"
 
 namespace nccl_library_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using namespace meshbed::test;
 
 namespace {

@@ -3,15 +3,15 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "cli/common/files.h"
-#include "cli/scenario/nccl/recording.h"
-#include "cli/workload/nccl/nccl_replay.h"
 #include "plugin/base/prng.h"
+#include "testbed/base/files.h"
+#include "testbed/scenario/nccl/recording.h"
+#include "testbed/workload/nccl/nccl_replay.h"
 
 namespace nccl_recording_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

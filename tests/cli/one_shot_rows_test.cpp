@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/fidelity/measured_file.h"
-#include "cli/fidelity/profiles.h"
 #include "models/time/collective_time.h"
+#include "testbed/fidelity/measured_file.h"
+#include "testbed/fidelity/profiles.h"
 
 namespace one_shot_rows_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

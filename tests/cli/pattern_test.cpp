@@ -1,4 +1,4 @@
-#include "cli/workload/pattern.h"
+#include "testbed/workload/pattern.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 namespace pattern_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using namespace meshbed::coll;
 
 namespace {

@@ -7,7 +7,7 @@
 namespace perf_format_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 TEST_CASE("sizes are read as nccl-tests reads them") {
   CHECK(parse_size("8") == 8);

@@ -1,17 +1,17 @@
-#include "cli/report/perfetto.h"
+#include "testbed/report/perfetto.h"
 
 #include <doctest/doctest.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/scenario/scenario.h"
-#include "cli/workload/megakernel/outcome.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/workload/megakernel/outcome.h"
 
 namespace perfetto_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using nlohmann::json;
 
 namespace {

@@ -5,7 +5,7 @@
 
 namespace perftest_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 TEST_CASE("both ends get the same options, and the end that writes the other's address") {
   PerftestPeer peer{.address = "10.0.0.1", .port = 29'503, .device = "rocep1s0f0", .gid_index = 1, .writes = false};

@@ -1,21 +1,21 @@
 // PCIe links, GPUs and the places of ranks, as scenario files say them.
-#include "cli/scenario/placement.h"
+#include "testbed/scenario/placement.h"
 
 #include <doctest/doctest.h>
 
 #include <cstddef>
 
-#include "cli/scenario/findings/findings.h"
-#include "cli/scenario/scenario.h"
-#include "cli/topo/report.h"
-#include "cli/topo/rules.h"
 #include "models/pcie.h"
 #include "models/topology.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/topology/report.h"
+#include "testbed/topology/rules.h"
 
 namespace placement_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

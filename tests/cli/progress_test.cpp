@@ -1,10 +1,10 @@
-#include "cli/common/progress.h"
+#include "testbed/base/progress.h"
 
 #include <doctest/doctest.h>
 
 namespace progress_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 TEST_CASE("progress writes nothing where nobody watches") {
   std::FILE* file = std::tmpfile();

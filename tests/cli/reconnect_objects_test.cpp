@@ -1,4 +1,4 @@
-#include "cli/workload/reconnect_objects.h"
+#include "testbed/workload/reconnect_objects.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 namespace reconnect_objects_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "cli/common/repeated_lines.h"
+#include "testbed/base/repeated_lines.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 namespace repeated_lines_test {
 
-using meshbed::cli::RepeatedLines;
+using meshbed::testbed::RepeatedLines;
 
 TEST_CASE("a warning that many ranks give is written once, and told of at the end") {
   std::ostringstream out;

@@ -1,5 +1,5 @@
 // A results folder never holds files of two runs.
-#include "cli/report/results_folder.h"
+#include "testbed/report/results_folder.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -9,12 +9,12 @@
 #include <set>
 #include <stdexcept>
 
-#include "cli/common/files.h"
+#include "testbed/base/files.h"
 #include "tests/support/command.h"
 
 namespace results_folder_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using meshbed::test::scratch_folder;
 
 namespace {

@@ -1,16 +1,16 @@
 // Several rings, descriptor queues, places for blocks, decode and the order of slots: what goes together, and how.
 #include <doctest/doctest.h>
 
-#include "cli/scenario/findings/findings.h"
-#include "cli/scenario/megakernel/blocks.h"
-#include "cli/scenario/scenario.h"
-#include "cli/workload/megakernel/programs.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/scenario/megakernel/blocks.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/workload/megakernel/programs.h"
 #include "tests/support/refusal.h"
 
 namespace ring_combination_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <numeric>
 
-#include "cli/workload/megakernel/parts.h"
 #include "plugin/base/prng.h"
+#include "testbed/workload/megakernel/parts.h"
 
 namespace ring_parts_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

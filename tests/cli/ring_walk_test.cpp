@@ -1,5 +1,5 @@
 // fuzz --explore on rings: every order of small programs, what it must find and what it must not, by the shortest way.
-#include "cli/verify/ring_walk.h"
+#include "testbed/verify/ring_walk.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 
 namespace ring_walk_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using meshbed::ring::Mode;
 using meshbed::ring::Word;
 namespace opcode = meshbed::ring::opcode;

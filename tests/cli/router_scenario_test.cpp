@@ -5,18 +5,18 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/scenario/findings/findings.h"
-#include "cli/scenario/scenario.h"
-#include "cli/topo/layout.h"
-#include "cli/topo/report.h"
-#include "cli/topo/rules.h"
-#include "cli/world/emulate.h"
 #include "models/topology.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/topology/layout.h"
+#include "testbed/topology/report.h"
+#include "testbed/topology/rules.h"
+#include "testbed/world/emulate.h"
 
 namespace router_scenario_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

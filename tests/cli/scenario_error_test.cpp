@@ -3,12 +3,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/scenario/scenario.h"
+#include "testbed/scenario/scenario.h"
 #include "tests/support/command.h"
 
 namespace scenario_error_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

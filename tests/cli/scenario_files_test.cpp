@@ -8,15 +8,15 @@
 #include <set>
 #include <sstream>
 
-#include "cli/scenario/findings/findings.h"
-#include "cli/scenario/placement.h"
-#include "cli/scenario/scenario.h"
-#include "cli/world/simulate.h"
 #include "models/topology.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/world/simulate.h"
 
 namespace scenario_files_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -4,11 +4,11 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/scenario/findings/findings.h"
+#include "testbed/scenario/findings/findings.h"
 
 namespace scenario_lint_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

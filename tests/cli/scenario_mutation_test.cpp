@@ -12,21 +12,21 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/report/bonds.h"
-#include "cli/scenario/fault_board.h"
-#include "cli/scenario/findings/findings.h"
-#include "cli/scenario/scenario.h"
-#include "cli/topo/report.h"
-#include "cli/topo/rules.h"
-#include "cli/world/emulate.h"
 #include "plugin/base/prng.h"
 #include "sim/engine/network.h"
+#include "testbed/report/bonds.h"
+#include "testbed/scenario/fault_board.h"
+#include "testbed/scenario/findings/findings.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/topology/report.h"
+#include "testbed/topology/rules.h"
+#include "testbed/world/emulate.h"
 #include "tests/support/walk.h"
 
 namespace scenario_mutation_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

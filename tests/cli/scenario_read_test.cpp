@@ -1,15 +1,15 @@
 #include <doctest/doctest.h>
 
-#include "cli/common/units.h"
-#include "cli/scenario/scenario.h"
 #include "models/gid_table.h"
 #include "models/topology.h"
 #include "sim/host/identity.h"
+#include "testbed/base/units.h"
+#include "testbed/scenario/scenario.h"
 
 namespace scenario_read_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Who waits at a fault point in the simulated world, and for how long.
-#include "cli/world/simulated_faults.h"
+#include "testbed/world/simulated_faults.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 namespace simulated_faults_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using namespace meshbed::test;
 
 TEST_CASE("a rank that comes to a point after it was answered, because its node stood still, goes on") {

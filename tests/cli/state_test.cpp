@@ -15,15 +15,15 @@
 #include <stdexcept>
 #include <thread>
 
-#include "cli/report/state_client.h"
-#include "cli/report/state_report.h"
 #include "plugin/net/state/state_socket.h"
+#include "testbed/report/state_client.h"
+#include "testbed/report/state_report.h"
 #include "tests/support/command.h"
 
 namespace state_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

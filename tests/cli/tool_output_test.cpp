@@ -1,16 +1,16 @@
 // What nccl-tests and perftest print is read as measured files are.
-#include "cli/fidelity/tool_output.h"
+#include "testbed/fidelity/tool_output.h"
 
 #include <doctest/doctest.h>
 
 #include <cstddef>
 #include <stdexcept>
 
-#include "cli/fidelity/measured_file.h"
+#include "testbed/fidelity/measured_file.h"
 
 namespace tool_output_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -10,14 +10,14 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/scenario/scenario.h"
-#include "cli/topo/report.h"
-#include "cli/topo/rules.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/topology/report.h"
+#include "testbed/topology/rules.h"
 #include "tests/support/walk.h"
 
 namespace topo_rules_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using meshbed::models::Aim;
 using meshbed::models::RoutingRule;
 

@@ -7,13 +7,13 @@
 #include <sstream>
 
 #include "cli/command/commands.h"
-#include "cli/topo/layout.h"
-#include "cli/topo/report.h"
+#include "testbed/topology/layout.h"
+#include "testbed/topology/report.h"
 #include "tests/support/command.h"
 
 namespace topo_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -2,13 +2,13 @@
 #include <doctest/doctest.h>
 
 #include "cli/bench/perf_sweep.h"
-#include "cli/scenario/scenario.h"
-#include "cli/workload/software.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/workload/software.h"
 
 namespace workload_software_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 TEST_CASE("what a host feeds its NICs is shared by those that hang on cables, not by idle ones") {
   models::Machine machine;

@@ -1,17 +1,17 @@
 // What each world says of itself, in place of comparisons of its name.
-#include "cli/world/world.h"
+#include "testbed/world/world.h"
 
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <stdexcept>
 
-#include "cli/world/metal.h"
-#include "cli/world/run_options.h"
+#include "cli/common/run_options.h"
+#include "testbed/world/metal.h"
 
 namespace world_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/common/files.h"
+#include "testbed/base/files.h"
 #include "tests/support/command.h"
 
 namespace determinism_test {
@@ -140,7 +140,7 @@ TEST_CASE("the digest hashes what the ranks got, not the seed: where nothing is 
 
 TEST_CASE("connections that carry messages of no bytes: they are made, used and closed, twice the same way") {
   const std::string folder = scratch_folder("no_bytes");
-  meshbed::cli::write_text_file(
+  meshbed::testbed::write_text_file(
       folder + "/empty.toml",
       "[topology]\nkind = \"ring\"\nnodes = 4\n"
       "[workload]\nkind = \"reconnect\"\nbytes = 0\niterations = 3\nreceives = 5\nparts = 4\n");
@@ -158,12 +158,12 @@ TEST_CASE("connections that carry messages of no bytes: they are made, used and 
 
 TEST_CASE("a promise about a lost node is not kept by ranks that are stopped with the run before they miss it") {
   const std::string folder = scratch_folder("nobody_missed");
-  meshbed::cli::write_text_file(folder + "/lost.toml",
-                                "[topology]\nkind = \"line\"\nnodes = 4\n"
-                                "[workload]\nkind = \"reconnect\"\nbytes = \"256K\"\niterations = 4\nreceives = 6\n"
-                                "[[fault]]\nkind = \"node_kill\"\ntarget = \"node1\"\npoint = \"iteration\"\n"
-                                "iteration = 0\nat = \"50us\"\n"
-                                "[expect]\nwrong = 0\nlost = \"node1\"\n");
+  meshbed::testbed::write_text_file(folder + "/lost.toml",
+                                    "[topology]\nkind = \"line\"\nnodes = 4\n"
+                                    "[workload]\nkind = \"reconnect\"\nbytes = \"256K\"\niterations = 4\nreceives = 6\n"
+                                    "[[fault]]\nkind = \"node_kill\"\ntarget = \"node1\"\npoint = \"iteration\"\n"
+                                    "iteration = 0\nat = \"50us\"\n"
+                                    "[expect]\nwrong = 0\nlost = \"node1\"\n");
   const CommandResult result =
       run_command_line(meshbed_program() + " run '" + folder + "/lost.toml' --results '" + folder + "' 2>&1");
   CHECK(result.status == 1);

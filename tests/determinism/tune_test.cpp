@@ -8,13 +8,13 @@
 
 #include "cli/bench/bench_measure.h"
 #include "cli/command/commands.h"
-#include "cli/common/files.h"
-#include "cli/workload/result.h"
+#include "testbed/base/files.h"
+#include "testbed/workload/result.h"
 
 namespace tune_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "cli/report/state_report.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/state/state_socket.h"
+#include "testbed/report/state_report.h"
 
 namespace {
 
@@ -31,9 +31,9 @@ void ask(std::string_view text) {
 /// Whatever is read is printed without control characters but for the ends of lines.
 void read(std::string_view text) {
   try {
-    const auto state = meshbed::cli::parse_state(text);
-    std::string shown = meshbed::cli::state_table(state, {.all = true});
-    for (const std::string& line : meshbed::cli::stuck_lines(state)) shown += line + "\n";
+    const auto state = meshbed::testbed::parse_state(text);
+    std::string shown = meshbed::testbed::state_table(state, {.all = true});
+    for (const std::string& line : meshbed::testbed::stuck_lines(state)) shown += line + "\n";
     for (const char letter : shown) {
       if (letter != '\n' && (letter < 0x20 || letter > 0x7e)) std::abort();
     }
@@ -47,7 +47,7 @@ void write_and_read(std::string_view text) {
   meshbed::net::ProcessState state;
   state.host = text;
   state.connections.push_back({.name = std::string(text), .reason = std::string(text), .waits_for = std::string(text)});
-  (void)meshbed::cli::state_table(meshbed::cli::parse_state(meshbed::net::to_json(state)), {});
+  (void)meshbed::testbed::state_table(meshbed::testbed::parse_state(meshbed::net::to_json(state)), {});
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "cli/report/zernel_metrics.h"
+#include "testbed/report/zernel_metrics.h"
 
-using namespace meshbed::cli::zernel;
+using namespace meshbed::testbed::zernel;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/scenario/scenario.h"
+#include "testbed/scenario/scenario.h"
 
 namespace meshbed::test {
 
 /// Whether the reader refuses the scenario with these overrides; what it says has to have these words in it.
 inline bool refuses(const std::string& scenario, const std::vector<std::string>& overrides, const std::string& words) {
   try {
-    (void)cli::parse_scenario(scenario, "test.toml", overrides);
-  } catch (const cli::ScenarioError& error) {
+    (void)testbed::parse_scenario(scenario, "test.toml", overrides);
+  } catch (const testbed::ScenarioError& error) {
     const std::string text = error.what();
     CHECK_MESSAGE(text.find(words) != std::string::npos, text);
     return true;

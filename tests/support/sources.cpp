@@ -56,7 +56,7 @@ std::vector<Source> sources(const std::vector<std::string>& folders) {
   return found;
 }
 
-std::vector<Source> product_sources() { return sources({"plugin", "models", "sim", "emu", "cli"}); }
+std::vector<Source> product_sources() { return sources({"plugin", "models", "sim", "emu", "testbed", "cli"}); }
 
 std::string place(const Source& source, std::size_t at) {
   return source.path + ":" +

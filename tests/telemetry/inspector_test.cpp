@@ -1,5 +1,5 @@
 // The Inspector's lines as they are made: what a long run leaves in memory.
-#include "cli/report/inspector.h"
+#include "testbed/report/inspector.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 namespace inspector_test {
 
 using namespace meshbed;
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using meshbed::test::heap_in_use_bytes;
 
 namespace {

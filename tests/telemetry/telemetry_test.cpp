@@ -13,15 +13,15 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/common/files.h"
-#include "cli/report/zernel_metrics.h"
 #include "emu/clock.h"
+#include "testbed/base/files.h"
+#include "testbed/report/zernel_metrics.h"
 #include "tests/support/command.h"
 #include "tests/support/free_address.h"
 
 namespace telemetry_test {
 
-using namespace meshbed::cli;
+using namespace meshbed::testbed;
 using namespace meshbed::test;
 using nlohmann::json;
 

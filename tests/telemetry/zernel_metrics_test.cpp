@@ -1,5 +1,5 @@
 // zernel's percentiles and its metrics, on numbers that are known.
-#include "cli/report/zernel_metrics.h"
+#include "testbed/report/zernel_metrics.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 
 namespace zernel_metrics_test {
 
-using namespace meshbed::cli::zernel;
+using namespace meshbed::testbed::zernel;
 
 namespace {
 

@@ -5,14 +5,14 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "cli/common/files.h"
-#include "cli/report/zernel_stream.h"
+#include "testbed/base/files.h"
+#include "testbed/report/zernel_stream.h"
 #include "tests/support/command.h"
 
 namespace zernel_record_test {
 
-using namespace meshbed::cli;
-using namespace meshbed::cli::zernel;
+using namespace meshbed::testbed;
+using namespace meshbed::testbed::zernel;
 using meshbed::test::scratch_folder;
 
 namespace {

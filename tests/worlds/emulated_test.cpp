@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "cli/report/zernel_stream.h"
+#include "testbed/report/zernel_stream.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
 namespace emulated_test {
 
 using namespace meshbed::test;
-namespace zernel = meshbed::cli::zernel;
+namespace zernel = meshbed::testbed::zernel;
 using nlohmann::json;
 
 namespace {

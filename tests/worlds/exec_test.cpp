@@ -7,12 +7,12 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "cli/scenario/scenario.h"
-#include "cli/world/emulated_program.h"
-#include "cli/world/kept_results.h"
 #include "emu/config.h"
 #include "emu/scratch.h"
 #include "emu/shell_quote.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/world/emulated_program.h"
+#include "testbed/world/kept_results.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
@@ -35,8 +35,8 @@ int count(const std::string& text, const std::string& part) {
   return times;
 }
 
-cli::ProgramOptions alone(const std::string& program, bool mpi = false) {
-  cli::ProgramOptions options;
+testbed::ProgramOptions alone(const std::string& program, bool mpi = false) {
+  testbed::ProgramOptions options;
   options.programs = {{program}};
   options.mpi = mpi;
   return options;
@@ -83,16 +83,17 @@ TEST_CASE("exec says what it cannot do before anything boots") {
 }
 
 TEST_CASE("exec: each rank has its place in its environment, then the scenario's variables, then those asked for") {
-  const cli::Scenario scenario = cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml",
-                                                    {"workload.ranks_per_node=2", "environment.NCCL_DEBUG=\"WARN\""});
-  const emu::EmuCluster cluster = cli::program_cluster(scenario,
-                                                       {.programs = {{"true", "a b"}, {"false"}},
-                                                        .environment = {{"MINE", "1"}},
-                                                        .after_port = {},
-                                                        .memory_mib = 700,
-                                                        .cpus = 3,
-                                                        .results = ""},
-                                                       "");
+  const testbed::Scenario scenario =
+      testbed::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml",
+                             {"workload.ranks_per_node=2", "environment.NCCL_DEBUG=\"WARN\""});
+  const emu::EmuCluster cluster = testbed::program_cluster(scenario,
+                                                           {.programs = {{"true", "a b"}, {"false"}},
+                                                            .environment = {{"MINE", "1"}},
+                                                            .after_port = {},
+                                                            .memory_mib = 700,
+                                                            .cpus = 3,
+                                                            .results = ""},
+                                                           "");
   REQUIRE(cluster.nodes.size() == 2);
   const emu::EmuNode& second = cluster.nodes[1];
   CHECK(second.memory_mib == 700);
@@ -121,10 +122,10 @@ TEST_CASE(
     "exec: nodes with GPUs have CUDA behind the libraries that were asked for; others, and GPUs without a model, "
     "none") {
   const auto environment = [](const std::vector<std::string>& overrides) {
-    cli::ProgramOptions options = alone("true");
+    testbed::ProgramOptions options = alone("true");
     options.environment = {{"LD_LIBRARY_PATH", "/mine"}};
     const std::string file = std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml";
-    return cli::program_cluster(cli::read_scenario(file, overrides), options, "").nodes.front().environment;
+    return testbed::program_cluster(testbed::read_scenario(file, overrides), options, "").nodes.front().environment;
   };
   using Variable = std::pair<std::string, std::string>;
   const auto with = environment({"topology.gpus=2", "topology.gpu_model=\"H100\""});
@@ -136,9 +137,9 @@ TEST_CASE(
 }
 
 TEST_CASE("exec: rank 0's address is that of the node where placement puts it") {
-  const cli::Scenario scenario = cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml",
-                                                    {"workload.placement=[\"node1\", \"node0\"]"});
-  const emu::EmuCluster cluster = cli::program_cluster(scenario, alone("true"), "");
+  const testbed::Scenario scenario = testbed::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml",
+                                                            {"workload.placement=[\"node1\", \"node0\"]"});
+  const emu::EmuCluster cluster = testbed::program_cluster(scenario, alone("true"), "");
   for (const emu::EmuNode& node : cluster.nodes) {
     REQUIRE(node.environment.front().first == "MASTER_ADDR");
     CHECK(cluster.nodes[1].management_address->rfind(node.environment.front().second + "/", 0) == 0);
@@ -149,10 +150,10 @@ TEST_CASE("exec: rank 0's address is that of the node where placement puts it") 
 
 TEST_CASE("exec --mpi refuses a placement that mpirun does not follow, and keys whose path has a blank") {
   const auto refusal = [](const std::vector<std::string>& overrides, const std::string& keys) -> std::string {
-    const cli::Scenario scenario =
-        cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", overrides);
+    const testbed::Scenario scenario =
+        testbed::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", overrides);
     try {
-      cli::program_cluster(scenario, alone("true", true), keys);
+      testbed::program_cluster(scenario, alone("true", true), keys);
     } catch (const std::runtime_error& error) {
       return error.what();
     }
@@ -166,11 +167,12 @@ TEST_CASE("exec --mpi refuses a placement that mpirun does not follow, and keys 
 }
 
 TEST_CASE("exec: a rank and an mpirun that cannot begin leave a status, as those that end do") {
-  const cli::Scenario scenario = cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", {});
+  const testbed::Scenario scenario =
+      testbed::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", {});
   const std::string folder = scratch_folder("exec_status");
   const auto status_of = [&](bool mpi, const std::string& starts_in, const std::string& file) {
     std::vector<std::string> words =
-        cli::program_cluster(scenario, alone("false", mpi), "/keys").nodes[0].commands.at(0);
+        testbed::program_cluster(scenario, alone("false", mpi), "/keys").nodes[0].commands.at(0);
     std::replace(words.begin(), words.end(), std::filesystem::current_path().string(), starts_in);
     if (mpi) {  // neither /run nor the other nodes are of this host
       words[2].erase(0, words[2].find("folder=$PWD"));
@@ -211,7 +213,7 @@ TEST_CASE("exec: results are kept with links as links, and one that cannot be ke
   emu::Outcome outcome;
   outcome.nodes.resize(1);
   outcome.nodes[0].folder = node;
-  const std::vector<std::string> troubles = cli::keep_results(kept, outcome);
+  const std::vector<std::string> troubles = testbed::keep_results(kept, outcome);
   REQUIRE(troubles.size() == 1);
   CHECK_MESSAGE(has(troubles[0], "/rank-0/taken is not kept: "), troubles[0]);
   CHECK(emu::read_file(kept + "/rank-0/below/said") == "new\n");

@@ -8,11 +8,11 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "cli/world/emulate.h"
 #include "emu/config.h"
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
 #include "emu/microvm/probe.h"
+#include "testbed/world/emulate.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
@@ -32,8 +32,8 @@ std::string typed(const std::string& results) {
                      results);
 }
 
-cli::Scenario pair_scenario() {
-  return cli::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", {});
+testbed::Scenario pair_scenario() {
+  return testbed::read_scenario(std::string(MESHBED_SOURCE_DIR) + "/scenarios/pair.toml", {});
 }
 
 /// Where a node is reached from the others.
@@ -60,7 +60,7 @@ const std::string& emulated_run() {
 /// Boots the pair's two machines with a script each, and joins what rank 0 leaves in node0's folder with
 /// emulated_run().
 void runs_alike_on_metal(const std::string& node0, const std::string& node1) {
-  emu::EmuCluster cluster = cli::emulated_cluster(pair_scenario(), {});
+  emu::EmuCluster cluster = testbed::emulated_cluster(pair_scenario(), {});
   cluster.nodes.at(0).commands = {{"/bin/sh", "-ec", node0}};
   cluster.nodes.at(1).commands = {{"/bin/sh", "-ec", node1}};
   emu::MicroVms machines(cluster, {.image = emu::make_boot_image(emu::cache_folder(), [](const std::string&) {}),

@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/scenario/scenario.h"
 #include "emu/config.h"
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
 #include "emu/microvm/probe.h"
+#include "testbed/scenario/scenario.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
@@ -208,8 +208,8 @@ nic = [{device = "rocep1s0f0", addresses = ["fd00:64::2/64"]}]
 [expect]
 wrong = 0
 )";
-  const std::string first =
-      models::to_string(cli::read_scenario(folder + "/six.toml", {}).cluster.nodes.front().management->address.address);
+  const std::string first = models::to_string(
+      testbed::read_scenario(folder + "/six.toml", {}).cluster.nodes.front().management->address.address);
   const std::string task = R"sh(
 M=)sh" + meshbed_program() +
                            R"sh(

@@ -21,17 +21,17 @@
 #include "cli/bench/bench_planner.h"
 #include "cli/bench/bench_reduce.h"
 #include "cli/command/commands.h"
-#include "cli/common/child_process.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/interruption.h"
-#include "cli/common/json_text.h"
-#include "cli/workload/collective.h"
-#include "cli/workload/outcome.h"
-#include "cli/workload/workload.h"
-#include "cli/world/run_options.h"
-#include "cli/world/simulate.h"
+#include "cli/common/run_options.h"
+#include "testbed/base/child_process.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/interruption.h"
+#include "testbed/base/json_text.h"
+#include "testbed/workload/collective.h"
+#include "testbed/workload/outcome.h"
+#include "testbed/workload/workload.h"
+#include "testbed/world/simulate.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -219,4 +219,4 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

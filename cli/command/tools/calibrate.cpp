@@ -10,12 +10,12 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/fidelity/peers.h"
-#include "cli/fidelity/profiles.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/fidelity/peers.h"
+#include "testbed/fidelity/profiles.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -158,4 +158,4 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -8,12 +8,12 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/units.h"
-#include "cli/fidelity/gpu_report.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/units.h"
+#include "testbed/fidelity/gpu_report.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -94,4 +94,4 @@ int calibrate_gpu_command(const Arguments& arguments, std::ostream& out, std::os
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

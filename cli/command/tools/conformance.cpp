@@ -1,4 +1,4 @@
-#include "cli/verify/conformance.h"
+#include "testbed/verify/conformance.h"
 
 #include <fmt/format.h>
 
@@ -11,19 +11,19 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
-#include "cli/common/units.h"
-#include "cli/scenario/placement.h"
-#include "cli/scenario/plugin_file.h"
-#include "cli/verify/conformance_cases.h"
-#include "cli/verify/conformance_run.h"
-#include "cli/workload/outcome.h"
-#include "cli/workload/rank_table.h"
-#include "cli/world/run_options.h"
-#include "cli/world/world.h"
+#include "cli/common/run_options.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
+#include "testbed/base/units.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/scenario/plugin_file.h"
+#include "testbed/verify/conformance_cases.h"
+#include "testbed/verify/conformance_run.h"
+#include "testbed/workload/outcome.h"
+#include "testbed/workload/rank_table.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -307,4 +307,4 @@ int conformance_command(const Arguments& arguments, std::ostream& out, std::ostr
   return exit_code_of(findings);
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

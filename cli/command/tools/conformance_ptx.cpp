@@ -8,12 +8,12 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/units.h"
-#include "cli/verify/ptx/twin.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/units.h"
+#include "testbed/verify/ptx/twin.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -111,4 +111,4 @@ int conformance_ptx_command(const Arguments& arguments, std::ostream& out, std::
   return differs ? kExitBroken : kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

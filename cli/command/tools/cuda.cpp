@@ -13,15 +13,15 @@
 #include <utility>
 
 #include "cli/command/commands.h"
-#include "cli/common/elf_file.h"
-#include "cli/common/environment.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
 #include "models/gpu_fields.h"
 #include "models/gpu_profile.h"
 #include "sim/cuda/process/variables.h"
+#include "testbed/base/elf_file.h"
+#include "testbed/base/environment.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -139,4 +139,4 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   throw std::runtime_error(fmt::format("cuda run: {}: {}", program, std::strerror(errno)));
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

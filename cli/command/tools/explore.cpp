@@ -7,19 +7,19 @@
 
 #include "cli/command/commands.h"
 #include "cli/command/tools/explore_rings.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/interruption.h"
-#include "cli/common/units.h"
-#include "cli/scenario/plugin_file.h"
-#include "cli/verify/explore_run.h"
-#include "cli/workload/rank_table.h"
-#include "cli/workload/result.h"
-#include "cli/world/run_options.h"
+#include "cli/common/run_options.h"
 #include "plugin/coll/transport/transport.h"
 #include "sim/trace/digest.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/interruption.h"
+#include "testbed/base/units.h"
+#include "testbed/scenario/plugin_file.h"
+#include "testbed/verify/explore_run.h"
+#include "testbed/workload/rank_table.h"
+#include "testbed/workload/result.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -215,4 +215,4 @@ int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&
   return of_plugin == kExitOk ? of_rings : of_plugin;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -7,11 +7,11 @@
 #include <ostream>
 #include <string>
 
-#include "cli/common/exit_status.h"
-#include "cli/verify/ring_walk.h"
 #include "plugin/base/counted.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/verify/ring_walk.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 std::string orders_text(const RingWalkReport& report) {
@@ -61,4 +61,4 @@ int explore_rings(const ExploreRings& wanted, std::ostream& out) {
   return broken == 0 ? kExitOk : kExitBroken;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -1,13 +1,13 @@
 #pragma once
-// The part of `meshbed fuzz --explore` that walks every order of small megakernel rings (cli/verify/ring_walk.h).
+// The part of `meshbed fuzz --explore` that walks every order of small megakernel rings (testbed/verify/ring_walk.h).
 
 #include <cstdint>
 #include <iosfwd>
 #include <vector>
 
-#include "cli/verify/ring_program.h"
+#include "testbed/verify/ring_program.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 struct ExploreRings {
   std::vector<const RingExploreProgram*> programs;
@@ -20,4 +20,4 @@ int explore_rings(const ExploreRings& wanted, std::ostream& out);
 
 void list_explored_rings(std::ostream& out);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

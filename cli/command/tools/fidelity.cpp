@@ -1,6 +1,6 @@
 // meshbed fidelity: how good the models are over all measured files, as a page and plots.
 
-#include "cli/fidelity/fidelity.h"
+#include "testbed/fidelity/fidelity.h"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,12 @@
 #include <ostream>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/fidelity/peers.h"
-#include "cli/fidelity/profiles.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/fidelity/peers.h"
+#include "testbed/fidelity/profiles.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 int fidelity_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   namespace po = boost::program_options;
@@ -52,4 +52,4 @@ int fidelity_command(const Arguments& arguments, std::ostream& out, std::ostream
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

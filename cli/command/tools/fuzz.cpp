@@ -16,19 +16,19 @@
 #include <vector>
 
 #include "cli/command/commands.h"
-#include "cli/common/child_process.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/interruption.h"
-#include "cli/common/json_text.h"
-#include "cli/report/expect.h"
-#include "cli/report/report.h"
-#include "cli/verify/explore_run.h"
-#include "cli/verify/fault_schedule.h"
-#include "cli/workload/workload.h"
-#include "cli/world/run_workload.h"
 #include "plugin/base/counted.h"
+#include "testbed/base/child_process.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/interruption.h"
+#include "testbed/base/json_text.h"
+#include "testbed/report/expect.h"
+#include "testbed/report/report.h"
+#include "testbed/verify/explore_run.h"
+#include "testbed/verify/fault_schedule.h"
+#include "testbed/workload/workload.h"
+#include "testbed/world/run_workload.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -219,4 +219,4 @@ int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& er
       .run();
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -4,15 +4,15 @@
 
 namespace {
 
-constexpr meshbed::cli::OwnCommand kOwn[] = {
-    {"perf", meshbed::cli::perf_command},           {"conformance", meshbed::cli::conformance_command},
-    {"fuzz", meshbed::cli::fuzz_command},           {"tune", meshbed::cli::tune_command},
-    {"models", meshbed::cli::models_command},       {"validate", meshbed::cli::validate_command},
-    {"calibrate", meshbed::cli::calibrate_command}, {"fidelity", meshbed::cli::fidelity_command},
-    {"bench", meshbed::cli::bench_command},         {"ring", meshbed::cli::ring_command},
-    {"cuda", meshbed::cli::cuda_command},           {"nccl", meshbed::cli::nccl_command},
+constexpr meshbed::testbed::OwnCommand kOwn[] = {
+    {"perf", meshbed::testbed::perf_command},           {"conformance", meshbed::testbed::conformance_command},
+    {"fuzz", meshbed::testbed::fuzz_command},           {"tune", meshbed::testbed::tune_command},
+    {"models", meshbed::testbed::models_command},       {"validate", meshbed::testbed::validate_command},
+    {"calibrate", meshbed::testbed::calibrate_command}, {"fidelity", meshbed::testbed::fidelity_command},
+    {"bench", meshbed::testbed::bench_command},         {"ring", meshbed::testbed::ring_command},
+    {"cuda", meshbed::testbed::cuda_command},           {"nccl", meshbed::testbed::nccl_command},
 };
 
 }  // namespace
 
-int main(int argc, char** argv) { return meshbed::cli::run_program(kOwn, argc, argv); }
+int main(int argc, char** argv) { return meshbed::testbed::run_program(kOwn, argc, argv); }

@@ -8,15 +8,15 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/units.h"
-#include "cli/fidelity/decode_step.h"
-#include "cli/fidelity/profiles.h"
 #include "models/queue.h"
 #include "models/time/collective_time.h"
 #include "models/time/message_time.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/units.h"
+#include "testbed/fidelity/decode_step.h"
+#include "testbed/fidelity/profiles.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -202,4 +202,4 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

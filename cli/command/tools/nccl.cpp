@@ -11,17 +11,17 @@
 
 #include "cli/command/commands.h"
 #include "cli/command/program.h"
-#include "cli/common/environment.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
 #include "cli/nccl/host_ranks.h"
 #include "cli/nccl/library.h"
 #include "cli/nccl/program_run.h"
-#include "cli/scenario/scenario.h"
-#include "cli/world/world.h"
+#include "testbed/base/environment.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -224,4 +224,4 @@ int nccl_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   return check(path, json, out);
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -9,13 +9,13 @@
 
 #include "cli/bench/perf_format.h"
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
 #include "cli/nccl/compare.h"
 #include "cli/nccl/library.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -126,4 +126,4 @@ int nccl_compare_command(const Arguments& arguments, std::ostream& out, std::ost
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -14,18 +14,18 @@
 #include "cli/bench/perf_format.h"
 #include "cli/bench/perf_sweep.h"
 #include "cli/command/commands.h"
-#include "cli/common/closest_name.h"
-#include "cli/common/diagnostics.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/interruption.h"
-#include "cli/common/json_text.h"
-#include "cli/report/report.h"
-#include "cli/scenario/placement.h"
-#include "cli/world/run_options.h"
-#include "cli/world/world.h"
+#include "cli/common/run_options.h"
+#include "testbed/base/closest_name.h"
+#include "testbed/base/diagnostics.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/interruption.h"
+#include "testbed/base/json_text.h"
+#include "testbed/report/report.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/world/world.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -389,4 +389,4 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   return status;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -7,11 +7,11 @@
 
 #include "cli/bench/bench_ring.h"
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/json_text.h"
 #include "plugin/ring/abi/quirks.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/json_text.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 int ring_quirks_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
@@ -53,4 +53,4 @@ int ring_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   return kExitUsage;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

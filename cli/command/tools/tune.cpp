@@ -10,17 +10,17 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/perf_format.h"
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/interruption.h"
-#include "cli/scenario/placement.h"
-#include "cli/scenario/scenario.h"
-#include "cli/workload/workload.h"
-#include "cli/world/run_options.h"
+#include "cli/common/run_options.h"
 #include "plugin/coll/plan/algorithm_choice.h"
 #include "plugin/coll/plan/schedule.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/interruption.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/workload/workload.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -175,4 +175,4 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -8,7 +8,7 @@
 #include "cli/common/command_line.h"
 #include "plugin/coll/plan/tuning.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 
 /// What was the fastest for each size of a sweep, ascending.
 struct Winner {
@@ -20,4 +20,4 @@ struct Winner {
 /// without end.
 coll::TuningTable rows_of(coll::Collective collective, int ranks, const std::vector<Winner>& winners);
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

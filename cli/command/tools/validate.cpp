@@ -11,14 +11,14 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
-#include "cli/common/exit_status.h"
-#include "cli/common/files.h"
-#include "cli/common/json_text.h"
-#include "cli/fidelity/peers.h"
-#include "cli/fidelity/profiles.h"
-#include "cli/fidelity/validated.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/json_text.h"
+#include "testbed/fidelity/peers.h"
+#include "testbed/fidelity/profiles.h"
+#include "testbed/fidelity/validated.h"
 
-namespace meshbed::cli {
+namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
@@ -233,4 +233,4 @@ int validate_command(const Arguments& arguments, std::ostream& out, std::ostream
   return kExitOk;
 }
 
-}  // namespace meshbed::cli
+}  // namespace meshbed::testbed

@@ -1,0 +1,11 @@
+#pragma once
+// Text in XML: what pictures (SVG) hold of names that others gave.
+
+#include <string>
+
+namespace meshbed::testbed {
+
+/// As an element's text or an attribute's value; characters that XML 1.0 cannot hold are dropped.
+std::string xml_text(const std::string& text);
+
+}  // namespace meshbed::testbed

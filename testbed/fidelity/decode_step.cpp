@@ -1,0 +1,66 @@
+#include "testbed/fidelity/decode_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace meshbed::testbed {
+namespace {
+
+constexpr double kUsPerMs = 1e3;
+
+struct Kind {
+  const char *software, *profile;
+  bool is_direct;
+};
+constexpr Kind kSoftware[] = {{"NCCL, eager", "spark-ring-nccl-eager", false},
+                              {"NCCL, CUDA graph", "spark-ring-nccl-graph", false},
+                              {"one-shot, host proxy, CUDA graph", "spark-ring-oneshot", true},
+                              {"persistent kernels (libsircl)", "spark-ring-sircl", false}};
+
+/// "37 to 46 %": of a token that computes for so long besides.
+std::string share_text(const DecodeRow& row, double computing_ms) {
+  const double off = row.bar ? row.bar->errors.p90 : 0;
+  const auto share = [&](double step_ms) { return 100 * step_ms / (step_ms + computing_ms); };
+  const double step_ms = row.step_us / kUsPerMs;
+  if (!row.bar) return fmt::format("{:.0f} %", share(step_ms));
+  return fmt::format("{:.0f} % ({:.0f} to {:.0f})", share(step_ms), share(step_ms * std::max(0.0, 1 - off)),
+                     share(step_ms * (1 + off)));
+}
+
+}  // namespace
+
+std::vector<DecodeRow> decode_rows(const DecodeStep& step, const std::vector<models::Machine>& machines) {
+  std::vector<DecodeRow> rows;
+  for (const Kind& kind : kSoftware) {
+    const auto machine = std::find_if(machines.begin(), machines.end(),
+                                      [&](const models::Machine& each) { return each.name == kind.profile; });
+    if (machine == machines.end()) continue;
+    models::CollectiveCall call{
+        .collective = models::Collective::kAllReduce, .ranks = step.ranks, .nodes = step.ranks, .bytes = step.bytes};
+    if (kind.is_direct) call.algorithm = models::CollectiveAlgorithm::kDirect;
+    const double us = models::collective_us(*machine, call);
+    rows.push_back({.software = kind.software,
+                    .profile = kind.profile,
+                    .call_us = us,
+                    .step_us = us * step.layers * step.calls_per_layer,
+                    .bar = models::error_bar(*machine, fmt::format("all_reduce, {} ranks", step.ranks))});
+  }
+  return rows;
+}
+
+std::string decode_table(const DecodeStep& step, const std::vector<models::Machine>& machines) {
+  constexpr double kShortMs = 20, kLongMs = 40;
+  std::string text =
+      "| software | profile | one call | a step | share beside 20 ms | beside 40 ms | error is of |\n"
+      "|---|---|---|---|---|---|---|\n";
+  for (const DecodeRow& row : decode_rows(step, machines)) {
+    const std::string bar = row.bar ? fmt::format(" ± {:.0f} %", 100 * row.bar->errors.p90) : "";
+    text += fmt::format("| {} | `{}` | {:.1f} us | {:.2f} ms{} | {} | {} | {} |\n", row.software, row.profile,
+                        row.call_us, row.step_us / kUsPerMs, bar, share_text(row, kShortMs), share_text(row, kLongMs),
+                        row.bar ? row.bar->of : "nobody says");
+  }
+  return text;
+}
+
+}  // namespace meshbed::testbed

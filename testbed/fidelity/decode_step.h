@@ -1,0 +1,36 @@
+#pragma once
+// Decode step: the communication of a token that a model of so many layers makes on several DGX Sparks around a ring,
+// for each kind of software that has a class there, with the class's own errors.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/time/collective_time.h"
+#include "plugin/base/units.h"
+
+namespace meshbed::testbed {
+
+struct DecodeStep {
+  int layers = 62, calls_per_layer = 2;  // all_reduces, one after the other
+  std::uint64_t bytes = 48 * kKiB;       // of each
+  int ranks = 4;                         // nodes around a ring, one rank each
+};
+
+/// One kind of software's part.
+struct DecodeRow {
+  std::string software, profile;
+  double call_us = 0, step_us = 0;
+  std::optional<models::ErrorBar> bar;  // of call_us and step_us alike: errors of calls of one kind go together
+};
+
+/// NCCL eager, NCCL in a CUDA graph, one-shot kernels, persistent kernels, in this order; those of them that `machines`
+/// has.
+std::vector<DecodeRow> decode_rows(const DecodeStep& step, const std::vector<models::Machine>& machines);
+
+/// The rows as a Markdown table: a call, a step with its bar, and the step's share of a token that also computes for
+/// 20 and for 40 ms, each from the bar's lower to its upper end.
+std::string decode_table(const DecodeStep& step, const std::vector<models::Machine>& machines);
+
+}  // namespace meshbed::testbed

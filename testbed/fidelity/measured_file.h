@@ -1,0 +1,55 @@
+#pragma once
+// A file of measured times: a header of comments, then rows with the columns collective, ranks, nodes, bytes, time_us,
+// algbw_GBps, busbw_GBps, placement and variant, in any order. Others are ignored.
+//
+// What is missing is made up for where something else says it: time from a bandwidth, the collective from the file's
+// name, nodes from the profile. A row that cannot be used is kept with its line and the reason.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/fit/sweep.h"
+
+namespace meshbed::testbed {
+
+struct MeasuredRow {
+  int line = 0;
+  std::string collective, placement, variant;
+  bool nodes_are_told = true;  // else one rank a node stands there until somebody knows better
+  models::SweepPoint point;
+};
+
+struct BadRow {
+  int line = 0;
+  std::string reason;
+};
+
+struct MeasuredFile {
+  std::string path, name;  // name: without folders
+  std::string source, topology_class, quality;
+  std::string set_up;  // all set-up and note lines
+  std::vector<MeasuredRow> rows;
+  std::vector<BadRow> bad;
+
+  models::Sweep sweep() const;
+};
+
+struct MeasuredOptions {
+  std::optional<int> ranks;           // of every row, whatever the file says
+  std::optional<int> ranks_per_node;  // likewise
+};
+
+/// ASCII letters alone: how classes, set-ups and variants are compared.
+std::string lower_case(std::string text);
+
+/// Such a file, or what nccl-tests, `meshbed perf` or perftest printed (tool_output.h). Throws std::runtime_error, with
+/// the cause, where the file cannot be read, has no row of column names or no usable row.
+MeasuredFile read_measured_file(const std::string& path, const MeasuredOptions& options);
+/// The same from text. `lines_told`: what its lines are called, the first's at 0; empty: by their order, from 1.
+MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options,
+                            const std::vector<int>& lines_told = {});
+
+}  // namespace meshbed::testbed

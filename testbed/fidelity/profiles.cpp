@@ -1,0 +1,123 @@
+#include "testbed/fidelity/profiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+
+#include "models/shipped_profiles.h"
+#include "testbed/base/closest_name.h"
+
+namespace meshbed::testbed {
+namespace {
+
+template <typename Value>
+Value or_throw(Result<Value> result) {
+  if (!result) throw std::runtime_error(result.error().text);
+  return std::move(*result);
+}
+
+/// How well the profile describes the row; 0: it is not of its class.
+double likeness(const MeasuredFile& file, const MeasuredRow& row, const models::Machine& machine) {
+  const std::string own_class = lower_case(file.topology_class);
+  const bool has_class =
+      !own_class.empty() && std::any_of(machine.classes.begin(), machine.classes.end(),
+                                        [&](const std::string& each) { return lower_case(each) == own_class; });
+  // Point-to-point files have no class: theirs is what the set-up says.
+  if (!has_class && !(file.topology_class.empty() && machine.classes.empty())) return 0;
+  // A profile of messages and one of collectives may share a class.
+  if ((machine.transport == models::Transport::kMessage) != row.point.is_message) return 0;
+  // What is told apart from others by words, and has none of them here, is the last choice of its class.
+  double score = machine.keywords.empty() && machine.variants.empty() ? 1 : 0.5;
+  const std::string told = lower_case(file.set_up + file.source), variant = lower_case(row.variant);
+  for (const std::string& keyword : machine.keywords) {
+    score += told.find(lower_case(keyword)) != std::string::npos ? 2 : 0;
+  }
+  double longest = 0;
+  for (const std::string& each : machine.variants) {
+    if (variant.rfind(lower_case(each), 0) == 0) longest = std::max(longest, static_cast<double>(each.size()));
+  }
+  constexpr double kSaysMoreThanSetUp = 10;
+  return longest > 0 ? score + kSaysMoreThanSetUp + longest : score;
+}
+
+}  // namespace
+
+std::vector<models::Profile> shipped_profiles() {
+  std::vector<models::Profile> profiles;
+  for (const std::string& name : models::shipped_profile_names()) {
+    profiles.push_back(or_throw(models::Profile::parse(*models::shipped_profile(name), name + ".toml")));
+  }
+  return profiles;
+}
+
+std::vector<models::Machine> shipped_machines() {
+  std::vector<models::Machine> machines;
+  for (const models::Profile& profile : shipped_profiles()) {
+    if (profile.machine_class()) machines.push_back(machine_of_profile(profile));
+  }
+  return machines;
+}
+
+models::Profile find_profile(const std::string& name) {
+  if (const auto shipped = models::shipped_profile(name)) {
+    return or_throw(models::Profile::parse(*shipped, name + ".toml"));
+  }
+  if (name.find('/') != std::string::npos || name.find(".toml") != std::string::npos) {
+    return or_throw(models::Profile::read(name));
+  }
+  const std::vector<std::string> names = models::shipped_profile_names();
+  if (name == models::kSparkFamily) {
+    throw std::runtime_error(
+        fmt::format("\"{}\" is what a scenario's cables make of it (spark-pair-200g, spark-ring-nccl-graph, "
+                    "spark-switch-200g); name one here",
+                    name));
+  }
+  const std::string close = closest_name(name, names);
+  throw std::runtime_error(fmt::format("there is no profile \"{}\"{}; there are: {}", name,
+                                       close.empty() ? "" : " (did you mean \"" + close + "\"?)",
+                                       fmt::join(names, ", ")));
+}
+
+models::Machine machine_of_profile(const models::Profile& profile) { return or_throw(models::machine_of(profile)); }
+
+std::vector<const models::Machine*> own_profiles(const MeasuredFile& file,
+                                                 const std::vector<models::Machine>& profiles) {
+  std::map<std::pair<std::string, bool>, const models::Machine*> known;  // by what of a row decides
+  std::vector<const models::Machine*> all;
+  for (const MeasuredRow& row : file.rows) {
+    const auto [place, is_new] = known.try_emplace({row.variant, row.point.is_message}, nullptr);
+    if (is_new) {
+      double most = 0;
+      for (const models::Machine& machine : profiles) {
+        const double score = likeness(file, row, machine);
+        if (score <= most) continue;
+        most = score;
+        place->second = &machine;
+      }
+    }
+    all.push_back(place->second);
+  }
+  return all;
+}
+
+std::map<std::string, std::vector<models::Sweep>> sweeps_by_profile(const std::vector<MeasuredFile>& files,
+                                                                    const std::vector<models::Machine>& profiles) {
+  std::map<std::string, std::vector<models::Sweep>> all;
+  for (const MeasuredFile& file : files) {
+    std::map<std::string, models::Sweep> of_file;
+    const std::vector<const models::Machine*> own = own_profiles(file, profiles);
+    for (std::size_t index = 0; index < own.size(); ++index) {
+      if (own[index] == nullptr) continue;
+      models::Sweep& sweep = of_file[own[index]->name];
+      sweep.name = file.name;
+      sweep.points.push_back(file.rows[index].point);
+    }
+    for (auto& [name, sweep] : of_file) all[name].push_back(std::move(sweep));
+  }
+  return all;
+}
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,38 @@
+#include "testbed/scenario/cluster_lines.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "testbed/base/units.h"
+#include "testbed/scenario/placement.h"
+
+namespace meshbed::testbed {
+
+std::string topology_line(const Scenario& scenario) {
+  std::size_t nics = 0;
+  for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
+  const std::size_t routers = scenario.cluster.routers.size();
+  return fmt::format("{}, {}, {}, {}{}; {}", counted(scenario.cluster.nodes.size(), "node"), counted(nics, "NIC"),
+                     counted(scenario.cluster.cables.size(), "cable"),
+                     counted(scenario.cluster.switches.size(), "switch"),
+                     routers > 0 ? ", " + counted(routers, "router") : "",
+                     counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
+}
+
+std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& key) {
+  const auto nic = [&](const models::PortRef& port) -> const models::Nic& {
+    return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  };
+  if (key.source.node < 0 || key.destination.node < 0) return "-";
+  for (const models::IpPrefix& left : nic(key.source).addresses) {
+    for (const models::IpPrefix& right : nic(key.destination).addresses) {
+      if (models::same_subnet(left, right)) return models::subnet_string(left);
+    }
+  }
+  if (nic(key.source).router >= 0 && nic(key.source).router == nic(key.destination).router) return "routed";
+  return nic(key.source).addresses.empty() && nic(key.destination).addresses.empty() ? "link-local" : "-";
+}
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,58 @@
+#pragma once
+// SlotPrograms: what the slots of one rank do. Pure functions of a workload.
+//
+//   all_reduce, all_gather   the ring's plans, as the engine has them
+//   fused_all_reduce         `parts` tiles: each is computed (COMPUTE, then COPY from where it was made), and summed up
+//                            over connections of its own while the next one is computed
+//   pipeline                 `parts` micro-batches go from rank to rank; each stage computes, and adds its own to what
+//                            came
+//   decode                   a token's layers, each computed once the one before is summed up, then all-reduced over
+//                            the same connections; results of all layers are kept
+//   moe                      tokens are dispatched to their experts (all-to-all), each expert computes and adds its
+//                            own, and what it made goes back (all-to-all over other connections)
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugin/base/result.h"
+#include "plugin/coll/plan/slots.h"
+#include "testbed/scenario/scenario.h"
+
+namespace meshbed::testbed {
+
+struct RingProgram {
+  coll::SlotProgram slots;
+  std::array<std::uint64_t, coll::kSpaces> space_bytes{};
+  std::uint64_t count = 0;                   // elements that the caller passes, as the engine counts them
+  std::uint64_t result_count = 0;            // elements of this rank's result; 0: it has none
+  coll::Space source = coll::Space::kInput;  // where the host puts what the rank contributes
+  std::uint64_t source_count = 0;
+  std::vector<bool> begins;  // by slot: it is the first of an operation, which may have a kernel of its own
+};
+
+/// Slots that its ring has at least: each step's, and BATCH_FENCE's.
+inline ring::Word ring_slots_least(const RingProgram& program) {
+  return static_cast<ring::Word>(program.slots.slots.size() + 1);
+}
+/// Slots of a ring: as many as are asked for, or the least that its program needs; without one (a queue's) 64.
+ring::Word ring_slots_of(const Megakernel& settings, const RingProgram* program);
+
+/// A slot as it is published in that epoch, counted from 1 on: connections count their messages on from epoch to epoch.
+ring::MeshSlot slot_of_epoch(const coll::SlotProgram& program, ring::Word slot, ring::Word epoch);
+
+/// Its WAITs before all other slots; what each slot needs stays as it is.
+void put_waits_first(RingProgram& program);
+
+/// What is wrong with a ring of [workload.megakernel] slots for its program: words for the user; nothing: all is well.
+std::optional<std::string> ring_slots_problem(const Workload& workload, int ranks);
+
+/// What each ring of a rank is given: its share.
+Workload workload_of_ring(const Workload& workload);
+
+/// What one rank runs. kInvalidArgument: sizes that slots cannot name.
+Result<RingProgram> ring_program(const Workload& workload, int rank, int ranks);
+
+}  // namespace meshbed::testbed

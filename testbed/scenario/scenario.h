@@ -1,0 +1,204 @@
+#pragma once
+// Scenario: one file that says what is cabled how, what runs on it, what goes wrong and what must come out.
+//
+// TOML, read by read.cpp through one table of fields (fields.cpp) from which scenarios/README.md is
+// generated as well. Unknown keys are refused with the accepted names; every error carries file, line and column.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/cluster.h"
+#include "testbed/base/diagnostics.h"
+
+namespace meshbed::ring {
+struct RecordedWork;
+}  // namespace meshbed::ring
+namespace meshbed::models {
+struct Machine;
+}  // namespace meshbed::models
+
+namespace meshbed::testbed {
+
+enum class WorkloadKind { kCollective, kMatrix, kNcclCalls, kReconnect, kIdle, kMegakernel, kProgram };
+
+/// Whether the ranks call libmeshcoll, and not the net plugin itself.
+constexpr bool runs_engine(WorkloadKind kind) {
+  return kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix || kind == WorkloadKind::kMegakernel;
+}
+
+/// Megakernels, one a rank: what their slots do, how they are scheduled, what goes wrong with them, and what things
+/// take.
+struct Megakernel {
+  std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe decode queue
+  bool strict = false;                 // the ancestor's quirks (plugin/ring/kernel/kernel.h)
+  bool by_priority = false;            // the priority kernel; queue alone
+  std::string initiation = "host";     // host device; of decode also launch, and all: one after the other
+  bool one_shot = false;               // how all_reduce and decode exchange: else round the ring
+  int layers = 60;                     // of decode
+  std::string queue = "direct";        // direct gin fifo: what lies between lanes and proxy
+  int queue_depth = 0;                 // of gin and fifo; 0: their own default
+  int rings = 1;                       // a rank has
+  int slots = 0;                       // of the ring; 0: the program's, or 64 of a queue
+  int lanes = 0;                       // 0: one a slot in strict mode, else 8
+  int parts = 4;                       // of fused_all_reduce and pipeline
+  Picoseconds compute_ps = 0;
+  // queue
+  int items = 1000;
+  std::string arrivals = "all";  // all constant poisson
+  Picoseconds arrival_gap_ps = 0;
+  int tenants = 1;
+  std::vector<int> priorities;   // weights of CRITICAL to IDLE; empty: NORMAL alone
+  std::vector<std::string> mix;  // "add:3", weights by kind; empty: adds
+  std::uint64_t quota = 0;       // claims of each tenant; 0: as many as it likes
+  std::string recording;         // of a ring, whose items come in the place of drawn ones; empty: none
+  std::shared_ptr<const ring::RecordedWork> recorded;  // what it shows
+  // what goes wrong
+  int faulty_item = -1;
+  int masked_tenant = -1;
+  Picoseconds masked_at_ps = 0;
+  int stopped_rank = -1;
+  int stopped_after = 0;               // slots that its kernel has done
+  std::string ordering = "ordered";    // ordered unordered counted: see testbed/workload/megakernel/landings.h
+  Picoseconds unordered_delay_ps = 0;  // data land so long after their arrival, at most
+  bool waits_first = false;            // the host publishes a program's WAITs before its other slots
+  // what is modelled, and no more: see testbed/workload/megakernel/times.h for where the figures are from
+  Picoseconds watchdog_ps = 0, launch_ps = 0, publish_ps = 0, claim_ps = 0, poll_ps = 0, doorbell_ps = 0, flag_ps = 0;
+  std::uint64_t memory_bps = 0;  // of REDUCE and COPY; 0: they cost nothing
+  Picoseconds visibility_ps = 0, post_ps = 0, credit_ps = 0;
+  Picoseconds device_doorbell_ps = 0;   // in doorbell's place where the device initiates
+  Picoseconds operation_launch_ps = 0;  // initiation = launch: of each operation's kernel
+  // places for blocks, which lanes are; 0 SMs: as many as there are lanes
+  int sms = 0, held_sms = 0, blocks_per_sm = 1;
+  std::string profile;                         // its name; empty: none
+  std::map<std::string, std::string> sources;  // by field: what the profile says of it
+};
+
+struct Workload {
+  WorkloadKind kind = WorkloadKind::kCollective;
+  // kCollective
+  std::string collective = "all_reduce";  // one of models::collective_names()
+  std::uint64_t bytes = 0;                // as nccl-tests counts it: all_reduce S, all_gather the whole output ...
+  std::string dtype = "float";
+  std::string op = "sum";
+  std::string algorithm = "auto";   // one of algorithm_names()
+  std::string protocol = "simple";  // one of protocol_names()
+  std::string tuning;               // file of a tuning table; relative to the scenario file
+  int iterations = 1;
+  int warmup = 0;
+  bool in_place = true;
+  int channels = 1;
+  std::vector<int> channel_devices;  // empty: channel c opens device c % devices
+  std::uint64_t slice_bytes = 0;     // 0: the engine's default
+  int root = 0;
+  int shift = 1;             // sendrecv: rank r sends to (r + shift) % ranks
+  std::vector<int> senders;  // sendrecv: who does; empty: all
+  int late_rank = 0;
+  int late_iteration = 0;
+  Picoseconds late_by_ps = 0;   // 0: nobody is late
+  bool start_and_wait = false;  // calls that do not block; no key of the file's: run --zernel-duration enqueue
+  bool tell_calls = false;      // ranks of other processes tell when they called; likewise: for run's telemetry
+  // kMatrix
+  int cases = 200;
+  // kReconnect
+  int receives = 1;  // on each connection
+  int parts = 1;     // of each: more than one make it a grouped receive
+  bool gpu_memory = false;
+  // kNcclCalls
+  std::string recording;       // file of recorded calls (JSON lines); relative to the scenario file
+  bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices
+  Megakernel megakernel;       // kMegakernel
+  // kProgram
+  std::string program;                 // a file with a main(); relative to the scenario file
+  std::vector<std::string> arguments;  // argv[1] and on
+  std::string nccl = "drop-in";        // its libnccl.so.2: "drop-in", "system", or a file: nccl_library.h
+  int busy_limit_s = 60;               // of wall-clock time; 0: none
+  // all
+  int nodes = 0;                    // that run ranks, from the first on; 0: all
+  std::vector<int> ranks_per_node;  // of each node; empty: all have as many, or one a GPU, or one where GPUs are not
+                                    // said. Where they come to lie is Scenario::rank_nodes
+  bool is_round_robin = false;      // rank by rank another node, rather than one node after the other
+  std::string net_plugin;           // empty: the project's own
+  int net_version = 0;              // 0: the newest that the plugin has
+};
+
+/// What a fault's amount was said in.
+enum class AmountUnit { kFraction, kTime, kRate };
+
+/// What goes wrong, when and where. Carried out by testbed/scenario/fault_board.h in the simulated and in the emulated
+/// world.
+struct Fault {
+  std::string kind;  // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
+                     // address_change strangers
+  std::string point = "start";  // start iteration: what at_ps counts from
+  int iteration = 0;            // of that point
+  Picoseconds at_ps = 0;        // in the world's own time
+  Picoseconds duration_ps = 0;  // 0: for ever
+  std::string target;           // name of a cable, switch or node, or "node/device"
+  double amount = 0;            // in its unit: a fraction, ps, bits/s
+  AmountUnit unit = AmountUnit::kFraction;
+  models::IpPrefix address = {};  // address_change: the new one
+  // strangers
+  std::string from;               // the node that they come from
+  int connections = 0;            // to each port at one time
+  Picoseconds byte_every_ps = 0;  // of each; 0: they say nothing
+};
+
+/// What the scenario promises; empty members are not checked.
+struct Expect {
+  std::optional<std::uint64_t> wrong;
+  std::optional<double> max_over_bound;  // time / closed-form lower bound
+  std::optional<double> min_busbw_GBps;
+  std::optional<double> rail_balance;  // largest relative difference of bytes between a node's cabled NICs
+  std::optional<std::uint64_t> connections;
+  // Payload over the ranks' sockets, bootstrap and data alike.
+  std::optional<std::uint64_t> min_socket_bytes{}, max_socket_bytes{};
+  std::optional<std::uint64_t> max_strangers;  // connections that the ranks held for them at one time
+  std::optional<Picoseconds> max_run_time_ps;  // simulated, from the start to the end of the last rank
+  std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
+  std::optional<std::string> lost;      // the node that loses its power: see check_expectations()
+  std::optional<std::string> watchdog;  // what a rank's ring must come to: a name of ring::Cause
+  std::optional<std::string> error;     // the run must fail, and its error must contain this text
+};
+
+/// What the software of the ranks costs in virtual time.
+inline constexpr const char* kIdealProfile = "ideal";  // nothing
+struct Software {
+  std::string profile = kIdealProfile;
+  std::shared_ptr<const models::Machine> machine;  // nullptr: ideal
+  bool own_protocol = false;                       // the protocol is the class's own choice, as its library makes it
+};
+
+struct Scenario {
+  std::string name;  // the file's stem unless `name` is given
+  std::string path;
+  std::string description;
+  std::uint64_t seed = 1;
+  models::Cluster cluster;
+  Workload workload;
+  std::vector<int> rank_nodes;  // [rank] the node that it runs on; empty: one rank a node
+  Software software;
+  std::string fabric = "auto";  // auto fluid chunk
+  double time_limit_s = 3600;   // simulated
+  std::vector<Fault> faults;
+  Expect expect;
+  std::vector<std::string> overrides;  // the --set arguments, as given
+};
+
+/// Reads `path`, applies `overrides` ("section.key=value", TOML values; bare words are taken as strings), generates the
+/// topology where [topology] asks for one, derives GID tables and rates, validates all. Throws ScenarioError.
+Scenario read_scenario(const std::string& path, const std::vector<std::string>& overrides);
+/// The same from memory; `name_for_errors` stands for the file. Never crashes, whatever the text (it is fuzzed).
+Scenario parse_scenario(const std::string& text, const std::string& name_for_errors,
+                        const std::vector<std::string>& overrides);
+
+/// Where a file lies that the scenario file names (recording, tuning): seen from that file's folder.
+std::string path_beside(const Scenario& scenario, const std::string& name);
+
+/// The field dictionary as Markdown: what scenarios/README.md must hold.
+std::string scenario_dictionary();
+
+}  // namespace meshbed::testbed

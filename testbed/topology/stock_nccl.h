@@ -1,0 +1,34 @@
+#pragma once
+// Under which settings stock NCCL works on a cabling, as text. Each sentence names the lines of NCCL's source that it
+// rests on, of v2.30.7-1. Pure.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/cluster.h"
+#include "models/routing_rules.h"
+#include "models/topology.h"
+
+namespace meshbed::testbed {
+
+struct StockNcclQuestion {
+  const models::Cluster& cluster;
+  const models::Topology& topology;
+  std::vector<int> nodes_by_rank;   // NCCL's numbering: each node that runs ranks once, in the order of its first rank
+  int nodes = 0;                    // of the job: the first ones
+  bool crosses_rails = false;       // as models::settings_that_work()
+  std::uint64_t near_channels = 0;  // between nodes that a cable, switch or router joins
+  std::uint64_t far_channels = 0;   // between the others
+};
+
+/// Ends in a line feed.
+std::string stock_nccl_report(const StockNcclQuestion& question);
+
+/// "NCCL_IB_HCA=^x leaves out x of node0, node1": NICs that the environment leaves out, folded; empty: none.
+std::vector<std::string> left_out_lines(const models::Cluster& cluster, int nodes);
+/// What the environment of the job's nodes leaves out and sets that rules depend on; a line each, empty: nothing.
+/// `nodes`: the first ones.
+std::vector<std::string> environment_lines(const models::Cluster& cluster, int nodes);
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,32 @@
+#pragma once
+// The conformance suite for ncclNet plugins: one case a rule that NCCL relies on. Sources: nccl.h and the net plugins'
+// README of NVIDIA/nccl (ext-net), what NCCL 2.28 and 2.30 were seen to call (results of recording them lie in
+// scenarios/nccl-calls), and what net_ib, NCCL's own transport, does.
+//
+// A case runs on two ranks, each on a node of its own, that have initialised the plugin. Cases know nothing of the
+// world that they run in, nor of the plugin; its devices are taken to reach one another, whatever their number.
+
+#include <vector>
+
+#include "testbed/verify/conformance_rank.h"
+
+namespace meshbed::testbed {
+
+struct ConformanceCase {
+  const char* name;
+  const char* rule;
+  void (*body)(CaseRank& rank);
+  bool needs_device = true;  // on both ranks; without, the rule is not looked at
+};
+
+/// In the order in which they are run.
+std::vector<ConformanceCase> conformance_cases();
+
+// By what they are about, each in a file of its own.
+std::vector<ConformanceCase> conformance_setup_cases();
+std::vector<ConformanceCase> conformance_message_cases();
+std::vector<ConformanceCase> conformance_group_cases();
+std::vector<ConformanceCase> conformance_gpu_cases();
+std::vector<ConformanceCase> conformance_closing_cases();
+
+}  // namespace meshbed::testbed

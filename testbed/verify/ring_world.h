@@ -1,0 +1,97 @@
+#pragma once
+// RingWorld: one or two ranks' rings under a program, stepped one action at a time in whatever order a walk chooses. It
+// runs the product's own functions: queue/live_steps.h for hosts, kernel/step.h for lanes, kernel/mesh_ops.h for what
+// they do; who waits for whom is kernel/wait_chain.h's to say.
+//
+// The actions
+//   host    rank r's host writes its next slot's words, then its STATUS (weak programs: in either order)
+//   place   a block gets a place on the GPU
+//   lane    a step of a lane that has one (by_turns: as far as no other rank could tell)
+//   proxy   rank r's proxy polls, and posts one message
+//   data    a message's data lands at the other rank
+//   flag    its flag is raised there
+//   mask    tenant 1 is masked, or unmasked
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugin/ring/kernel/step.h"
+#include "testbed/verify/ring_program.h"
+
+namespace meshbed::testbed {
+
+enum class RingActionKind : std::uint8_t { kHostWords, kHostStatus, kPlace, kLane, kProxy, kData, kFlag, kMask };
+
+struct RingAction {
+  RingActionKind kind = RingActionKind::kLane;
+  std::uint8_t rank = 0;
+  std::uint8_t index = 0;  // lane, or message
+};
+
+class RingWorld {
+ public:
+  /// The program must outlive it.
+  explicit RingWorld(const RingExploreProgram& program);
+  RingWorld(const RingWorld&) = delete;
+  RingWorld& operator=(const RingWorld&) = delete;
+
+  /// What may be tried now; some of it comes to nothing.
+  std::vector<RingAction> options() const;
+  /// What is wrong with it, or nothing. `told` gets the step in words.
+  std::string take(const RingAction& action, std::string* told = nullptr);
+
+  /// All that tells states apart, and what restore() takes.
+  std::string state() const;
+  void restore(const std::string& state);
+
+  /// Everything that was to be published has been executed, once each.
+  bool ended_well() const;
+  /// Of one that has not and where nothing can be done: why.
+  std::string stuck() const;
+
+ private:
+  struct Message {
+    bool has_landed = false, is_flagged = false;
+  };
+  struct Rank {
+    std::vector<ring::Word> control, slots;
+    ring::Kernel kernel;
+    std::vector<ring::KernelLane> lanes;
+    std::vector<std::uint8_t> executed, published;   // by slot, how often
+    std::uint8_t placed = 0;                         // lanes, a bit each
+    std::uint8_t items = 0;                          // that the host has published
+    bool wrote_words = false, wrote_status = false;  // of the next one
+    std::uint8_t put = 0, signalled = 0, posted = 0;
+    std::vector<Message> arrivals;  // of messages that the other rank has posted
+  };
+  /// What MeshOperations asks of us.
+  struct Port {
+    RingWorld* world;
+    std::uint8_t rank;
+    bool put(ring::Word connection, ring::Word space, ring::Word offset, ring::Word bytes, ring::Word message);
+    void signal(ring::Word connection, ring::Word puts);
+    ring::Word completed(ring::Word connection) const;
+    void reduce(const ring::Word* args);
+    void copy(const ring::Word* args);
+  };
+
+  Rank& peer_of(std::size_t rank) { return ranks_[1 - rank]; }
+  bool may_place(const Rank& rank) const;
+  void host_options(std::size_t rank, std::vector<RingAction>& into) const;
+  void wire_options(std::size_t rank, std::vector<RingAction>& into) const;
+  void write(Rank& rank, bool words, bool status);
+  std::string lane_step(const RingAction& action, std::string* told);
+  std::string one_step(std::uint8_t rank, ring::KernelLane& lane, ring::Step& now);
+  void read(std::uint8_t rank, ring::Word space, ring::Word message);
+  std::string words_of(const RingAction& action) const;
+
+  const RingExploreProgram& program_;
+  std::vector<Rank> ranks_;
+  std::vector<std::vector<ring::Word>> first_control_, first_slots_;
+  std::uint8_t masks_ = 0;
+  std::string stale_;  // by the step that is taken
+};
+
+}  // namespace meshbed::testbed

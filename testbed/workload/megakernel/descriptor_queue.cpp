@@ -1,0 +1,120 @@
+#include "testbed/workload/megakernel/descriptor_queue.h"
+
+#include <vector>
+
+#include "plugin/base/check.h"
+#include "plugin/ring/queue/proxy_queue.h"
+
+namespace meshbed::testbed {
+namespace {
+
+using ring::Word;
+
+/// A put alone, or a signal alone: a put of nothing that counts the other's signal up.
+ring::GinWords words_of(const RingDescriptor& what, const ring::GinScheme* /*scheme*/) {
+  ring::GinDescriptor gin{.destination_offset = what.message, .destination_handle = what.connection};
+  if (what.is_signal) {
+    gin.op = ring::gin_op::kPut | ring::gin_op::kSignalInc;
+    gin.signal = what.connection;
+    gin.signal_value = 1;
+  } else {
+    gin.size_bytes = what.bytes;
+    gin.source_offset = what.offset;
+    gin.source_handle = what.space;
+  }
+  const auto words = ring::encode_gin(gin);
+  MESHBED_CHECK_MSG(words, "a slot's message fits a GIN descriptor");
+  return *words;
+}
+
+RingDescriptor descriptor_of(const ring::GinWords& words) {
+  const auto gin = ring::decode_gin(words);
+  MESHBED_CHECK_MSG(gin, "what was encoded is decoded");
+  const bool is_signal = (gin->op & ring::gin_op::kSignalInc) != 0;
+  return {.is_signal = is_signal,
+          .connection = is_signal ? gin->signal : static_cast<Word>(gin->destination_handle),
+          .space = static_cast<Word>(gin->source_handle),
+          .offset = static_cast<Word>(gin->source_offset),
+          .bytes = static_cast<Word>(gin->size_bytes),
+          .message = static_cast<Word>(gin->destination_offset)};
+}
+
+ring::FifoWords words_of(const RingDescriptor& what, const ring::FifoScheme* /*scheme*/) {
+  ring::FifoTrigger trigger{.destination_offset = what.message,
+                            .type = what.is_signal ? ring::fifo_type::kFlag : ring::fifo_type::kData,
+                            .semaphore = static_cast<std::uint16_t>(what.connection)};
+  if (!what.is_signal) {
+    trigger.size_bytes = what.bytes;
+    trigger.source_offset = what.offset;
+    trigger.source_memory = static_cast<std::uint16_t>(what.space);
+  }
+  const auto words = ring::encode_trigger(trigger);
+  MESHBED_CHECK_MSG(words, "a slot's message fits a trigger");
+  return *words;
+}
+
+RingDescriptor descriptor_of(const ring::FifoWords& words) {
+  const ring::FifoTrigger trigger = ring::decode_trigger(words);
+  return {.is_signal = trigger.type == ring::fifo_type::kFlag,
+          .connection = trigger.semaphore,
+          .space = trigger.source_memory,
+          .offset = trigger.source_offset,
+          .bytes = trigger.size_bytes,
+          .message = trigger.destination_offset};
+}
+
+template <typename Scheme>
+class QueueOf final : public DescriptorQueue {
+  using Index = typename Scheme::Index;
+
+ public:
+  explicit QueueOf(std::uint32_t depth)
+      : depth_(depth),
+        words_(depth * std::tuple_size_v<typename Scheme::Item>),
+        memory_{.words = words_, .head = &head_, .tail = &tail_},
+        producer_(over<ring::ProxyQueueProducer<Scheme>>(memory_)),
+        consumer_(over<ring::ProxyQueueConsumer<Scheme>>(memory_)) {}
+
+  bool has_room() const override { return static_cast<Index>(head_ - tail_) < depth_; }
+  void push(const RingDescriptor& what) override {
+    const auto position = producer_.try_push(words_of(what, static_cast<const Scheme*>(nullptr)));
+    MESHBED_CHECK_MSG(position.has_value(), "who pushes has looked for room");
+  }
+  void show() override { ++shown_; }
+
+  std::optional<Taken> take() override {
+    if (consumer_.next() == shown_) return std::nullopt;
+    const auto taken = consumer_.take();
+    // Of the GIN queue: all places wait for their completion, and what is shown is behind them.
+    if (!taken || !*taken) return std::nullopt;
+    return Taken{.position = (*taken)->position, .what = descriptor_of((*taken)->item)};
+  }
+  void posted(std::uint64_t position) override { consumer_.posted(static_cast<Index>(position)); }
+  void completed(std::uint64_t position) override { consumer_.completed(static_cast<Index>(position)); }
+
+ private:
+  template <typename Side>
+  static Side over(const ring::ProxyQueueMemory<Scheme>& memory) {
+    auto side = Side::over(memory);
+    MESHBED_CHECK_MSG(side, "a queue's depth is a power of two");
+    return *side;
+  }
+
+  Index depth_;
+  std::vector<std::uint64_t> words_;
+  Index head_ = 0, tail_ = 0, shown_ = 0;
+  ring::ProxyQueueMemory<Scheme> memory_;
+  ring::ProxyQueueProducer<Scheme> producer_;
+  ring::ProxyQueueConsumer<Scheme> consumer_;
+};
+
+}  // namespace
+
+std::unique_ptr<DescriptorQueue> make_gin_queue(std::uint32_t depth) {
+  return std::make_unique<QueueOf<ring::GinScheme>>(depth);
+}
+std::unique_ptr<DescriptorQueue> make_fifo_queue(std::uint32_t depth) {
+  return std::make_unique<QueueOf<ring::FifoScheme>>(depth);
+}
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,57 @@
+#pragma once
+// DescriptorQueue: what lies between a rank's lanes and its proxy where each PUT and SIGNAL goes as a descriptor
+// through memory that both share: the encodings and the queue of plugin/ring/queue, in the two schemes that people use.
+//
+//   gin    NCCL's GIN proxy: a queue for each peer; a place is given back when its descriptor and all before it are
+//          complete
+//   fifo   MSCCL++'s port channel: one queue for all peers; a place is given back when its trigger is posted
+//
+// What a lane writes is seen by the proxy later (Megakernel::doorbell_ps), in the order in which it was written.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "plugin/ring/abi/abi.h"
+
+namespace meshbed::testbed {
+
+struct RingDescriptor {
+  bool is_signal = false;
+  ring::Word connection = 0;
+  ring::Word space = 0, offset = 0, bytes = 0;  // of a PUT
+  ring::Word message = 0;                       // of the connection, counted on from epoch to epoch
+
+  bool operator==(const RingDescriptor&) const = default;
+};
+
+class DescriptorQueue {
+ public:
+  struct Taken {
+    std::uint64_t position = 0;
+    RingDescriptor what;
+  };
+  virtual ~DescriptorQueue() = default;
+
+  // The lanes'.
+  virtual bool has_room() const = 0;
+  /// There is room.
+  virtual void push(const RingDescriptor& what) = 0;
+  /// One descriptor more is seen by the proxy.
+  virtual void show() = 0;
+
+  // The proxy's.
+  /// The next that is seen, in its order; nothing: there is none.
+  virtual std::optional<Taken> take() = 0;
+  virtual void posted(std::uint64_t position) = 0;
+  virtual void completed(std::uint64_t position) = 0;
+};
+
+inline constexpr int kGinDepthDefault = 256;   // 32 times the 8 receives of NCCL's IB plugin
+inline constexpr int kFifoDepthDefault = 512;  // MSCCL++
+
+/// `depth`: a power of two.
+std::unique_ptr<DescriptorQueue> make_gin_queue(std::uint32_t depth);
+std::unique_ptr<DescriptorQueue> make_fifo_queue(std::uint32_t depth);
+
+}  // namespace meshbed::testbed

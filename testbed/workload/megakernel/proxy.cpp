@@ -1,0 +1,296 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plugin/coll/transport/plugin_log.h"
+#include "testbed/workload/megakernel/rank.h"
+#include "testbed/workload/megakernel/times.h"
+#include "testbed/workload/rank_table.h"
+
+namespace meshbed::testbed {
+
+using ring::Word;
+
+namespace {
+
+std::string ring_key_of(int source, int destination, int ring, int channel) {
+  return fmt::format("ring {} {} {} {}", source, destination, ring, channel);
+}
+
+}  // namespace
+
+RingProxy::RingProxy(const Setting& setting)
+    : setting_(setting), sends_(setting.program.sends.size()), receives_(setting.program.receives.size()) {
+  setting_.kernel.use(*this);
+  if (setting_.settings.queue != "direct") make_queues();
+}
+
+Result<void> RingProxy::checked(const char* call, int code, std::uint64_t warns_before) const {
+  if (code == nccl::kNcclSuccess) return ok();
+  return table_error(setting_.net, call, code, warns_before);
+}
+
+Result<void> RingProxy::enlist(End& end) {
+  const std::uint64_t warns = coll::warn_count();
+  for (std::size_t space = 0; space < setting_.spaces.size(); ++space) {
+    std::vector<std::byte>& bytes = setting_.spaces[space];
+    if (bytes.empty()) continue;
+    const int code = setting_.net.register_memory(end.comm, bytes.data(), bytes.size(), &end.memory[space]);
+    if (auto done = checked("regMr", code, warns); !done) return done;
+  }
+  if (!has_queues()) return ok();
+  end.signals.resize(nccl::kMaxRequests);
+  return checked("regMr",
+                 setting_.net.register_memory(end.comm, end.signals.data(), end.signals.size() * sizeof(std::uint64_t),
+                                              &end.signals_memory),
+                 warns);
+}
+
+Result<void> RingProxy::connect() {
+  const std::uint64_t warns = coll::warn_count();
+  for (std::size_t index = 0; index < receives_.size(); ++index) {
+    const auto& [peer, channel, landings] = setting_.program.receives[index];
+    std::array<char, nccl::kHandleBytes> handle{};
+    if (auto done = checked("listen", setting_.net.listen(0, handle.data(), &receives_[index].listener), warns);
+        !done) {
+      return done;
+    }
+    const std::string key = ring_key_of(peer, setting_.host.rank(), setting_.ring, channel);
+    if (auto told = setting_.host.publish(key, {handle.data(), handle.size()}); !told) return told;
+  }
+  std::vector<std::string> handles(sends_.size());
+  for (bool waits = true; waits;) {
+    waits = false;
+    for (std::size_t index = 0; index < sends_.size(); ++index) {
+      Send& send = sends_[index];
+      const auto& [peer, channel, messages] = setting_.program.sends[index];
+      if (handles[index].empty()) {
+        const auto found = setting_.host.look_up(ring_key_of(setting_.host.rank(), peer, setting_.ring, channel));
+        if (!found) return found.error();
+        if (*found) handles[index] = **found;
+      }
+      if (!handles[index].empty() && send.comm == nullptr) {
+        if (auto done = checked("connect", setting_.net.connect(0, handles[index].data(), &send.comm), warns); !done) {
+          return done;
+        }
+      }
+      waits = waits || send.comm == nullptr;
+    }
+    for (Receive& receive : receives_) {
+      if (receive.comm == nullptr) {
+        if (auto done = checked("accept", setting_.net.accept(receive.listener, &receive.comm), warns); !done)
+          return done;
+      }
+      waits = waits || receive.comm == nullptr;
+    }
+    if (!waits) break;
+    if (setting_.host.others_failed()) {
+      return Error{.code = ErrorCode::kClosed, .scope = Scope::kJob, .text = "another rank has failed"};
+    }
+    setting_.host.idle("megakernel: connections");
+  }
+  for (Send& send : sends_) {
+    if (auto done = enlist(send); !done) return done;
+  }
+  for (Receive& receive : receives_) {
+    if (auto done = enlist(receive); !done) return done;
+  }
+  return ok();
+}
+
+Result<void> RingProxy::close() {
+  const std::uint64_t warns = coll::warn_count();
+  const auto forget = [&](End& end) -> Result<void> {
+    for (void* memory : end.memory) {
+      if (memory == nullptr) continue;
+      if (auto done = checked("deregMr", setting_.net.deregister_memory(end.comm, memory), warns); !done) return done;
+    }
+    if (end.signals_memory == nullptr) return ok();
+    return checked("deregMr", setting_.net.deregister_memory(end.comm, end.signals_memory), warns);
+  };
+  for (Send& send : sends_) {
+    if (auto done = forget(send); !done) return done;
+    if (auto done = checked("closeSend", setting_.net.close_send(send.comm), warns); !done) return done;
+  }
+  for (Receive& receive : receives_) {
+    if (auto done = forget(receive); !done) return done;
+    if (auto done = checked("closeRecv", setting_.net.close_receive(receive.comm), warns); !done) return done;
+    if (auto done = checked("closeListen", setting_.net.close_listen(receive.listener), warns); !done) return done;
+  }
+  return ok();
+}
+
+void RingProxy::begin_epoch() {
+  for (std::size_t index = 0; index < receives_.size(); ++index) {
+    receives_[index].open += setting_.program.receives[index].landings.size() * (has_queues() ? 2 : 1);
+  }
+  setting_.host.nudge(setting_.thread);
+}
+
+void RingProxy::commit(Word connection, Word puts) {
+  Send& send = sends_[connection];
+  // A later signal may have come first: it said it for this one.
+  if (static_cast<std::int32_t>(puts - send.committed) > 0) send.committed = puts;
+  setting_.host.nudge(setting_.thread);
+}
+
+bool RingProxy::waits_for_net() const {
+  const auto waits = [](const auto& end) { return !end.requests.empty(); };
+  const auto taken = [](const Queue& queue) { return queue.taken.has_value(); };
+  const auto posts = [](const Send& send) { return send.posted != send.committed; };
+  const auto opens = [](const Receive& receive) { return receive.posted < receive.open; };
+  return std::any_of(sends_.begin(), sends_.end(), waits) || std::any_of(receives_.begin(), receives_.end(), waits) ||
+         std::any_of(sends_.begin(), sends_.end(), posts) || std::any_of(receives_.begin(), receives_.end(), opens) ||
+         std::any_of(queues_.begin(), queues_.end(), taken);
+}
+
+Result<bool> RingProxy::pass() {
+  bool moved = false;
+  for (Send& send : sends_) {
+    const Result<bool> ended = pass_ends(send);
+    if (!ended) return ended;
+    const Result<bool> posted = pass_posts(send);
+    if (!posted) return posted;
+    moved = moved || *ended || *posted;
+  }
+  for (Queue& queue : queues_) {
+    const Result<bool> one = pass_queue(queue);
+    if (!one) return one;
+    moved = moved || *one;
+  }
+  for (std::size_t index = 0; index < receives_.size(); ++index) {
+    const Result<bool> one = pass_receives(static_cast<Word>(index));
+    if (!one) return one;
+    moved = moved || *one;
+  }
+  return moved;
+}
+
+Result<bool> RingProxy::finished(void* request, std::uint64_t* size_bytes) {
+  bool done = false;
+  const std::uint64_t warns = coll::warn_count();
+  if (auto fine = checked("test", setting_.net.test(request, &done, size_bytes), warns); !fine) return fine.error();
+  return done;
+}
+
+void RingProxy::complete(Send& send) {
+  const auto seen = [this, &send] {
+    ++send.completed;
+    setting_.kernel.see_completion(static_cast<Word>(&send - sends_.data()));
+  };
+  if (setting_.settings.credit_ps > 0) {
+    setting_.kernel.at(setting_.host.now_ps() + setting_.settings.credit_ps, seen);
+  } else {
+    seen();
+  }
+}
+
+void RingProxy::spend_post() {
+  const Picoseconds begin_ps = setting_.host.now_ps(), post_ps = post_of(setting_.settings);
+  if (post_ps == 0) return;
+  setting_.host.spend(post_ps);
+  if (RingParts* const parts = setting_.kernel.parts()) {
+    parts->add(setting_.host.rank(), RingPart::kQueue, begin_ps, setting_.host.now_ps());
+  }
+}
+
+Result<bool> RingProxy::pass_ends(Send& send) {
+  bool moved = false;
+  while (!send.requests.empty()) {
+    std::uint64_t size_bytes = 0;
+    const Posted first = send.requests.front();
+    const Result<bool> done = finished(first.request, &size_bytes);
+    if (!done) return done;
+    if (!*done) break;
+    send.requests.pop_front();
+    if (has_queues()) queues_[send.queue].queue->completed(first.position);
+    if (!first.is_signal) complete(send);
+    if (has_queues()) setting_.kernel.see_room();
+    moved = true;
+  }
+  return moved;
+}
+
+/// Of what was put directly; with queues there is none.
+Result<bool> RingProxy::pass_posts(Send& send) {
+  bool moved = false;
+  while (send.posted != send.committed && !send.puts.empty()) {
+    const Put& put = send.puts.front();
+    if (!send.paid) spend_post();
+    send.paid = true;
+    void* request = nullptr;
+    const std::uint64_t warns = coll::warn_count();
+    const int code = setting_.net.send(send.comm, put.data, put.size_bytes, kTag, send.memory[put.space], &request);
+    if (auto fine = checked("isend", code, warns); !fine) return fine.error();
+    if (request == nullptr) break;
+    send.paid = false;
+    if (RingParts* const parts = setting_.kernel.parts()) {
+      const auto& to = setting_.program.sends[static_cast<std::size_t>(&send - sends_.data())];
+      parts->posted(setting_.host.rank(), to.peer, to.channel, setting_.host.now_ps());
+    }
+    send.requests.push_back({.request = request});
+    send.puts.pop_front();
+    ++send.posted;
+    moved = true;
+  }
+  return moved;
+}
+
+Result<void> RingProxy::came(Word connection, std::uint64_t size_bytes, std::uint64_t due_bytes) const {
+  if (size_bytes == due_bytes) return ok();
+  return Error{.code = ErrorCode::kRemote,
+               .scope = Scope::kJob,
+               .text = fmt::format("message {} from rank {} has {} bytes instead of {}", receives_[connection].arrived,
+                                   setting_.program.receives[connection].peer, size_bytes, due_bytes)};
+}
+
+/// The connection's receive of that number. With queues message m of the program is the receive 2 m, its signal the one
+/// behind it.
+RingProxy::Incoming RingProxy::incoming(Word connection, std::uint64_t number) {
+  Receive& receive = receives_[connection];
+  const std::uint64_t message = has_queues() ? number / 2 : number;
+  if (has_queues() && number % 2 == 1) {
+    return {.data = &receive.signals[message % receive.signals.size()],
+            .size_bytes = kSignalBytes,
+            .memory = receive.signals_memory,
+            .is_signal = true};
+  }
+  const std::vector<coll::Landing>& landings = setting_.program.receives[connection].landings;
+  const coll::Landing& landing = landings[message % landings.size()];
+  const auto space = static_cast<std::size_t>(landing.area.space);
+  return {.data = setting_.spaces[space].data() + landing.area.offset_bytes,
+          .size_bytes = landing.size_bytes,
+          .memory = receive.memory[space]};
+}
+
+Result<bool> RingProxy::pass_receives(Word connection) {
+  Receive& receive = receives_[connection];
+  bool moved = false;
+  while (receive.posted < receive.open && receive.requests.size() < nccl::kMaxRequests) {
+    const Incoming next = incoming(connection, receive.posted);
+    void* request = nullptr;
+    const std::uint64_t warns = coll::warn_count();
+    const int code = setting_.net.receive(receive.comm, next.data, next.size_bytes, kTag, next.memory, &request);
+    if (auto fine = checked("irecv", code, warns); !fine) return fine.error();
+    if (request == nullptr) break;
+    receive.requests.push_back(request);
+    if (!next.is_signal) setting_.kernel.posted(connection);
+    ++receive.posted;
+    moved = true;
+  }
+  while (!receive.requests.empty()) {
+    std::uint64_t size_bytes = 0;
+    const Result<bool> done = finished(receive.requests.front(), &size_bytes);
+    if (!done) return done;
+    if (!*done) break;
+    const Incoming first = incoming(connection, receive.arrived);
+    if (auto fine = came(connection, size_bytes, first.size_bytes); !fine) return fine.error();
+    receive.requests.pop_front();
+    ++receive.arrived;
+    if (first.is_signal || !has_queues()) setting_.kernel.arrived(connection);
+    moved = true;
+  }
+  return moved;
+}
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,357 @@
+#pragma once
+// RingRank: one rank's megakernel in virtual time: its lanes, the buffers that it shares with its host, and the proxy
+// that carries its messages. Three threads of the rank, which run one at a time:
+//
+//   kernel   steps the lanes, each at its own time; one a ring           kernel.cpp
+//   proxy    sends what was signalled, receives, raises flags            proxy.cpp, proxy_queues.cpp
+//   host     publishes slots, looks whether anything gets done           the workload's
+//
+// A lane is stepped only while it has something to look at: who has not is woken by what it waits for, so that a run's
+// cost grows with its slots alone.
+//
+// They wait for each other by RankHost::doze. The kernel's thread also does at its time what takes a while to be seen
+// on the other side (a doorbell, a flag).
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "plugin/coll/plan/slots.h"
+#include "plugin/coll/reduce/reduce.h"
+#include "plugin/coll/transport/transport.h"
+#include "plugin/ring/abi/abi.h"
+#include "plugin/ring/kernel/step.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/workload/megakernel/claimable.h"
+#include "testbed/workload/megakernel/descriptor_queue.h"
+#include "testbed/workload/megakernel/parts.h"
+#include "testbed/workload/megakernel/trace.h"
+#include "testbed/workload/rank_host.h"
+
+namespace meshbed::testbed {
+
+/// Of the rings that a run makes.
+inline constexpr const ring::Layout& kRingLayout = ring::kLayout2026_05;
+
+/// A user's opcode of queues: [end, nanoseconds, times]: takes that long, comes so often to that end, then is done.
+inline constexpr ring::Word kTaskOpcode = ring::opcode::kUserFirst;
+
+/// The buffers of one ring, as its host encodes them (layout 2026-05).
+struct RingBuffers {
+  RingBuffers(const Megakernel& settings, ring::Word slots, ring::Word lanes, const ring::MeshBoard& board);
+  std::vector<ring::Word> control, slots, debug, io;
+  ring::Kernel kernel;
+};
+
+/// The memories that slots name; empty where a program has none of them.
+using RingSpaces = std::array<std::vector<std::byte>, coll::kSpaces>;
+
+class RingLandings;
+class RingProxy;
+
+/// Who gives a proxy its messages, and is told what becomes of them.
+class RingProxyUser {
+ public:
+  virtual ~RingProxyUser() = default;
+  virtual void use(RingProxy& proxy) = 0;
+  /// The proxy has ended a put of that connection: its bytes may be overwritten.
+  virtual void see_completion(ring::Word connection) = 0;
+  /// A descriptor queue has room again.
+  virtual void see_room() = 0;
+  /// At that time.
+  virtual void at(Picoseconds when_ps, std::function<void()> act) = 0;
+  // In the order of a connection's messages: one has a place where it may arrive; it is there.
+  virtual void posted(ring::Word connection) = 0;
+  virtual void arrived(ring::Word connection) = 0;
+  /// Where a token's time goes; nullptr: nobody asks.
+  virtual RingParts* parts() const = 0;
+};
+
+struct RingLaunch {
+  Picoseconds start_ps = 0, end_ps = 0;
+};
+struct RingCreditWaits {
+  std::uint64_t count = 0;
+  Picoseconds time_ps = 0;
+};
+
+class RingKernel final : public RingProxyUser {
+ public:
+  struct Setting {
+    RankHost& host;
+    const Megakernel& settings;
+    const ring::Kernel& kernel;
+    const coll::SlotProgram& program;
+    RingSpaces& spaces;
+    coll::DataType type;
+    coll::ReduceOp op;
+    RingTrace& trace;
+    int ring = 0;                     // of its rank's
+    const void* ended_key = nullptr;  // what the host dozes on, who may have several rings; nullptr: this one's own
+    RingParts* parts = nullptr;       // where a token's time goes; nullptr: nobody asks
+    const std::vector<bool>* begins = nullptr;  // by slot: it is the first of an operation; nullptr: none is
+  };
+  explicit RingKernel(const Setting& setting);
+  RingKernel(const RingKernel&) = delete;
+  RingKernel& operator=(const RingKernel&) = delete;
+
+  /// The kernel's thread: from the launch until stop().
+  void run();
+
+  // For the other threads of the rank.
+  void use(RingProxy& proxy) override { proxy_ = &proxy; }
+  void use(RingLandings& landings) { landings_ = &landings; }
+  /// Something has changed that a lane may look at.
+  void nudge() { setting_.host.nudge(this); }
+  void published(ring::Word slot);
+  void see_completion(ring::Word connection) override;
+  void see_room() override;
+  void posted(ring::Word connection) override;
+  void arrived(ring::Word connection) override;
+  /// The host has served an IO request.
+  void see_io();
+  /// At that time, by this thread.
+  void at(Picoseconds when_ps, std::function<void()> act) override;
+  /// A message is there: this connection's flag goes up by one, once the proxy's write of it is seen.
+  void see_arrival(ring::Word connection);
+  /// SHUTDOWN.
+  void stop();
+  /// What is nudged whenever a slot has ended; the host's thread dozes on it.
+  const void* ended() const { return setting_.ended_key != nullptr ? setting_.ended_key : &ended_; }
+  void nudge_host() { setting_.host.nudge(ended()); }
+  std::uint64_t slots_ended() const { return ended_; }
+  /// Slots that became DONE since somebody asked.
+  std::vector<ring::Word> take_done() { return std::exchange(done_, {}); }
+  /// Something of it is under way whose end has its time: an operation that a lane is at, a doorbell, a flag.
+  bool works() const;
+  /// As its scenario has it: no lane does anything any more.
+  bool stands_still() const { return stop_after_ && ended_ >= *stop_after_; }
+  const std::vector<ring::KernelLane>& lanes() const { return lanes_; }
+  /// The host has just written the slot.
+  void see_slot(ring::Word slot) {
+    tasks_[slot] = 0;
+    visible_ps_[slot] = setting_.host.now_ps() + setting_.settings.visibility_ps;
+  }
+  const Megakernel& settings() const { return setting_.settings; }
+  RingParts* parts() const override { return setting_.parts; }
+  /// Of its lanes, in their order, those that have a place on the GPU; no other one ever does anything.
+  ring::Word resident() const;
+  /// From the host's call to the kernel's first step.
+  const RingLaunch& launch() const { return launch_; }
+  /// How often lanes found no room for a descriptor, and how long they waited for it, all together.
+  const RingCreditWaits& credit_waits() const { return credit_waits_; }
+
+ private:
+  /// What MeshOperations asks of us.
+  struct Port {
+    RingKernel* kernel;
+    bool put(ring::Word connection, ring::Word space, ring::Word offset, ring::Word bytes, ring::Word message);
+    void signal(ring::Word connection, ring::Word puts);
+    ring::Word completed(ring::Word connection) const;
+    void reduce(const ring::Word* args);
+    void copy(const ring::Word* args);
+  };
+  struct User {
+    RingKernel* kernel;
+    ring::End operator()(const ring::Operation& op) const;
+  };
+  struct LaneClock {
+    Picoseconds free_ps = 0;
+    bool paid = false;                   // for the operation that it has claimed
+    Picoseconds without_credit_ps = -1;  // since when it waits for room for its descriptor; -1: it does not
+  };
+  using Lanes = std::vector<std::size_t>;
+
+  /// Each lane that is awake, in their order. True where one got anything done.
+  bool pass();
+  /// True where it got anything done; who did not is asleep, unless time alone may change that.
+  bool advance(std::size_t lane);
+  bool run_lane(ring::KernelLane& lane, LaneClock& clock);
+  bool look_for_work(ring::KernelLane& lane);
+  void be_busy_until(std::size_t lane, Picoseconds until_ps);
+  void wake(Lanes& lanes);
+  void wake(std::unordered_map<ring::Word, Lanes>& lanes, ring::Word what);
+  void sleep_until_ready(std::size_t lane, ring::MeshNeed need, const ring::Word* args);
+  bool has_descriptors() const { return setting_.settings.queue != "direct"; }
+  /// Whether a PUT or SIGNAL may be written into its queue; puts the lane to sleep where it may not.
+  bool may_describe(const ring::KernelLane& lane, LaneClock& clock, ring::Word op, const ring::Word* args);
+  /// Of a connection, counted on from epoch to epoch.
+  ring::Word message_of(const ring::Word* args) const;
+  bool act_on_time();
+  Picoseconds next_time() const;
+  Picoseconds cost_of(ring::Word op, const ring::Word* args) const;
+  Picoseconds claimed_until(ring::Word slot, Picoseconds now_ps) const;
+  Picoseconds launch_of(ring::Word slot) const;
+  void note_part(ring::Word op, Picoseconds begin_ps, Picoseconds launched_ps, Picoseconds end_ps);
+  void note(const ring::KernelLane& lane, RingEventKind kind);
+  char* bytes_at(ring::Word space, ring::Word offset);
+
+  Setting setting_;
+  Port port_;
+  ring::MeshOperations<ring::PlainWords, Port> mesh_;
+  coll::ReduceKernels kernels_;
+  RingProxy* proxy_ = nullptr;
+  RingLandings* landings_ = nullptr;
+  std::vector<ring::KernelLane> lanes_;
+  std::vector<LaneClock> clocks_;
+  ClaimableSlots claimable_;
+  std::set<std::size_t> awake_;                         // lanes
+  std::set<std::pair<Picoseconds, std::size_t>> busy_;  // until when, which lane
+  std::unordered_map<ring::Word, Lanes> wait_for_id_;   // by the id of an operation
+  std::unordered_map<ring::Word, Lanes> wait_for_arrival_, wait_for_completion_, wait_for_signal_;  // by connection
+  Lanes wait_for_room_, wait_for_io_;
+  std::vector<ring::Word> signals_;  // by connection: so many were described
+  RingLaunch launch_{};
+  RingCreditWaits credit_waits_{};
+  std::vector<ring::Word> tasks_;        // by slot: how often the task has come to its first end
+  std::vector<Picoseconds> visible_ps_;  // by slot: when a lane can see what was published
+  std::map<std::pair<Picoseconds, std::uint64_t>, std::function<void()>>
+      timers_;  // by time, then as they were asked for
+  std::uint64_t timer_count_ = 0;
+  std::uint64_t ended_ = 0;
+  std::vector<ring::Word> done_;
+  std::optional<std::uint64_t> stop_after_;  // slots: from then on no lane does anything
+  bool stopping_ = false;
+};
+
+/// Carries messages between one ring's slots and the net plugin. With descriptor queues a PUT is a message of its own,
+/// and a SIGNAL another one behind it, of 8 bytes, on whose arrival the flag is raised: as GIN posts a WRITE and an
+/// atomic behind it on one queue pair.
+class RingProxy {
+ public:
+  struct Setting {
+    RankHost& host;
+    coll::NetTable& net;
+    const coll::SlotProgram& program;
+    RingSpaces& spaces;
+    RingProxyUser& kernel;
+    const Megakernel& settings;
+    int ring = 0;
+    const void* thread = nullptr;  // what the proxy's thread dozes on
+  };
+  explicit RingProxy(const Setting& setting);
+
+  /// Listens, connects and registers: every rank calls it.
+  Result<void> connect();
+  Result<void> close();
+
+  /// One look at all that it has. True where anything moved.
+  Result<bool> pass();
+  /// It has given the net plugin something to do, or has something for it.
+  bool waits_for_net() const;
+  /// Once a program begins again, its landings are open for as many messages more.
+  void begin_epoch();
+
+  // The kernel's.
+  struct Put {
+    void* data;
+    std::uint64_t size_bytes;
+    ring::Word space;
+  };
+  void put(ring::Word connection, const Put& put) { sends_[connection].puts.push_back(put); }
+  void commit(ring::Word connection, ring::Word puts);
+  ring::Word completed(ring::Word connection) const { return sends_[connection].completed; }
+  // Likewise, with descriptor queues.
+  bool has_room(ring::Word connection) const { return queue_of(connection).queue->has_room(); }
+  void describe(const RingDescriptor& what) { queue_of(what.connection).queue->push(what); }
+  /// The first that is not seen yet.
+  void show(ring::Word connection);
+
+ private:
+  struct End {
+    void* comm = nullptr;
+    void* listener = nullptr;
+    std::array<void*, coll::kSpaces> memory{};
+    std::vector<std::uint64_t> signals{};  // the messages of 8 bytes, as many as may be under way
+    void* signals_memory = nullptr;
+  };
+  struct Posted {
+    void* request = nullptr;
+    std::uint64_t position = 0;  // in its queue, if there are any
+    bool is_signal = false;
+  };
+  struct Send : End {
+    std::deque<Put> puts;  // not posted yet
+    std::deque<Posted> requests;
+    std::size_t queue = 0;
+    ring::Word committed = 0, posted = 0, completed = 0;
+    bool paid = false;  // the post of the first of `puts`, which the plugin has no room for yet
+  };
+  struct Receive : End {
+    std::deque<void*> requests;
+    std::uint64_t open = 0, posted = 0, arrived = 0;
+  };
+  /// What a receive is for.
+  struct Incoming {
+    void* data = nullptr;
+    std::uint64_t size_bytes = 0;
+    void* memory = nullptr;
+    bool is_signal = false;
+  };
+  struct Queue {
+    std::unique_ptr<DescriptorQueue> queue;
+    std::optional<DescriptorQueue::Taken> taken;  // and not posted yet
+    bool paid = false;                            // its post
+  };
+
+  static constexpr int kTag = 0;
+  static constexpr std::uint64_t kSignalBytes = sizeof(std::uint64_t);
+
+  void spend_post();
+  /// A put has ended: seen by FENCE once its credit is.
+  void complete(Send& send);
+  Result<bool> pass_ends(Send& send);
+  Result<bool> pass_posts(Send& send);
+  Incoming incoming(ring::Word connection, std::uint64_t number);
+  Result<bool> pass_receives(ring::Word connection);
+  void make_queues();
+  bool has_queues() const { return !queues_.empty(); }
+  const Queue& queue_of(ring::Word connection) const { return queues_[sends_[connection].queue]; }
+  Result<bool> pass_queue(Queue& queue);
+  Result<void> came(ring::Word connection, std::uint64_t size_bytes, std::uint64_t due_bytes) const;
+  Result<bool> finished(void* request, std::uint64_t* size_bytes);
+  Result<void> enlist(End& end);
+  Result<void> checked(const char* call, int code, std::uint64_t warns_before) const;
+
+  Setting setting_;
+  std::vector<Send> sends_;
+  std::vector<Receive> receives_;
+  std::vector<Queue> queues_;  // none: direct
+};
+
+/// A rank's proxies, one a ring, in one thread.
+class RingProxies {
+ public:
+  explicit RingProxies(RankHost& host) : host_(host) {}
+  /// Both outlive it.
+  void add(RingProxy& proxy, RingKernel& kernel) {
+    proxies_.push_back(&proxy);
+    kernels_.push_back(&kernel);
+  }
+
+  Result<void> connect();
+  Result<void> close();
+  void begin_epoch();
+  /// The proxy's thread: until stop().
+  void run();
+  void stop();
+  /// Why it has ended, where nobody stopped it.
+  const std::optional<Error>& failure() const { return failure_; }
+
+ private:
+  RankHost& host_;
+  std::vector<RingProxy*> proxies_;
+  std::vector<RingKernel*> kernels_;
+  bool stopping_ = false;
+  std::optional<Error> failure_;
+};
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,21 @@
+#pragma once
+// NCCL's decisions as the profiler's plugin writes them (plugin/profiler): one rank's JSON, and those of all ranks.
+
+#include <string>
+#include <vector>
+
+#include "models/algorithm.h"
+#include "testbed/workload/outcome.h"
+
+namespace meshbed::testbed {
+
+/// NCCL's own name of an operation: "AllReduce", "SendRecv" (v2.30.7-1, src/misc/utils.cc, ncclFuncToString).
+const char* nccl_name(models::Collective operation);
+
+/// One rank's; calls that differ in peers and roots alone are of one choice. Throws nlohmann::json::exception for
+/// another text.
+std::vector<NcclDecision> read_decisions(const std::string& text);
+/// Adds another rank's: `calls` is of the rank that made most.
+void add_decisions(std::vector<NcclDecision>* all, std::vector<NcclDecision> more);
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,86 @@
+#pragma once
+// Outcome: what a run's ranks came to, in every world: their errors, their waits, what the network and the libraries
+// counted. testbed/workload/result.h makes a verdict of it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/engine/network.h"
+#include "sim/engine/world.h"
+#include "sim/host/host.h"
+#include "sim/verbs/verbs_host.h"
+#include "testbed/scenario/fault_board.h"
+#include "testbed/scenario/scenario.h"
+
+namespace meshbed::testbed {
+
+struct RankError {
+  int rank = 0;
+  Picoseconds at_ps = 0;
+  std::string text;
+  std::string error_class;   // class_of() the error: the same in every world where the same goes wrong
+  std::string repeatable{};  // the text without what differs between runs, as addresses do; empty: the text itself
+};
+
+/// What is wrong with the ranks of a node that lost its power, in every world.
+std::vector<RankError> without_power(const Scenario& scenario, int node, Picoseconds at_ps);
+
+/// A thread waited for the other ranks.
+struct BarrierWait {
+  int rank = 0;
+  std::uint32_t thread_id = 0;  // as the rank's own gettid() says it
+  Picoseconds start_ps = 0, end_ps = 0;
+};
+
+/// A rank took GPU memory, or gave some back.
+struct GpuMemoryChange {
+  int rank = 0;
+  Picoseconds at_ps = 0;
+  std::uint64_t taken_bytes = 0, given_back_bytes = 0;
+  std::uint64_t held_bytes = 0;  // by the rank, after it
+};
+
+/// How NCCL carries out an operation of a size, as its profiler announces it (plugin/profiler).
+struct NcclDecision {
+  std::string operation, datatype;  // "AllReduce", "Send"; "float"
+  std::uint64_t bytes = 0;          // nccl-tests' `size`
+  int ranks = 0;                    // of the communicator
+  std::string algorithm, protocol;  // "RING", "LL128"; empty: of messages between two ranks
+  int channels = 0;                 // 0: not announced, as algorithm and protocol; each that is has one at least
+  std::uint64_t calls = 0;          // of the rank that made most
+  bool is_announced() const { return channels > 0; }
+};
+
+/// The libnccl.so.2 that a program's ranks loaded.
+struct LoadedNccl {
+  std::string file;  // empty: none did
+  std::string version, sha256;
+  std::vector<NcclDecision> decisions{};  // where the profiler's plugin was loaded; as they were met first
+};
+
+struct Simulation {
+  sim::Outcome outcome;
+  std::vector<RankError> errors;  // in the order in which they happened
+  int stopped = 0;                // ranks that ended in the middle of something only because another one had failed
+  std::vector<sim::Link> links;
+  std::vector<sim::Path> paths;  // those that were used
+  Picoseconds elapsed_ps = 0;    // simulated, from the start to the end of the last rank
+  sim::VerbsCounters verbs;
+  sim::HostCounters host;
+  std::vector<std::uint32_t> process_ids;   // by rank, as its own getpid() says it
+  std::vector<BarrierWait> waits;           // as they ended
+  std::vector<GpuMemoryChange> gpu_memory;  // in order
+  std::vector<FaultEvent> faults;           // the steps that were taken, in order
+  std::string plugin_sha256;                // of the net plugin as the ranks loaded it; empty where nobody did
+  std::string engine_sha256;                // of libmeshcoll.so likewise
+  LoadedNccl nccl;
+  /// By rank, of a run that did not end well: what the rank's net plugin said of itself when the first error came, or
+  /// when nothing could happen any more (plugin/net/process/state.h, JSON). Empty where it has none.
+  std::vector<std::string> states;
+
+  /// Every rank came to its end, and none with an error.
+  bool ended_well() const { return errors.empty() && outcome.kind == sim::OutcomeKind::kFinished; }
+};
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,81 @@
+#pragma once
+// RunResult: all that a run has to say, gathered once; the text report, summary.json and the exit status read it.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/trace/proof.h"
+#include "sim/trace/recorder.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/workload/collective.h"
+#include "testbed/workload/operations.h"
+#include "testbed/workload/outcome.h"
+#include "testbed/workload/world_facts.h"
+
+namespace meshbed::testbed {
+
+/// What the ranks called, warm-up included; nothing where the workload calls no collective.
+struct CollectiveCalls {
+  CollectiveCase collective;
+  std::vector<CallTime> times;
+};
+
+/// One case of a matrix.
+struct MatrixOutcome {
+  std::string collective, text;  // testbed/workload/matrix.h
+  std::uint64_t wrong = 0, checked = 0;
+  Picoseconds time_ps = 0;
+  std::vector<std::uint64_t> data;  // by rank, as RunResult's; once more where rounding shows the order of a reduction
+};
+
+struct RingOutcome;  // testbed/workload/megakernel/outcome.h
+
+struct RunResult {
+  WorldFacts world;
+  std::string workload;  // "all_reduce", "nccl-calls pair-all-reduce", "idle"
+  std::uint64_t bytes = 0;
+  int iterations = 0;
+  int warmup = 0;                              // iterations before those: not timed, but in messages, pairs and links
+  std::vector<IterationTime> iteration_times;  // of a collective that ended well, the timed ones in order
+  /// Of the rank that took longest: in which its calls waited for connections to be made, warm-up included. Part of the
+  /// first timed iteration where there was no warm-up, and connections are made on first use. -1: not known.
+  Picoseconds connect_ps = -1;
+  Picoseconds time_ps = 0;  // of one iteration, on average; nccl-calls: of the whole replay
+  double busbw_factor = 1;
+  Picoseconds bound_ps = 0;  // closed-form lower bound of time_ps; 0: none
+  std::uint64_t wrong = 0;
+  std::uint64_t checked = 0;
+  std::string first_wrong;
+  std::vector<std::uint64_t> data;  // by rank: XXH3-64 of what it got, in order; empty where nothing was checked
+  std::vector<MatrixOutcome> matrix;
+  std::vector<OperationRecord> operations;   // how each collective went, warm-up included
+  CollectiveCalls calls;                     // in the simulated world
+  std::shared_ptr<const RingOutcome> rings;  // of megakernels; nullptr: there were none
+  std::uint64_t connections = 0;
+  Simulation simulation;
+  std::map<sim::PairKey, sim::PairUsage> pairs;
+  sim::MessageTotals messages;
+  std::vector<sim::Proof> proofs;
+  std::vector<sim::Proof> expectations;
+  bool expected_error_seen = false;
+  std::string digest;
+  double cpu_s = 0;
+  std::uint64_t peak_rss_bytes = 0;
+
+  double algbw_GBps() const;
+  double busbw_GBps() const { return algbw_GBps() * busbw_factor; }
+  double over_bound() const;  // 0: no bound
+};
+
+/// "ok", "BROKEN", or "-" where there was nothing to check.
+const char* mark_of(const sim::Proof& proof);
+
+/// The proofs that hold for every workload; the caller adds those of its own.
+void add_common_proofs(RunResult& result, const Scenario& scenario, const BuiltFiles& files);
+/// CPU time and peak memory of this process so far.
+void add_process_usage(RunResult& result);
+int exit_status(const RunResult& result);
+
+}  // namespace meshbed::testbed

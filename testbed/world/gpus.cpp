@@ -1,0 +1,44 @@
+#include "testbed/world/gpus.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/gpu_profile.h"
+#include "sim/cuda/process/variables.h"
+#include "testbed/base/environment.h"
+#include "testbed/base/files.h"
+
+namespace meshbed::testbed {
+namespace {
+
+bool calls_cuda(const Scenario& scenario) {
+  if (scenario.workload.kind == WorkloadKind::kReconnect) return false;
+  const auto& nodes = scenario.cluster.nodes;
+  const bool has_gpus = std::any_of(nodes.begin(), nodes.end(), [](const models::Node& node) {
+    return std::any_of(node.gpus.begin(), node.gpus.end(), [](const models::Gpu& gpu) { return !gpu.model.empty(); });
+  });
+  return scenario.workload.gpu_memory || (scenario.workload.kind == WorkloadKind::kProgram && has_gpus);
+}
+
+}  // namespace
+
+std::optional<sim::CudaFiles> cuda_files_of(const Scenario& scenario, const std::string& folder) {
+  if (!calls_cuda(scenario)) return std::nullopt;
+  const bool runtime = scenario.workload.kind == WorkloadKind::kProgram;
+  sim::CudaFiles files = sim::cuda_files_in(folder, runtime);
+  files.cache = sim::cuda::cache_folder_of([](const char* name) { return from_environment(name).value_or(""); });
+  return files;
+}
+
+std::vector<std::pair<std::string, std::string>> gpu_environment(const models::Node& node,
+                                                                 const std::string& library_path) {
+  std::vector<std::string> names;
+  for (const models::Gpu& gpu : node.gpus) names.push_back(gpu.model);
+  const auto words = models::gpu_words_named(names);
+  const std::string folder = built_files().cuda_folder;
+  if (!words || words->empty() || !std::filesystem::exists(folder + "/libcuda.so.1")) return {};
+  return {{"LD_LIBRARY_PATH", (library_path.empty() ? "" : library_path + ":") + folder},
+          {sim::cuda::kGpuVariable, *words}};
+}
+
+}  // namespace meshbed::testbed

@@ -1,0 +1,26 @@
+#pragma once
+// What ranks find as CUDA. In a simulated node: one simulator's GPUs, which its ranks share (sim/cuda/world). In an
+// emulated one a program finds the drop-ins by the loader's path, with its node's GPUs to itself: models of its own
+// process, whose time is the node's clock's (sim/cuda/process).
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/cluster.h"
+#include "sim/cuda/world/world_cuda.h"
+#include "testbed/scenario/scenario.h"
+
+namespace meshbed::testbed {
+
+/// `folder`: of the simulated CUDA's libraries. nullopt: no rank of the scenario calls CUDA, and none finds any.
+std::optional<sim::CudaFiles> cuda_files_of(const Scenario& scenario, const std::string& folder);
+
+/// What a program in an emulated node has to have in its environment; nothing where the node has no GPU, or one that
+/// there is no model of, or where the simulated CUDA is not built. `library_path`: where else its loader looks, before;
+/// with colons between.
+std::vector<std::pair<std::string, std::string>> gpu_environment(const models::Node& node,
+                                                                 const std::string& library_path);
+
+}  // namespace meshbed::testbed
