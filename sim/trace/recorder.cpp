@@ -106,6 +106,7 @@ void Recorder::message(const MessageRecord& told) {
   }
 
   if (trace_.is_open()) write_line(record, flow.ends);
+  if (also_to_ != nullptr) also_to_->message(record);
 }
 
 void Recorder::close() {

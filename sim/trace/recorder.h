@@ -48,6 +48,8 @@ class Recorder : public MessageSink {
   Recorder(const models::Cluster& cluster, const std::string& trace_path);
 
   void message(const MessageRecord& record) override;
+  /// `sink` gets each record as well, with its destination rank where the connection has told it. It must live as long.
+  void also_to(MessageSink& sink) { also_to_ = &sink; }
   /// Ends messages.csv; throws std::runtime_error where it could not be written in full.
   void close();
 
@@ -83,6 +85,7 @@ class Recorder : public MessageSink {
   const models::Cluster& cluster_;
   std::string trace_path_;
   std::ofstream trace_;
+  MessageSink* also_to_ = nullptr;
   Digest digest_;
   MessageTotals totals_;
   std::map<PairKey, PairUsage> pairs_, carried_;  // carried_: since the last take

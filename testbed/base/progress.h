@@ -1,31 +1,37 @@
 #pragma once
-// Progress: a bar on a terminal, silence elsewhere. Written to standard error, so that standard output stays the
-// result.
+// Progress: how far a computation is, for a viewer that the program sets: the command's bar on a terminal, or the
+// process that started a run of libmeshbed.
 
-#include <cstdio>
 #include <string>
 
 namespace meshbed::testbed {
 
+/// Is told of the steps of one Progress at a time. Its calls come from one thread, in the middle of a simulation: they
+/// must not block and must not throw.
+class ProgressViewer {
+ public:
+  virtual ~ProgressViewer() = default;
+  virtual void begin(const std::string& label, int total) = 0;
+  virtual void show(int done) = 0;
+  virtual void end() = 0;
+};
+
+/// The viewer from now on; nullptr: none. It must live as long as it is set.
+void set_progress_viewer(ProgressViewer* viewer);
+
 class Progress {
  public:
-  /// `total` steps; shows nothing unless `stream` is a terminal.
-  Progress(std::string label, int total, std::FILE* stream = stderr);
-  ~Progress();  // wipes the bar
+  /// `total` steps of what `label` names; one at a time in a process.
+  Progress(const std::string& label, int total);
+  ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void step();
 
  private:
-  void draw();
-
-  std::string label_;
   int total_ = 0;
   int done_ = 0;
-  int shown_percent_ = -1;
-  std::FILE* stream_ = nullptr;
-  bool visible_ = false;
 };
 
 }  // namespace meshbed::testbed

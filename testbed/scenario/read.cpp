@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <system_error>
 
 #include "models/toml_keys.h"
 #include "testbed/base/closest_name.h"
@@ -153,7 +156,7 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
   return scenario;
 }
 
-Scenario read_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+std::string read_scenario_text(const std::string& path) {
   refuse_unless_file(path);
   std::error_code error;
   if (std::filesystem::file_size(path, error) > kFileBytesMax) {
@@ -163,7 +166,39 @@ Scenario read_scenario(const std::string& path, const std::vector<std::string>& 
   std::ostringstream text;
   text << file.rdbuf();
   if (!file) throw UnreadableScenario(path, std::string("cannot be read: ") + std::strerror(errno));
-  return parse_scenario(text.str(), path, overrides);
+  return text.str();
+}
+
+Scenario read_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_scenario(read_scenario_text(path), path, overrides);
+}
+
+std::optional<std::string> value_of_key(const std::string& text, const std::vector<std::string>& overrides,
+                                        const std::string& key) {
+  toml::table table = parse_text(text, "scenario");
+  Diagnostics diagnostics("scenario");
+  std::vector<GeneratedName> generated;
+  for (const auto& argument : overrides) apply_override(table, argument, generated, diagnostics);
+  const toml::node* node = &table;
+  for (std::size_t from = 0; node != nullptr && from <= key.size();) {
+    const std::size_t dot = std::min(key.find('.', from), key.size());
+    const std::string part = key.substr(from, dot - from);
+    from = dot + 1;
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+    const bool is_index = error == std::errc() && end == part.data() + part.size();
+    if (const toml::array* list = node->as_array()) {
+      node = is_index ? list->get(index) : nullptr;
+    } else {
+      const toml::table* section = node->as_table();
+      node = section == nullptr ? nullptr : section->get(part);
+    }
+  }
+  if (node == nullptr) return std::nullopt;
+  if (const auto* words = node->as_string()) return words->get();
+  std::ostringstream written;
+  node->visit([&](const auto& value) { written << value; });
+  return written.str();
 }
 
 std::string path_beside(const Scenario& scenario, const std::string& name) {

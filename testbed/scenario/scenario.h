@@ -195,6 +195,13 @@ Scenario read_scenario(const std::string& path, const std::vector<std::string>& 
 Scenario parse_scenario(const std::string& text, const std::string& name_for_errors,
                         const std::vector<std::string>& overrides);
 
+/// The text of the file that read_scenario() would read; throws UnreadableScenario.
+std::string read_scenario_text(const std::string& path);
+/// What the text, with those overrides, gives for "section.key" or "list.0.key"; nullopt: nothing. A text without its
+/// quotes, anything else as TOML.
+std::optional<std::string> value_of_key(const std::string& text, const std::vector<std::string>& overrides,
+                                        const std::string& key);
+
 /// Where a file lies that the scenario file names (recording, tuning): seen from that file's folder.
 std::string path_beside(const Scenario& scenario, const std::string& name);
 
