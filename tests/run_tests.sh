@@ -27,7 +27,7 @@ ordinary_s=1200 slow_s=5400
 # is a program that nobody here wrote.
 stage_packages() {
   case $1 in
-    ordinary) printf '%s\n' clang-format "${emu_packages[@]}" ;;
+    ordinary) printf '%s\n' clang-format "${emu_packages[@]}" "${python_packages[@]}" ;;
     walks) printf '%s\n' valgrind ;;  # the cost of a message is counted
     emu) printf '%s\n' "${emu_packages[@]}" openmpi-bin dropbear-bin perftest ;;
     other-compiler) printf '%s\n' clang ;;
@@ -506,6 +506,7 @@ run_tests() {
   unset MESHBED_TEST_EMU MESHBED_TEST_WALKS  # the options say how much is run, not what the caller happens to have
   mapfile -t packages < <(test_packages "${stages[@]}")
   if ((${#packages[@]})); then require .meshbed-test-packages "${build_packages[@]}" "${packages[@]}"; fi
+  configure_main  # what they add: the Python module
 
   for stage in "${stages[@]}"; do
     name=$stage

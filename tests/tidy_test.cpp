@@ -108,6 +108,13 @@ std::vector<Arrow> every_arrow() {
   for (const char* room : {"testbed/topology/", "testbed/verify/", "testbed/fidelity/"}) {
     all.push_back({room, beside_another, "topology, verify and fidelity stand beside one another"});
   }
+  all.push_back({"testbed/include/", {"meshbed/"}, "what is installed includes what is installed"});
+  {
+    std::vector<std::string> allowed = beside_another;
+    allowed.push_back("meshbed/");
+    all.push_back({"testbed/library/", allowed, "the library's interface stands on scenario, report and world"});
+  }
+  all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};
   all.push_back({"cli/common/", below_cli, "what several commands share stands below them"});
   for (const char* room : {"cli/ring/", "cli/bench/", "cli/nccl/"}) {

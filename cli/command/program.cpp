@@ -62,7 +62,9 @@ void print_usage(std::ostream& out) {
     out << "  " << std::left << std::setw(13) << command.name << command.summary << "\n";
   }
   out << "  " << std::left << std::setw(13) << "test"
-      << "build and run the tests (only through ./meshbed)\n\n"
+      << "build and run the tests (only through ./meshbed)\n"
+      << "  " << std::left << std::setw(13) << "install"
+      << "the command, the library and the Python module into a folder (only through ./meshbed)\n\n"
       << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, or a file that cannot be read or written,\n"
       << "             3 no progress, 130 interrupted by Ctrl-C (by SIGTERM: 143 in sim, 130 elsewhere)\n";
 }
@@ -109,7 +111,11 @@ int dispatch(std::span<const OwnCommand> own, const Arguments& words, char** arg
     std::cerr << "meshbed: the launcher builds and runs the tests: ./meshbed test\n";
     return kExitUsage;
   }
-  std::vector<std::string> names{"test", "help"};
+  if (words.front() == "install") {
+    std::cerr << "meshbed: the launcher builds and installs: ./meshbed install PREFIX\n";
+    return kExitUsage;
+  }
+  std::vector<std::string> names{"test", "install", "help"};
   for (const Subcommand& command : kSubcommands) names.emplace_back(command.name);
   const std::string close = closest_name(words.front(), names);
   std::cerr << "meshbed: there is no command \"" << words.front() << "\""

@@ -34,10 +34,10 @@ struct RunProgress {
 };
 
 struct RunOptions {
-  bool messages = false;    // keep the columns of RunResult::messages(), about 110 bytes a message
+  bool messages = true;     // keep the columns of RunResult::messages(), about 110 bytes a message
   double time_limit_s = 0;  // of a clock on the wall; 0: none
   /// Called about ten times a second on the caller's thread while the run is under way; false ends the run.
-  std::function<bool(const RunProgress&)> on_progress;
+  std::function<bool(const RunProgress&)> on_progress = {};
 };
 
 /// Runs `scenario` in the simulated world. Throws InvalidScenario where a check finds an error, RunError or
