@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "meshbed/compare.h"
+#include "meshbed/predict.h"
 #include "meshbed/run.h"
 
 namespace py = pybind11;
@@ -171,6 +173,29 @@ PYBIND11_MODULE(_meshbed, module) {
                self.digest() + ">";
       });
 
+  py::class_<meshbed::Comparison>(module, "Comparison")
+      .def_readonly("identical", &meshbed::Comparison::identical)
+      .def_readonly("same_data", &meshbed::Comparison::same_data)
+      .def_readonly("time_ratio", &meshbed::Comparison::time_ratio)
+      .def_readonly("busbw_ratio", &meshbed::Comparison::busbw_ratio)
+      .def_readonly("differences", &meshbed::Comparison::differences);
+  py::class_<meshbed::Prediction>(module, "Prediction")
+      .def_readonly("time_s", &meshbed::Prediction::time_s)
+      .def_readonly("algorithm", &meshbed::Prediction::algorithm)
+      .def_readonly("protocol", &meshbed::Prediction::protocol)
+      .def_readonly("ranks", &meshbed::Prediction::ranks)
+      .def_readonly("nodes", &meshbed::Prediction::nodes)
+      .def_property_readonly("parts",
+                             [](const meshbed::Prediction& self) {
+                               py::dict parts;
+                               for (const auto& part : self.parts) parts[py::str(part.name)] = part.time_s;
+                               return parts;
+                             })
+      .def_readonly("error_p90", &meshbed::Prediction::error_p90);
+  module.def("compare", &meshbed::compare, py::arg("left"), py::arg("right"));
+  module.def("profiles", &meshbed::profiles);
+  module.def("predict", &meshbed::predict, py::arg("profile"), py::arg("collective"), py::arg("bytes"),
+             py::arg("ranks") = py::none());
   module.def("load", &Scenario::load, py::arg("path"));
   module.def("parse", &Scenario::parse, py::arg("text"), py::arg("path") = "scenario.toml");
 }

@@ -111,8 +111,9 @@ std::vector<Arrow> every_arrow() {
   all.push_back({"testbed/include/", {"meshbed/"}, "what is installed includes what is installed"});
   {
     std::vector<std::string> allowed = beside_another;
-    allowed.push_back("meshbed/");
-    all.push_back({"testbed/library/", allowed, "the library's interface stands on scenario, report and world"});
+    allowed.insert(allowed.end(), {"meshbed/", "testbed/fidelity/"});
+    all.push_back(
+        {"testbed/library/", allowed, "the library's interface stands on scenario, report, world and fidelity"});
   }
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};

@@ -10,18 +10,36 @@ Runs are processes of their own: any number at one time, from any thread. See do
 """
 
 from ._errors import InvalidScenario, RunCancelled, RunError
-from ._meshbed import FailedRank, Finding, Proof, RunResult, Scenario, load, parse
+from ._meshbed import (
+    Comparison,
+    FailedRank,
+    Finding,
+    Prediction,
+    Proof,
+    RunResult,
+    Scenario,
+    compare,
+    load,
+    parse,
+    predict,
+    profiles,
+)
 
 __version__ = "0.1.0"
 __all__ = [
+    "Comparison",
     "FailedRank",
     "Finding",
     "InvalidScenario",
+    "Prediction",
     "Proof",
     "RunCancelled",
     "RunError",
     "RunResult",
     "Scenario",
+    "compare",
     "load",
     "parse",
+    "predict",
+    "profiles",
 ]

@@ -86,5 +86,31 @@ class RunResult:
     def frame(self) -> Any:
         """The messages as a pandas.DataFrame; ImportError where pandas is not installed."""
 
+class Comparison:
+    identical: bool
+    """The same digest: every message, datum and error."""
+    same_data: bool
+    """Every rank got the same bytes, in however much time."""
+    time_ratio: float
+    """Right over left; 0: one of them has no time."""
+    busbw_ratio: float
+    differences: list[str]
+
+class Prediction:
+    time_s: float
+    algorithm: str
+    protocol: str
+    ranks: int
+    nodes: int
+    parts: dict[str, float]
+    """By name, in seconds; time_s is their sum."""
+    error_p90: float | None
+    """9 of 10 measured points like it were off by this part at most; None: the profile has no such figure."""
+
+def compare(left: RunResult, right: RunResult) -> Comparison: ...
+def profiles() -> list[str]: ...
+def predict(profile: str, collective: str, bytes: int, ranks: int | None = None) -> Prediction:
+    """What a collective takes on a class of machines that was measured. ValueError names the profiles there are."""
+
 def load(path: str) -> Scenario: ...
 def parse(text: str, path: str = "scenario.toml") -> Scenario: ...

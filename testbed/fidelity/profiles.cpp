@@ -83,6 +83,17 @@ models::Profile find_profile(const std::string& name) {
 
 models::Machine machine_of_profile(const models::Profile& profile) { return or_throw(models::machine_of(profile)); }
 
+models::CollectiveCall call_on(const models::Machine& machine, models::Collective collective, std::uint64_t bytes,
+                               std::optional<int> ranks) {
+  models::CollectiveCall call{.collective = collective, .bytes = bytes};
+  int nodes = machine.cabling == models::Cabling::kRing ? 4 : 2;
+  if (machine.transport == models::Transport::kWithin) nodes = 1;
+  call.ranks = ranks.value_or(std::max(2, nodes * machine.ranks_per_node));
+  call.nodes = models::nodes_of(machine, call.ranks);
+  if (is_one_shot(machine)) call.algorithm = models::CollectiveAlgorithm::kDirect;
+  return call;
+}
+
 std::vector<const models::Machine*> own_profiles(const MeasuredFile& file,
                                                  const std::vector<models::Machine>& profiles) {
   std::map<std::pair<std::string, bool>, const models::Machine*> known;  // by what of a row decides

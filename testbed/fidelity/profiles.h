@@ -1,10 +1,13 @@
 #pragma once
 // The profiles that come with the program, and which of them a measured row is of.
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "models/time/collective_time.h"
 #include "models/time/machine_profile.h"
 #include "testbed/fidelity/measured_file.h"
 
@@ -20,6 +23,11 @@ std::vector<models::Machine> shipped_machines();
 models::Profile find_profile(const std::string& name);
 /// A profile that has to be a class of machines.
 models::Machine machine_of_profile(const models::Profile& profile);
+
+/// A call of that collective on a class of machines, as `models --explain` and predict() take it: of `ranks`, or of as
+/// many as two nodes have (four nodes around a ring, one where the class is of one).
+models::CollectiveCall call_on(const models::Machine& machine, models::Collective collective, std::uint64_t bytes,
+                               std::optional<int> ranks);
 
 /// Of each row the profile whose class is the file's; of several, the one that the row's variant begins like, then the
 /// one more of whose words the set-up has. nullptr: none has the class.

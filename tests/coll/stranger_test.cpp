@@ -295,7 +295,8 @@ TEST_CASE("a rank that sets 40,000 values that no rank reads is refused, and its
   CHECK_MESSAGE((contains(state.error().text, "has set values of 64 MiB that no rank has read") ||
                  contains(state.error().text, "is lost")),
                 state.error().text);
-  CHECK(most > before + 32 * kMiB);  // what is measured is what they take
+  // What is measured is what they take; Valgrind's allocator counts nothing.
+  if (before > 0) CHECK(most > before + 32 * kMiB);
   CHECK(most < before + 128 * kMiB);
   while (!zero->failure()) REQUIRE(zero->poll(5000).has_value());
   CHECK(contains(*zero->failure(), "rank 1 is lost"));

@@ -1,10 +1,13 @@
 // libmeshbed as a program uses it: the shared library and its public headers alone.
 #include <doctest/doctest.h>
+#include <meshbed/compare.h>
+#include <meshbed/predict.h>
 #include <meshbed/run.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -262,6 +265,44 @@ TEST_CASE("a result outlives its scenario and other results, and its messages ar
   CHECK(columns.front().data == kept.front().messages().front().data);
   CHECK(static_cast<const std::int64_t*>(columns.front().data)[columns.front().count - 1] > 0);
   CHECK(run(small(), {.messages = false}).messages().empty());
+}
+
+TEST_CASE("two runs beside each other: what differs, and by how much") {
+  const Scenario scenario = small();
+  const RunResult left = run(scenario);
+  const Comparison same = compare(left, run(scenario));
+  CHECK(same.identical);
+  CHECK(same.same_data);
+  CHECK(same.time_ratio == doctest::Approx(1));
+  CHECK(same.differences.empty());
+
+  Scenario slower = scenario;
+  const Comparison slow = compare(left, run(slower.set("topology.rate", "50Gb/s")));
+  CHECK_FALSE(slow.identical);
+  CHECK(slow.same_data);
+  CHECK(slow.time_ratio > 1.1);
+  CHECK(slow.busbw_ratio == doctest::Approx(1 / slow.time_ratio));
+
+  Scenario seeded = scenario;
+  const Comparison other = compare(left, run(seeded.set("seed", "9")));
+  CHECK_FALSE(other.same_data);
+  CHECK(other.differences == std::vector<std::string>{"seed: 1 and 9"});
+}
+
+TEST_CASE("a prediction is the command's, and names what there is where it knows none") {
+  const Prediction guess = predict("spark-pair-200g", "all_reduce", 1U << 20U);
+  double parts_s = 0;
+  for (const PredictedPart& part : guess.parts) parts_s += part.time_s;
+  CHECK(parts_s == doctest::Approx(guess.time_s));
+  const CommandResult command = run_command_line(meshbed_program() + " models --explain spark-pair-200g --bytes 1M");
+  char text[64];
+  std::snprintf(text, sizeof text, "%d ranks on %d nodes: %.2f us, %s %s", guess.ranks, guess.nodes, guess.time_s * 1e6,
+                guess.algorithm.c_str(), guess.protocol.c_str());
+  CHECK_MESSAGE(command.output.find(text) != std::string::npos, text, command.output);
+  CHECK_THROWS_WITH_AS((void)predict("spark-par-200g", "all_reduce", 1), doctest::Contains("spark-pair-200g"),
+                       std::invalid_argument);
+  CHECK_THROWS_AS((void)predict("spark-pair-200g", "all_reduces", 1), std::invalid_argument);
+  CHECK_THROWS_AS((void)predict("spark-pair-200g", "all_reduce", 1, 1), std::invalid_argument);
 }
 
 }  // namespace library_test

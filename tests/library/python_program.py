@@ -83,4 +83,14 @@ assert len(seen) == 3
 refused(lambda: long.run(progress=lambda done, total: 1 / 0), ZeroDivisionError)
 assert "time limit" in str(refused(lambda: long.run(time_limit=0.2), meshbed.RunCancelled))
 
+whole, cut = s.run(), s.copy().set({"topology.rate": "50Gb/s"}).run()
+two = meshbed.compare(whole, cut)
+assert two.same_data and not two.identical and two.time_ratio > 1 > two.busbw_ratio
+assert meshbed.compare(whole, s.run()).identical
+
+guess = meshbed.predict("spark-pair-200g", "all_reduce", 1 << 20)
+assert guess.time_s > 0 and abs(sum(guess.parts.values()) - guess.time_s) < 1e-9 and "spark-pair-200g" in meshbed.profiles()
+assert "spark-pair-200g" in str(refused(lambda: meshbed.predict("spark-par-200g", "all_reduce", 1), ValueError))
+refused(lambda: meshbed.predict("spark-pair-200g", "all_reduces", 1), ValueError)
+
 print("all held")

@@ -192,12 +192,9 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
                        models::message_us(machine, {}, size_bytes));
     return kExitOk;
   }
-  models::CollectiveCall call{.collective = *models::parse_collective(collective), .bytes = size_bytes};
-  int nodes = machine.cabling == models::Cabling::kRing ? 4 : 2;
-  if (machine.transport == models::Transport::kWithin) nodes = 1;
-  call.ranks = ranks_or(std::max(2, nodes * machine.ranks_per_node));
-  call.nodes = models::nodes_of(machine, call.ranks);
-  if (is_one_shot(machine)) call.algorithm = models::CollectiveAlgorithm::kDirect;
+  std::optional<int> some_ranks;
+  if (!ranks.empty()) some_ranks = ranks_or(0);
+  const auto call = call_on(machine, *models::parse_collective(collective), size_bytes, some_ranks);
   explain_collective(machine, call, out);
   return kExitOk;
 }

@@ -1,0 +1,37 @@
+#pragma once
+// meshbed::predict(): what a collective takes on a class of machines that was measured, with how far off that is.
+// Nothing is run: closed forms whose values were fitted to published measurements (docs/models.md).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "meshbed/export.h"
+
+namespace meshbed {
+
+struct PredictedPart {
+  std::string name;  // "launch", "hops", "wire"
+  double time_s = 0;
+};
+
+struct Prediction {
+  double time_s = 0;
+  std::string algorithm, protocol;  // "ring", "LL128"
+  int ranks = 0, nodes = 0;
+  std::vector<PredictedPart> parts;  // time_s is their sum
+  // 9 of 10 measured points like it were off by this part at most: 0.12 is 12 %. Empty: the profile has no such figure.
+  std::optional<double> error_p90;
+};
+
+/// The profiles that predict() knows by name, as `meshbed models` lists them.
+MESHBED_API std::vector<std::string> profiles();
+
+/// `profile`: one of profiles() that is a class of machines, or the path of a profile file. `collective`: "all_reduce",
+/// ...; `bytes` as nccl-tests counts them. `ranks`: two or more; empty: two nodes full, or four nodes around a ring.
+/// Throws std::invalid_argument with the names that there are.
+MESHBED_API Prediction predict(const std::string& profile, const std::string& collective, std::uint64_t bytes,
+                               std::optional<int> ranks = std::nullopt);
+
+}  // namespace meshbed
