@@ -144,6 +144,18 @@ TEST_CASE("the test command explains itself, and refuses what it does not know")
   CHECK(room.output.find(" house\n") != std::string::npos);
 }
 
+TEST_CASE("install wants one folder, and says what it puts there") {
+  const std::string install = kWithThisBuild + "'" + kLauncher + "' install ";
+  for (const char* wrong : {"", "one two", "--prefix", "''"}) {
+    const CommandResult result = run_command_line(install + wrong + " 2>&1");
+    CHECK(result.status == 2);
+    CHECK(result.output == "meshbed: install wants one folder: ./meshbed install PREFIX\n");
+  }
+  const CommandResult help = run_command_line(install + "--help");
+  CHECK(help.status == 0);
+  CHECK(help.output.find("PREFIX/lib/libmeshbed.so") != std::string::npos);
+}
+
 TEST_CASE("a build folder that cannot be written to is named, with the variable that moves it") {
   // Nobody, root included, can make a folder below a file.
   const std::string build = scratch_folder("launcher_foreign") + "/file";

@@ -2,6 +2,7 @@
 // What a meshbed::RunResult keeps.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // What `./meshbed install` puts into a folder, and the examples of docs/library.md with it.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <sstream>

@@ -45,14 +45,15 @@ class SharedViewer final : public ProgressViewer {
   SharedProgress& shared_;
 };
 
-void reply(const nlohmann::ordered_json& words) {
+bool reply(const nlohmann::ordered_json& words) {
   const std::string text = json_text(words);
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t count = ::write(kReplyDescriptor, text.data() + at, text.size() - at);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) _exit(kExitUsage);
+    if (count <= 0) return false;
     at += static_cast<std::size_t>(count);
   }
+  return true;
 }
 
 nlohmann::ordered_json run_request(const nlohmann::ordered_json& request) {
@@ -88,12 +89,13 @@ int serve() {
   if (page == MAP_FAILED) return kExitUsage;
   SharedViewer viewer(*new (page) SharedProgress);
   set_progress_viewer(&viewer);
+  bool replied = false;
   try {
-    reply(run_request(request));
+    replied = reply(run_request(request));
   } catch (const std::exception& error) {
-    reply({{"error", error.what()}});
+    replied = reply({{"error", error.what()}});
   }
-  return kExitOk;
+  return replied ? kExitOk : kExitUsage;
 }
 
 }  // namespace
