@@ -1,26 +1,14 @@
 #include "models/algorithm.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 #include "models/link.h"
 
 namespace meshbed::models {
 namespace {
-
-constexpr std::array<std::pair<Collective, const char*>, 9> kNames{{{Collective::kAllReduce, "all_reduce"},
-                                                                    {Collective::kAllGather, "all_gather"},
-                                                                    {Collective::kReduceScatter, "reduce_scatter"},
-                                                                    {Collective::kBroadcast, "broadcast"},
-                                                                    {Collective::kAllToAll, "alltoall"},
-                                                                    {Collective::kSendRecv, "sendrecv"},
-                                                                    {Collective::kReduce, "reduce"},
-                                                                    {Collective::kGather, "gather"},
-                                                                    {Collective::kScatter, "scatter"}}};
 
 /// Shares of an all_reduce differ by an element a channel, of which there are 64 at most.
 constexpr std::uint64_t kShareSlack = 64;
@@ -76,26 +64,15 @@ Picoseconds crossing_ps(std::uint64_t payload_bytes, const RingHop& hop) {
 
 std::vector<std::string> collective_names() {
   std::vector<std::string> names;
-  for (const auto& [op, text] : kNames) names.emplace_back(text);
+  for (const CollectiveInfo& each : kCollectives) names.emplace_back(each.name);
   return names;
 }
 
 std::optional<Collective> parse_collective(std::string_view name) {
-  for (const auto& [op, text] : kNames) {
-    if (name == text) return op;
+  for (const CollectiveInfo& each : kCollectives) {
+    if (name == each.name) return each.collective;
   }
   return std::nullopt;
-}
-
-const char* name_of(Collective op) { return kNames.at(static_cast<std::size_t>(op)).second; }
-
-bool reduces(Collective op) {
-  return op == Collective::kAllReduce || op == Collective::kReduceScatter || op == Collective::kReduce;
-}
-
-bool has_root(Collective op) {
-  return op == Collective::kBroadcast || op == Collective::kReduce || op == Collective::kGather ||
-         op == Collective::kScatter;
 }
 
 double bus_factor(Collective op, int ranks) {

@@ -13,31 +13,20 @@
 #include <string_view>
 #include <vector>
 
+#include "plugin/base/collective.h"
 #include "plugin/base/units.h"
 
 namespace meshbed::models {
 
-enum class Collective : std::uint8_t {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kBroadcast,
-  kAllToAll,
-  kSendRecv,
-  kReduce,
-  kGather,
-  kScatter,
-};
+using meshbed::Collective;
+using meshbed::has_root;
+using meshbed::name_of;
+using meshbed::reduces;
 
 /// all_reduce all_gather reduce_scatter broadcast alltoall sendrecv reduce gather scatter: what parse_collective()
 /// takes.
 std::vector<std::string> collective_names();
 std::optional<Collective> parse_collective(std::string_view name);
-const char* name_of(Collective op);
-/// all_reduce, reduce_scatter and reduce.
-bool reduces(Collective op);
-/// broadcast, reduce, gather and scatter.
-bool has_root(Collective op);
 
 /// nccl-tests' factor from algorithm bandwidth S/t to bus bandwidth (doc/PERFORMANCE.md of nccl-tests).
 double bus_factor(Collective op, int ranks);

@@ -39,12 +39,7 @@ double point_time_us(const SweepPoint& what, const char* algorithm) {
 /// The ring does every collective.
 bool carries_out(const char* algorithm, models::Collective collective) {
   const coll::AlgorithmChoice choice = *coll::parse_algorithm(algorithm);
-  for (int each = 0; each <= static_cast<int>(coll::Collective::kScatter); ++each) {
-    const auto planned = static_cast<coll::Collective>(each);
-    if (name_of(collective) != std::string(coll::name_of(planned))) continue;
-    return choice.algorithm == coll::Algorithm::kRing || coll::has_schedule(choice.algorithm, planned);
-  }
-  return false;
+  return choice.algorithm == coll::Algorithm::kRing || coll::has_schedule(choice.algorithm, collective);
 }
 
 }  // namespace

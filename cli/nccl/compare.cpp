@@ -66,7 +66,7 @@ NcclChoice choice_of(const nlohmann::json& summary, const NcclPoint& point) {
   const nlohmann::json nccl = summary.value("nccl", nlohmann::json());
   if (!nccl.is_object()) return most;
   for (const nlohmann::json& one : nccl.at("decisions")) {
-    const bool is_its = one.at("operation") == nccl_name(point.operation) && one.at("size_bytes") == point.bytes;
+    const bool is_its = one.at("operation") == nccl_name_of(point.operation) && one.at("size_bytes") == point.bytes;
     if (!is_its || one.at("algorithm").is_null() || one.at("channels").is_null()) continue;
     const auto calls = one.at("calls").get<std::uint64_t>();
     if (most && most->calls >= calls) continue;

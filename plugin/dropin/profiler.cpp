@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "plugin/base/collective.h"
 #include "plugin/base/log.h"
 #include "plugin/base/plugin_file.h"
 #include "plugin/coll/store/environment.h"
@@ -28,29 +29,11 @@ const char* name_of_type(meshcoll_dtype type) {
   return index < kTypes.size() ? kTypes[index] : "Unknown";
 }
 
-/// As ncclFuncToString has them; nullptr: no collective.
+/// nullptr: no collective.
 const char* name_of_call(meshcoll_call call) {
-  switch (call) {
-    case MESHCOLL_ALL_REDUCE:
-      return "AllReduce";
-    case MESHCOLL_ALL_GATHER:
-      return "AllGather";
-    case MESHCOLL_REDUCE_SCATTER:
-      return "ReduceScatter";
-    case MESHCOLL_BROADCAST:
-      return "Broadcast";
-    case MESHCOLL_REDUCE:
-      return "Reduce";
-    case MESHCOLL_ALL_TO_ALL:
-      return "AlltoAll";
-    case MESHCOLL_GATHER:
-      return "Gather";
-    case MESHCOLL_SCATTER:
-      return "Scatter";
-    case MESHCOLL_SEND_RECV:
-    case MESHCOLL_BARRIER:
-    case MESHCOLL_CALL_INT:
-      break;
+  if (call == MESHCOLL_SEND_RECV) return nullptr;
+  for (const CollectiveInfo& each : kCollectives) {
+    if (static_cast<int>(each.collective) == static_cast<int>(call)) return each.nccl_name;
   }
   return nullptr;
 }

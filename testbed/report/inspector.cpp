@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "sim/host/thread/clocks.h"
+#include "plugin/base/collective.h"
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
 #include "testbed/scenario/placement.h"
-#include "testbed/workload/nccl/decisions.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -137,7 +137,7 @@ void write_inspector_log(const Scenario& scenario, const RunResult& result, int 
     ordered_json line = start;
     // Algorithm and protocol have NCCL's names there; the engine's are its own.
     ordered_json& perf = line["coll_perf"] = {
-        {"coll", nccl_name(collective.op)}, {"coll_algo", "unknown"}, {"coll_proto", "unknown"}, {"coll_sn", calls}};
+        {"coll", nccl_name_of(collective.op)}, {"coll_algo", "unknown"}, {"coll_proto", "unknown"}, {"coll_sn", calls}};
     add_times(perf, "coll", call, message_bytes, shape.bytes, models::bus_factor(collective.op, ranks));
     out << json_text(line) << '\n';
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -18,22 +17,6 @@ using coll::Algorithm;
 using coll::DataType;
 using coll::ReduceOp;
 using models::Collective;
-
-/// The same operation as the engine's plans name it.
-coll::Collective planned(Collective op) {
-  constexpr std::pair<Collective, coll::Collective> kSame[] = {
-      {Collective::kAllReduce, coll::Collective::kAllReduce},
-      {Collective::kAllGather, coll::Collective::kAllGather},
-      {Collective::kReduceScatter, coll::Collective::kReduceScatter},
-      {Collective::kBroadcast, coll::Collective::kBroadcast},
-      {Collective::kAllToAll, coll::Collective::kAllToAll},
-      {Collective::kSendRecv, coll::Collective::kSendRecv},
-      {Collective::kReduce, coll::Collective::kReduce},
-      {Collective::kGather, coll::Collective::kGather},
-      {Collective::kScatter, coll::Collective::kScatter},
-  };
-  return std::find_if(std::begin(kSame), std::end(kSame), [op](const auto& each) { return each.first == op; })->second;
-}
 
 /// Elements that a caller passes; those of blocks are one rank's.
 std::vector<std::uint64_t> counts_of(Collective op, DataType type, int ranks, std::uint64_t largest_bytes) {
@@ -54,7 +37,7 @@ std::vector<MatrixCase> all_of(Collective op, int ranks, std::uint64_t largest_b
   std::vector<std::string> algorithms{name_of(Algorithm::kRing)};
   for (int number = 1; number < coll::kAlgorithms; ++number) {
     const auto algorithm = static_cast<Algorithm>(number);
-    if (has_schedule(algorithm, planned(op))) algorithms.emplace_back(name_of(algorithm));
+    if (has_schedule(algorithm, op)) algorithms.emplace_back(name_of(algorithm));
   }
   std::vector<std::string> protocols = protocol_names();
   protocols.erase(std::remove(protocols.begin(), protocols.end(), "auto"), protocols.end());

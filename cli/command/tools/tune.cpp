@@ -11,6 +11,7 @@
 #include "cli/bench/perf_format.h"
 #include "cli/command/commands.h"
 #include "cli/common/run_options.h"
+#include "plugin/base/collective.h"
 #include "plugin/coll/plan/algorithm_choice.h"
 #include "plugin/coll/plan/schedule.h"
 #include "testbed/base/exit_status.h"
@@ -25,18 +26,15 @@ namespace {
 
 namespace po = boost::program_options;
 
-struct Tuned {
-  const char* name;  // the scenario's
-  coll::Collective collective;
-};
-constexpr Tuned kTuned[] = {{"all_reduce", coll::Collective::kAllReduce},
-                            {"all_gather", coll::Collective::kAllGather},
-                            {"reduce_scatter", coll::Collective::kReduceScatter},
-                            {"broadcast", coll::Collective::kBroadcast},
-                            {"reduce", coll::Collective::kReduce},
-                            {"alltoall", coll::Collective::kAllToAll},
-                            {"gather", coll::Collective::kGather},
-                            {"scatter", coll::Collective::kScatter}};
+/// Those that a table of NCCL's tuner has, by their numbers.
+std::vector<Collective> tuned_collectives() {
+  std::vector<Collective> tuned;
+  for (int number = 0; number < kCollectiveCount; ++number) {
+    const auto collective = static_cast<Collective>(number);
+    if (!info_of(collective).tuner_name.empty()) tuned.push_back(collective);
+  }
+  return tuned;
+}
 
 struct TuneOptions {
   RunOptions run;
@@ -78,7 +76,7 @@ Scenario scenario_with(const TuneOptions& options, const char* collective, const
   return scenario;
 }
 
-std::vector<Winner> sweep(const TuneOptions& options, const Tuned& tuned, bool knows_cables, int ranks,
+std::vector<Winner> sweep(const TuneOptions& options, Collective tuned, bool knows_cables, int ranks,
                           std::ostream& err) {
   std::vector<Winner> winners;
   const std::uint64_t whole = sizeof(float) * static_cast<std::uint64_t>(ranks);
@@ -87,16 +85,16 @@ std::vector<Winner> sweep(const TuneOptions& options, const Tuned& tuned, bool k
     if (!winners.empty() && winners.back().bytes == bytes) continue;
     double best_us = std::numeric_limits<double>::infinity(), ring_us = 0;
     Winner winner{.bytes = bytes};
-    for (const coll::AlgorithmProtocol& way : ways_of(tuned.collective, knows_cables)) {
+    for (const coll::AlgorithmProtocol& way : ways_of(tuned, knows_cables)) {
       const std::string name =
-          fmt::format("{} of {} bytes by {}, {}", tuned.name, bytes, name_of(way.algorithm), name_of(way.protocol));
-      const double time_us = simulated_us(scenario_with(options, tuned.name, way, bytes), name);
+          fmt::format("{} of {} bytes by {}, {}", name_of(tuned), bytes, name_of(way.algorithm), name_of(way.protocol));
+      const double time_us = simulated_us(scenario_with(options, name_of(tuned), way, bytes), name);
       if (ring_us == 0) ring_us = time_us;
       if (time_us >= best_us) continue;
       best_us = time_us;
       winner = {bytes, way.algorithm, way.protocol};
     }
-    err << fmt::format("{:<15} {:>12} B  {:<17} {:<7} {:10.1f} us; ring, simple: {:10.1f} us\n", tuned.name, bytes,
+    err << fmt::format("{:<15} {:>12} B  {:<17} {:<7} {:10.1f} us; ring, simple: {:10.1f} us\n", name_of(tuned), bytes,
                        name_of(winner.algorithm), name_of(winner.protocol), best_us, ring_us)
         << std::flush;
     winners.push_back(winner);
@@ -148,7 +146,7 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   constexpr std::uint64_t kFactorMax = 1 << 20;
   options.sweep.step_factor = parse_count("-f", factor_text, 2, kFactorMax);
   std::vector<std::string> accepted;
-  for (const Tuned& each : kTuned) accepted.emplace_back(each.name);
+  for (const Collective each : tuned_collectives()) accepted.emplace_back(name_of(each));
   for (const std::string& name : collectives) require_choice("--collective", "collective to tune", name, accepted);
 
   // A place where nothing can be written is found out now, not after minutes.
@@ -162,11 +160,11 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   std::string text = coll::tuning_heading();
   text += fmt::format("# {}, {} ranks, simulated: the fastest for each size from {} to {}, times {}\n", scenario.name,
                       ranks, options.sweep.min_bytes, options.sweep.max_bytes, options.sweep.step_factor);
-  for (const Tuned& tuned : kTuned) {
+  for (const Collective tuned : tuned_collectives()) {
     const bool wanted =
-        collectives.empty() || std::find(collectives.begin(), collectives.end(), tuned.name) != collectives.end();
+        collectives.empty() || std::find(collectives.begin(), collectives.end(), name_of(tuned)) != collectives.end();
     if (!wanted) continue;
-    for (const auto& row : rows_of(tuned.collective, ranks, sweep(options, tuned, knows_cables, ranks, err))) {
+    for (const auto& row : rows_of(tuned, ranks, sweep(options, tuned, knows_cables, ranks, err))) {
       text += to_text(row);
     }
   }

@@ -106,7 +106,7 @@ Blocks blocks_of(Collective collective, int world, bool is_root) {
 }
 
 Result<void> check_collective(const meshcoll_args& given, Collective collective, int rank, int world) {
-  auto valid = is_reduction(collective) ? check_reduction(given.dtype, given.op) : check_type(given.dtype);
+  auto valid = reduces(collective) ? check_reduction(given.dtype, given.op) : check_type(given.dtype);
   if (valid && has_root(collective)) valid = check_rank("root", given.root, 0, world);
   if (!valid) return valid;
   const Blocks blocks = blocks_of(collective, world, rank == given.root);
@@ -185,8 +185,10 @@ Result<Operation> read_operation(const meshcoll_args& given, int rank, int world
   if (given.call < MESHCOLL_ALL_REDUCE || given.call >= MESHCOLL_BARRIER) {
     return invalid("there is no call " + std::to_string(static_cast<int>(given.call)));
   }
-  static_assert(static_cast<int>(Collective::kAllToAll) == MESHCOLL_ALL_TO_ALL &&
-                static_cast<int>(Collective::kScatter) == MESHCOLL_SCATTER);  // one numbering
+#define MESHBED_COLLECTIVE(constant, number, c_constant, name, call, nccl_name, tuner_name, reduces, root) \
+  static_assert((number) == (c_constant) && (number) < MESHCOLL_BARRIER);
+#include "plugin/base/collectives.def"
+#undef MESHBED_COLLECTIVE
   operation.collective = static_cast<Collective>(given.call);
   if (has_root(operation.collective)) operation.root = given.root;
   auto valid = check_collective(given, operation.collective, rank, world);

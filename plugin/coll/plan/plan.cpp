@@ -168,30 +168,6 @@ RecvStep chain_recv_step(const Plan& plan) {
 
 }  // namespace
 
-const char* name_of(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce:
-      return "all_reduce";
-    case Collective::kAllGather:
-      return "all_gather";
-    case Collective::kReduceScatter:
-      return "reduce_scatter";
-    case Collective::kBroadcast:
-      return "broadcast";
-    case Collective::kReduce:
-      return "reduce";
-    case Collective::kSendRecv:
-      return "send_recv";
-    case Collective::kAllToAll:
-      return "all_to_all";
-    case Collective::kGather:
-      return "gather";
-    case Collective::kScatter:
-      return "scatter";
-  }
-  return "unknown";
-}
-
 std::uint64_t slice_count_of(std::uint64_t chunk_count, std::uint64_t wire_bytes, const PlanRequest& request) {
   const std::uint64_t chunk_bytes = chunk_count * wire_bytes;
   const std::uint64_t wanted =

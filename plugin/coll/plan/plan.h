@@ -31,24 +31,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "plugin/base/collective.h"
+
 namespace meshbed::coll {
 
-enum class Collective : std::uint8_t {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kBroadcast,
-  kReduce,
-  kSendRecv,
-  kAllToAll,
-  kGather,
-  kScatter,
-};
-inline bool is_reduction(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
-}
-const char* name_of(Collective collective);
+using meshbed::Collective;
 
 enum class Source : std::uint8_t {
   kInput,    // the caller's send buffer

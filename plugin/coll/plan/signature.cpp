@@ -1,5 +1,6 @@
 #include "plugin/coll/plan/signature.h"
 
+#include "plugin/base/collective.h"
 #include "plugin/base/counted.h"
 
 namespace meshbed::coll {
@@ -28,11 +29,6 @@ std::string size_text(std::uint64_t bytes) {
 
 }  // namespace
 
-bool has_root(Collective collective) {
-  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
-         collective == Collective::kGather || collective == Collective::kScatter;
-}
-
 CallSignature signature_of(std::uint64_t number, Collective collective, DataType type, ReduceOp op, int root,
                            std::uint64_t count) {
   return {.number = number,
@@ -41,7 +37,7 @@ CallSignature signature_of(std::uint64_t number, Collective collective, DataType
           .kind = CallSignature::Kind::kCollective,
           .collective = collective,
           .type = type,
-          .op = is_reduction(collective) ? op : ReduceOp::kSum};
+          .op = reduces(collective) ? op : ReduceOp::kSum};
 }
 
 CallSignature barrier_signature(std::uint64_t number) {
@@ -51,16 +47,16 @@ CallSignature barrier_signature(std::uint64_t number) {
 CallSignature pairs_signature() { return {.kind = CallSignature::Kind::kPairs}; }
 
 std::string short_text(const CallSignature& signature) {
-  if (signature.kind == CallSignature::Kind::kPairs) return name_of(Collective::kSendRecv);
+  if (signature.kind == CallSignature::Kind::kPairs) return call_name_of(Collective::kSendRecv);
   const bool is_barrier = signature.kind == CallSignature::Kind::kBarrier;
-  return (is_barrier ? "barrier" : name_of(signature.collective)) + (" " + std::to_string(signature.number));
+  return (is_barrier ? "barrier" : call_name_of(signature.collective)) + (" " + std::to_string(signature.number));
 }
 
 std::string to_text(const CallSignature& signature) {
   std::string text = short_text(signature);
   if (signature.kind != CallSignature::Kind::kCollective) return text;
   text += ", " + size_text(signature.count * size_of(signature.type)) + " " + name_of(signature.type);
-  if (is_reduction(signature.collective)) text += " " + std::string(name_of(signature.op));
+  if (reduces(signature.collective)) text += " " + std::string(name_of(signature.op));
   if (signature.root >= 0) text += ", root " + std::to_string(signature.root);
   return text;
 }
@@ -101,8 +97,8 @@ std::optional<std::vector<CallSignature>> decode_calls(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); at += kCallBytes) {
     const auto kind = get(text, at + 20, 1), collective = get(text, at + 21, 1), type = get(text, at + 22, 1),
                op = get(text, at + 23, 1);
-    if (kind > static_cast<std::uint64_t>(CallSignature::Kind::kPairs) ||
-        collective > static_cast<std::uint64_t>(Collective::kScatter) || type >= kDataTypes || op >= kReduceOps) {
+    if (kind > static_cast<std::uint64_t>(CallSignature::Kind::kPairs) || collective >= kCollectives.size() ||
+        type >= kDataTypes || op >= kReduceOps) {
       return std::nullopt;
     }
     calls.push_back({.number = get(text, at, 8),

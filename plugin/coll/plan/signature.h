@@ -28,7 +28,6 @@ struct CallSignature {
   bool operator==(const CallSignature&) const = default;
 };
 
-bool has_root(Collective collective);
 /// Leaves out what the collective does not look at.
 CallSignature signature_of(std::uint64_t number, Collective collective, DataType type, ReduceOp op, int root,
                            std::uint64_t count);

@@ -6,21 +6,12 @@
 #include <cstddef>
 #include <utility>
 
+#include "plugin/base/collective.h"
 #include "plugin/base/name_list.h"
 #include "plugin/coll/plan/schedule.h"
 
 namespace meshbed::coll {
 namespace {
-
-using Names = std::array<std::pair<Collective, std::string_view>, 8>;
-constexpr Names kCollectives = {{{Collective::kAllReduce, "allreduce"},
-                                 {Collective::kAllGather, "allgather"},
-                                 {Collective::kReduceScatter, "reducescatter"},
-                                 {Collective::kBroadcast, "broadcast"},
-                                 {Collective::kReduce, "reduce"},
-                                 {Collective::kAllToAll, "alltoall"},
-                                 {Collective::kGather, "gather"},
-                                 {Collective::kScatter, "scatter"}}};
 
 enum Field : std::size_t { kType, kMin, kMax, kAlgorithm, kProtocol, kChannels, kNodes, kRanks, kPipelines, kBuffers };
 constexpr std::array<const char*, 10> kFields = {"collective_type", "min_bytes", "max_bytes", "algorithm",  "protocol",
@@ -48,10 +39,11 @@ class Reader {
                     " to " + std::to_string(kFields.size()));
     }
     TuningRow row;
-    const auto named = std::find_if(kCollectives.begin(), kCollectives.end(),
-                                    [&](const auto& one) { return one.second == at(kType); });
+    const auto named = std::find_if(kCollectives.begin(), kCollectives.end(), [&](const CollectiveInfo& one) {
+      return !one.tuner_name.empty() && one.tuner_name == at(kType);
+    });
     if (named == kCollectives.end()) return refuse_field(kType, "there is no such collective");
-    row.collective = named->first;
+    row.collective = named->collective;
     const auto least = number(kMin), most = number(kMax), ranks = number(kRanks);
     if (!least || *least < 0) return refuse_field(kMin, "it is not a number of bytes");
     if (!most || *most < *least) return refuse_field(kMax, "it is not a number of bytes from min_bytes on");
@@ -112,10 +104,9 @@ Result<TuningTable> parse_tuning(std::string_view text) {
 }
 
 std::string to_text(const TuningRow& row) {
-  const auto named = std::find_if(kCollectives.begin(), kCollectives.end(),
-                                  [&](const auto& one) { return one.first == row.collective; });
-  return std::string(named->second) + "," + std::to_string(row.bytes_min) + "," + std::to_string(row.bytes_max) + "," +
-         name_of(row.algorithm) + "," + name_of(row.protocol) + ",-1,-1," + std::to_string(row.ranks) + ",-1,-1\n";
+  return std::string(info_of(row.collective).tuner_name) + "," + std::to_string(row.bytes_min) + "," +
+         std::to_string(row.bytes_max) + "," + name_of(row.algorithm) + "," + name_of(row.protocol) + ",-1,-1," +
+         std::to_string(row.ranks) + ",-1,-1\n";
 }
 
 std::string tuning_heading() {

@@ -105,7 +105,7 @@ struct Operation {
 
 /// Whether it has anything to reduce.
 inline bool reduces(const Operation& operation, int world) {
-  return is_reduction(operation.collective) && world > 1 && operation.count > 0;
+  return meshbed::reduces(operation.collective) && world > 1 && operation.count > 0;
 }
 
 /// How an operation went, or would go.

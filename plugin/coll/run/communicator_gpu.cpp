@@ -120,7 +120,7 @@ Result<std::vector<GpuCopy>> Communicator::choose_direct(Gpu& gpu, std::vector<O
   // In a group one operation may work with what another one writes: then all of them do so in pinned memory.
   if (gpu_support_ == 0 || refused_direct_ || depend(*operations)) return copies;
   for (Operation& operation : *operations) {
-    const bool is_sum = is_reduction(operation.collective);
+    const bool is_sum = meshbed::reduces(operation.collective);
     if (!operation.in_stream || (is_sum && !reduces(operation, options_.world))) continue;
     // Lines are the processor's.
     if (protocol_of(operation) != Protocol::kSimple) continue;

@@ -21,7 +21,7 @@ int culprit_of(const ChannelRuns& channel_runs, bool late) {
 }  // namespace
 
 const char* name_of(const std::vector<Operation>& operations) {
-  return operations.size() == 1 ? name_of(operations.front().collective) : "group_call";
+  return operations.size() == 1 ? call_name_of(operations.front().collective) : "group_call";
 }
 
 Result<void> Communicator::usable() const {

@@ -64,30 +64,6 @@ void add(std::vector<NcclDecision>* all, NcclDecision decision, Combine combine)
 
 }  // namespace
 
-const char* nccl_name(models::Collective operation) {
-  switch (operation) {
-    case models::Collective::kAllReduce:
-      return "AllReduce";
-    case models::Collective::kAllGather:
-      return "AllGather";
-    case models::Collective::kReduceScatter:
-      return "ReduceScatter";
-    case models::Collective::kBroadcast:
-      return "Broadcast";
-    case models::Collective::kReduce:
-      return "Reduce";
-    case models::Collective::kAllToAll:
-      return "AlltoAll";
-    case models::Collective::kGather:
-      return "Gather";
-    case models::Collective::kScatter:
-      return "Scatter";
-    case models::Collective::kSendRecv:
-      break;
-  }
-  return "SendRecv";
-}
-
 std::vector<NcclDecision> read_decisions(const std::string& text) {
   std::vector<NcclDecision> found;
   for (const nlohmann::json& seen : nlohmann::json::parse(text)) {

@@ -4,13 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "models/algorithm.h"
 #include "testbed/workload/outcome.h"
 
 namespace meshbed::testbed {
-
-/// NCCL's own name of an operation: "AllReduce", "SendRecv" (v2.30.7-1, src/misc/utils.cc, ncclFuncToString).
-const char* nccl_name(models::Collective operation);
 
 /// One rank's; calls that differ in peers and roots alone are of one choice. Throws nlohmann::json::exception for
 /// another text.
