@@ -1,17 +1,17 @@
 #include "emu/cluster.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <stdexcept>
 
 #include "emu/shell_quote.h"
+#include "plugin/base/address.h"
 
 namespace meshbed::emu {
 namespace {
@@ -42,32 +42,18 @@ bool is_mac(const std::string& text) {
   return std::string("13579bdfBDF").find(text[1]) == std::string::npos;
 }
 
-struct Address {
-  bool ipv6 = false;
-  std::array<unsigned char, 16> bytes{};  // an IPv4 address as ::ffff:a.b.c.d
-  int prefix = 0;                         // bits, of 32 or 128
-};
-
-Address parse_address(const std::string& text) {
+IpPrefix parse_address(const std::string& text) {
   const auto fail = [&](const char* why) {
     throw std::runtime_error(
         fmt::format("'{}' is no address: {}; write it as 192.168.100.1/24 or fd00::1/64", text, why));
   };
   const auto slash = text.find('/');
   if (slash == std::string::npos) fail("it has no prefix length");
-  Address address;
-  const std::string host = text.substr(0, slash);
-  address.ipv6 = inet_pton(AF_INET6, host.c_str(), address.bytes.data()) == 1;
-  if (!address.ipv6) {
-    if (inet_pton(AF_INET, host.c_str(), address.bytes.data() + 12) != 1) fail("neither IPv4 nor IPv6");
-    address.bytes[10] = address.bytes[11] = 0xff;
-  }
-  int bits = -1;
-  const char* const end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data() + slash + 1, end, bits);
-  if (problem != std::errc() || stop != end || bits < 1 || bits > (address.ipv6 ? 128 : 32)) fail("its prefix length");
-  address.prefix = bits;
-  return address;
+  const auto address = parse_ip_address(text.substr(0, slash));
+  if (!address) fail("neither IPv4 nor IPv6");
+  const auto parsed = parse_prefix(text);
+  if (!parsed || parsed->length_bits == 0) fail("its prefix length");
+  return *parsed;
 }
 
 class Checker {
@@ -156,24 +142,15 @@ class Checker {
 void check_cluster(const EmuCluster& cluster) { Checker(cluster).check(); }
 
 std::string gid_text(const std::string& address) {
-  const Address parsed = parse_address(address);
+  const std::array<std::uint8_t, 16> bytes = mapped_bytes(parse_address(address).address);
   std::string text;
-  for (std::size_t at = 0; at < parsed.bytes.size(); at += 2) {
-    text += fmt::format("{}{:02x}{:02x}", at == 0 ? "" : ":", parsed.bytes[at], parsed.bytes[at + 1]);
+  for (std::size_t at = 0; at < bytes.size(); at += 2) {
+    text += fmt::format("{}{:02x}{:02x}", at == 0 ? "" : ":", bytes[at], bytes[at + 1]);
   }
   return text;
 }
 
-std::string network_text(const std::string& address) {
-  Address parsed = parse_address(address);
-  const std::size_t from = parsed.ipv6 ? 0 : 12;
-  for (std::size_t bit = from * 8 + static_cast<std::size_t>(parsed.prefix); bit < 128; ++bit) {
-    parsed.bytes[bit / 8] &= static_cast<unsigned char>(~(0x80U >> (bit % 8)));
-  }
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(parsed.ipv6 ? AF_INET6 : AF_INET, parsed.bytes.data() + from, text.data(), text.size());
-  return fmt::format("{}/{}", text.data(), parsed.prefix);
-}
+std::string network_text(const std::string& address) { return subnet_text(parse_address(address)); }
 
 bool is_ipv6(const std::string& address) { return address.find(':') != std::string::npos; }
 

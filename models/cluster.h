@@ -11,37 +11,20 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/base/address.h"
 #include "plugin/base/result.h"
 #include "plugin/base/units.h"
 
 namespace meshbed::models {
 
-enum class IpFamily : std::uint8_t { kIpv4, kIpv6 };
+using meshbed::Family;
+using meshbed::IpAddress;
+using meshbed::IpPrefix;
 
-/// An address; IPv4 occupies the first 4 bytes. Network byte order.
-struct IpAddress {
-  IpFamily family = IpFamily::kIpv4;
-  std::array<std::uint8_t, 16> bytes{};
-
-  bool operator==(const IpAddress&) const = default;
-  auto operator<=>(const IpAddress&) const = default;
-};
-
-/// An interface address with the length of its prefix: 192.168.100.1/24.
-struct IpPrefix {
-  IpAddress address;
-  std::uint8_t length_bits = 0;
-
-  bool operator==(const IpPrefix&) const = default;
-};
-
+/// An error says what is wrong with the text.
 Result<IpAddress> parse_ip(const std::string& text);
 /// "ADDRESS/LENGTH"; an error says what is wrong with the text.
-Result<IpPrefix> parse_prefix(const std::string& text);
-std::string to_string(const IpAddress& address);
-std::string to_string(const IpPrefix& prefix);      // host address and length: 192.168.100.1/24
-std::string subnet_string(const IpPrefix& prefix);  // host bits cleared: 192.168.100.0/24
-bool contains(const IpPrefix& prefix, const IpAddress& address);
+Result<IpPrefix> read_prefix(const std::string& text);
 /// 169.254/16 (RFC 3927).
 bool is_ipv4_link_local(const IpAddress& address);
 bool same_subnet(const IpPrefix& left, const IpPrefix& right);
@@ -50,7 +33,7 @@ bool overlaps(const IpPrefix& left, const IpPrefix& right);
 
 /// 16 raw bytes as ibv_gid. IPv4 is mapped (::ffff:a.b.c.d), as RoCE v2 does it.
 using RawGid = std::array<std::uint8_t, 16>;
-RawGid gid_of(const IpAddress& address);
+inline RawGid gid_of(const IpAddress& address) { return mapped_bytes(address); }
 
 enum class GidType : std::uint8_t { kRoceV1, kRoceV2 };
 

@@ -9,7 +9,7 @@ IpAddress link_local_address(PortRef port) {
   const auto node = static_cast<std::uint32_t>(port.node);
   const auto nic = static_cast<std::uint32_t>(port.nic);
   IpAddress address;
-  address.family = IpFamily::kIpv6;
+  address.family = Family::kIpv6;
   // EUI-64 (RFC 4291, appendix A): ff:fe between the halves of 02:4d:NN:NN:II:II, universal bit flipped.
   address.bytes = {0xfe,
                    0x80,

@@ -49,13 +49,13 @@ Aimed aim_of_ancestor(const Cluster& cluster, const Topology& topology, const st
 }
 
 /// An IPv4 address in an IPv6 one, by itself or as a multicast address (getGidAddrFamily, connect.cc 163-169).
-IpFamily family_of(const RawGid& gid) {
+Family family_of(const RawGid& gid) {
   const auto zero = [&](std::size_t begin, std::size_t end) {
     return std::all_of(gid.begin() + static_cast<std::ptrdiff_t>(begin), gid.begin() + static_cast<std::ptrdiff_t>(end),
                        [](std::uint8_t byte) { return byte == 0; });
   };
   const bool begins = zero(0, 4) || (gid[0] == 0xff && gid[1] == 0x0e && gid[2] == 0 && gid[3] == 0);
-  return begins && zero(4, 10) && gid[10] == 0xff && gid[11] == 0xff ? IpFamily::kIpv4 : IpFamily::kIpv6;
+  return begins && zero(4, 10) && gid[10] == 0xff && gid[11] == 0xff ? Family::kIpv4 : Family::kIpv6;
 }
 
 bool is_link_local(const RawGid& gid) {
@@ -65,7 +65,7 @@ bool is_link_local(const RawGid& gid) {
 
 IpAddress address_of(const RawGid& gid) {
   IpAddress address{.family = family_of(gid), .bytes = gid};
-  if (address.family == IpFamily::kIpv4) {
+  if (address.family == Family::kIpv4) {
     address.bytes = {};
     std::copy(gid.begin() + 12, gid.end(), address.bytes.begin());
   }
@@ -107,7 +107,7 @@ NcclSettings as_set_on(const Node& node, NcclSettings settings) {
   const int version = number_on(node, "NCCL_IB_ROCE_VERSION_NUM", settings.gid_type == GidType::kRoceV1 ? 1 : 2);
   settings.gid_type = version == 1 ? GidType::kRoceV1 : GidType::kRoceV2;
   if (const auto family = variable_of(node, "NCCL_IB_ADDR_FAMILY")) {
-    settings.family = *family == "AF_INET6" ? IpFamily::kIpv6 : IpFamily::kIpv4;
+    settings.family = *family == "AF_INET6" ? Family::kIpv6 : Family::kIpv4;
   }
   return settings;
 }
@@ -159,7 +159,7 @@ bool nccl_is_valid(const RawGid& gid) {
 
 bool nccl_same_subnet(const RawGid& one, const RawGid& other, int prefix_bits) {
   if (family_of(one) != family_of(other)) return false;
-  if (family_of(one) == IpFamily::kIpv6) return std::equal(one.begin(), one.begin() + 8, other.begin());
+  if (family_of(one) == Family::kIpv6) return std::equal(one.begin(), one.begin() + 8, other.begin());
   std::uint32_t left = 0, right = 0;
   for (std::size_t byte = 12; byte < one.size(); ++byte) {
     left = left << 8U | one[byte];
@@ -287,7 +287,7 @@ Aim NcclRouting::queue_pair(const Port& from, const Port& to) {
   const bool routed = crosses && from.gid->type == GidType::kRoceV2 && is_routed(from.routes, theirs) &&
                       is_routed(to.routes, own);  // by GID: NCCL asks for no subnet here
   const bool there = routed || is_on_link(from.addresses, theirs), back = routed || is_on_link(to.addresses, own);
-  if (family_of(own) == IpFamily::kIpv6 && !(there && back)) return Aim::kRefused;
+  if (family_of(own) == Family::kIpv6 && !(there && back)) return Aim::kRefused;
   const bool joined = routed || (from.medium >= 0 && from.medium == to.medium && from.gid->vlan == to.gid->vlan);
   return joined && there && back && from.gid->type == to.gid->type ? Aim::kReached : Aim::kLost;
 }

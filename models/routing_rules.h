@@ -46,7 +46,7 @@ struct NcclSettings {
   bool merge_nics = true;               // NCCL_IB_MERGE_NICS, init.cc 29
   int prefix_bits = 24;                 // NCCL_IB_SUBNET_PREFIX_LEN, connect.cc 62: of IPv4, whatever interfaces say
   int gid_index = -1;                   // NCCL_IB_GID_INDEX, connect.cc 12; below 0: chosen
-  IpFamily family = IpFamily::kIpv4;    // NCCL_IB_ADDR_FAMILY, connect.cc 101
+  Family family = Family::kIpv4;        // NCCL_IB_ADDR_FAMILY, connect.cc 101
   GidType gid_type = GidType::kRoceV2;  // NCCL_IB_ROCE_VERSION_NUM, connect.cc 14
   bool operator==(const NcclSettings&) const = default;
 };

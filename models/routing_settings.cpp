@@ -64,7 +64,7 @@ std::optional<NcclSettings> first_that_works(const Cluster& cluster, const Topol
   for (const Node& node : cluster.nodes) {
     for (const Nic& nic : node.nics) {
       for (const IpPrefix& prefix : nic.addresses) {
-        if (prefix.address.family == IpFamily::kIpv4 && prefix.length_bits > 0) lengths.insert(prefix.length_bits);
+        if (prefix.address.family == Family::kIpv4 && prefix.length_bits > 0) lengths.insert(prefix.length_bits);
       }
     }
   }
@@ -73,7 +73,7 @@ std::optional<NcclSettings> first_that_works(const Cluster& cluster, const Topol
     if (length != prefixes.front()) prefixes.push_back(length);
   }
   const bool is_aware_set = is_set(cluster, nodes, "NCCL_IB_SUBNET_AWARE_ROUTING");
-  for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     for (const bool subnet_aware : {false, true}) {
       for (const int prefix_bits : prefixes) {
         for (const bool merge_nics : {true, false}) {

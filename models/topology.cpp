@@ -49,7 +49,7 @@ std::pair<const IpPrefix*, const IpPrefix*> overlapping(const Nic& a, const Nic&
 
 std::string subnets_text(const Nic& nic) {
   std::string text;
-  for (const auto& prefix : nic.addresses) text += (text.empty() ? "" : ", ") + subnet_string(prefix);
+  for (const auto& prefix : nic.addresses) text += (text.empty() ? "" : ", ") + subnet_text(prefix);
   return text.empty() ? "no address" : text;
 }
 
@@ -70,8 +70,8 @@ CrossedCable crossed_of(const Nic& a, const Nic& b, int index) {
   CrossedCable crossed{index, subnets_text(a), subnets_text(b), "", "", a.vlan, b.vlan};
   const auto [left, right] = overlapping(a, b);
   if (left != nullptr && a.vlan == b.vlan) {
-    crossed.a_overlapping = to_string(*left);
-    crossed.b_overlapping = to_string(*right);
+    crossed.a_overlapping = to_text(*left);
+    crossed.b_overlapping = to_text(*right);
   }
   return crossed;
 }
@@ -121,8 +121,7 @@ WireParts parts_of(const Cluster& cluster, const SharedWire& wire) {
       if (subnet == nullptr) continue;
       joined.insert({a, b});
       if (!left.link_up || !nic_of(cluster, b).link_up) continue;
-      const auto [entry, is_new] =
-          place.try_emplace(std::pair(left.vlan, subnet_string(*subnet)), parts.segments.size());
+      const auto [entry, is_new] = place.try_emplace(std::pair(left.vlan, subnet_text(*subnet)), parts.segments.size());
       if (is_new) {
         parts.segments.push_back(
             {.cable = wire.cables[from], .subnet = *subnet, .ports = {}, .port_rates_bps = {}, .vlan = left.vlan});
@@ -203,7 +202,7 @@ void add_switch(Topology& topology, const Cluster& cluster, int index) {
     const PortRef port = device_of(cluster, function);
     const Nic& nic = nic_of(cluster, port);
     for (const auto& prefix : nic.addresses) {
-      const auto [entry, is_new] = place.emplace(std::pair(nic.vlan, subnet_string(prefix)), found.size());
+      const auto [entry, is_new] = place.emplace(std::pair(nic.vlan, subnet_text(prefix)), found.size());
       if (is_new) {
         found.push_back({.switch_index = index, .subnet = prefix, .ports = {}, .port_rates_bps = {}, .vlan = nic.vlan});
       }
@@ -222,7 +221,7 @@ void add_switch(Topology& topology, const Cluster& cluster, int index) {
 }
 
 /// The port may send and take what its router forwards: a route in this family, from an address with a RoCE v2 GID.
-bool is_routed(const Nic& nic, IpFamily family) {
+bool is_routed(const Nic& nic, Family family) {
   return std::any_of(nic.routes.begin(), nic.routes.end(), [&](const GatewayRoute& route) {
     const IpPrefix* source = source_of(nic, route);
     if (source == nullptr || source->address.family != family) return false;
@@ -232,7 +231,7 @@ bool is_routed(const Nic& nic, IpFamily family) {
   });
 }
 
-void add_router(Topology& topology, const Cluster& cluster, int index, IpFamily family) {
+void add_router(Topology& topology, const Cluster& cluster, int index, Family family) {
   const Router& router = cluster.routers[static_cast<std::size_t>(index)];
   Segment segment;
   segment.router = index;
@@ -287,7 +286,7 @@ Topology analyse(const Cluster& cluster) {
   add_cables(topology, cluster);
   for (std::size_t i = 0; i < cluster.switches.size(); ++i) add_switch(topology, cluster, static_cast<int>(i));
   for (std::size_t i = 0; i < cluster.routers.size(); ++i) {
-    for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+    for (const Family family : {Family::kIpv4, Family::kIpv6}) {
       add_router(topology, cluster, static_cast<int>(i), family);
     }
   }

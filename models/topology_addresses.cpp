@@ -9,7 +9,7 @@ namespace {
 
 using Number = unsigned __int128;
 
-unsigned bits_of(const IpPrefix& prefix) { return prefix.address.family == IpFamily::kIpv4 ? 32 : 128; }
+unsigned bits_of(const IpPrefix& prefix) { return prefix.address.family == Family::kIpv4 ? 32 : 128; }
 
 Number number_of(const IpAddress& address, unsigned bits) {
   Number number = 0;
@@ -33,10 +33,10 @@ Result<IpPrefix> host_in_subnet(const IpPrefix& subnet, std::uint64_t subnets, s
   const Number room = last - network;  // addresses behind the network's own
   if (subnets == 0 && host > mask) {
     return Error{ErrorCode::kInvalidArgument, Scope::kJob,
-                 subnet_string(subnet) + " has no room for host " + std::to_string(host)};
+                 subnet_text(subnet) + " has no room for host " + std::to_string(host)};
   }
   if (host > mask || (subnets != 0 && (host_bits == 128 || subnets > (room >> host_bits)))) {
-    return Error{ErrorCode::kInvalidArgument, Scope::kJob, "the addresses after " + subnet_string(subnet) + " run out"};
+    return Error{ErrorCode::kInvalidArgument, Scope::kJob, "the addresses after " + subnet_text(subnet) + " run out"};
   }
   // For subnets == 0 the shift could be by 128, which C++ does not define.
   Number number = network + host + (subnets == 0 ? Number{0} : Number{subnets} << host_bits);
@@ -54,7 +54,7 @@ std::uint64_t host_capacity(const IpPrefix& subnet) {
 }
 
 bool is_network_or_broadcast(const IpPrefix& prefix) {
-  if (prefix.address.family != IpFamily::kIpv4 || prefix.length_bits >= 31) return false;
+  if (prefix.address.family != Family::kIpv4 || prefix.length_bits >= 31) return false;
   const Number host = number_of(prefix.address, 32) & host_mask(prefix);
   return host == 0 || host == host_mask(prefix);
 }

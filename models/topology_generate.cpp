@@ -197,7 +197,7 @@ Result<void> add_cables(Cluster& cluster, const TopologyOptions& options, const 
   const auto links = links_of(options);
   const auto degrees = node_degrees(options, links);
   if (!links.empty() && host_capacity(options.first_subnet) < 2) {
-    return refuse("first_subnet " + subnet_string(options.first_subnet) + " has no room for the two ends of a cable");
+    return refuse("first_subnet " + subnet_text(options.first_subnet) + " has no room for the two ends of a cable");
   }
   // A /31 has no network address of its own (RFC 3021): its two addresses are the two ends.
   const std::uint64_t first_host =

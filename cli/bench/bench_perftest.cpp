@@ -105,7 +105,7 @@ Result<PerftestPeer> peer_of(const Scenario& scenario, const MetalPlace& place, 
                     .writes = place.rank == 1};
   for (const models::Nic& nic : scenario.cluster.nodes[static_cast<std::size_t>(place.rank)].nics) {
     for (const models::IpPrefix& address : nic.addresses) {
-      peer.gid_index = std::max(peer.gid_index, gid_index_of(peer.device, emu::gid_text(models::to_string(address))));
+      peer.gid_index = std::max(peer.gid_index, gid_index_of(peer.device, emu::gid_text(to_text(address))));
     }
   }
   if (peer.gid_index >= 0) return peer;

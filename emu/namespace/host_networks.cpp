@@ -1,8 +1,8 @@
 #include "emu/namespace/host_networks.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +14,7 @@
 
 #include "emu/cluster.h"
 #include "emu/namespace/namespace_plan.h"
+#include "plugin/base/address.h"
 
 namespace meshbed::emu {
 namespace {
@@ -29,16 +30,6 @@ int prefix_of(const sockaddr* mask) {
   int bits = 0;
   for (std::size_t at = from; at < from + size; ++at) bits += __builtin_popcount(bytes[at]);
   return bits;
-}
-
-std::string text_of(const sockaddr* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address->sa_family == AF_INET6) {
-    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text.data(), text.size());
-  } else {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(), text.size());
-  }
-  return text.data();
 }
 
 /// Do the networks of two addresses with prefix lengths overlap? The longer one then begins like the shorter.
@@ -61,7 +52,8 @@ void require_free_networks(const std::vector<std::string>& addresses) {
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || entry->ifa_netmask == nullptr) continue;
     if (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6) continue;
-    const std::string own = fmt::format("{}/{}", text_of(entry->ifa_addr), prefix_of(entry->ifa_netmask));
+    const std::string own =
+        fmt::format("{}/{}", to_text(from_sockaddr(entry->ifa_addr)->address), prefix_of(entry->ifa_netmask));
     for (const std::string& address : addresses) {
       if (!overlap(own, address)) continue;
       throw std::runtime_error(fmt::format(

@@ -25,7 +25,7 @@ std::vector<PortRef> plugged_ports(const Cluster& cluster, const Switch& box, Po
 }
 
 /// The largest frame that RDMA of this path MTU makes: a write of one packet with an immediate value.
-std::uint32_t largest_frame_bytes(std::uint32_t path_mtu_bytes, IpFamily family) {
+std::uint32_t largest_frame_bytes(std::uint32_t path_mtu_bytes, Family family) {
   return path_mtu_bytes + packet_headers_bytes(GidType::kRoceV2, family) + kRethBytes + kImmBytes;
 }
 

@@ -18,10 +18,10 @@ namespace meshbed::models {
 
 /// What a RoCE v2 packet has in its frame beside the payload: IPv4 20 or IPv6 40, UDP 8, base transport header 12,
 /// invariant CRC 4; RoCE v1: global route header 40 in the place of IP and UDP (sources: models/link.h).
-constexpr std::uint32_t packet_headers_bytes(GidType type, IpFamily family) {
+constexpr std::uint32_t packet_headers_bytes(GidType type, Family family) {
   constexpr std::uint32_t kTransport = 12 + 4;
   if (type == GidType::kRoceV1) return 40 + kTransport;
-  return (family == IpFamily::kIpv4 ? 20U : 40U) + 8 + kTransport;
+  return (family == Family::kIpv4 ? 20U : 40U) + 8 + kTransport;
 }
 
 /// The packets of one message, or of the response to a read. The first and the last have extended headers of their own.

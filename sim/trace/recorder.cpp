@@ -17,7 +17,7 @@ namespace {
 
 /// "::ffff:192.168.100.1"
 std::string gid_text(const models::RawGid& gid) {
-  return models::to_string(models::IpAddress{.family = models::IpFamily::kIpv6, .bytes = gid});
+  return to_text(models::IpAddress{.family = models::Family::kIpv6, .bytes = gid});
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ bool is_link_local(const models::RawGid& gid) { return gid[0] == 0xfe && (gid[1]
 
 models::IpAddress address_of(const models::RawGid& gid) {
   models::IpAddress address;
-  address.family = is_ipv4(gid) ? models::IpFamily::kIpv4 : models::IpFamily::kIpv6;
-  if (address.family == models::IpFamily::kIpv4) {
+  address.family = is_ipv4(gid) ? models::Family::kIpv4 : models::Family::kIpv6;
+  if (address.family == models::Family::kIpv4) {
     std::copy(gid.begin() + 12, gid.end(), address.bytes.begin());
   } else {
     address.bytes = gid;
@@ -58,7 +58,7 @@ std::uint64_t udp_source_port(std::uint32_t own_qp, std::uint32_t peer_qp) {
 bool in_own_subnet(const models::Nic& nic, const models::GidEntry& source, const models::IpAddress& address) {
   if (source.vlan != nic.vlan) return false;  // the netdev below a VLAN interface has no addresses
   return std::any_of(nic.addresses.begin(), nic.addresses.end(),
-                     [&](const models::IpPrefix& prefix) { return models::contains(prefix, address); });
+                     [&](const models::IpPrefix& prefix) { return contains(prefix, address); });
 }
 
 /// Whoever answers for `gid` on the wire of `port`, asked by the interface of `source`; {-1, -1}: nobody.
@@ -86,8 +86,8 @@ int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted
   route.source_gid = source->gid;
   route.gid_type = source->type;
   route.vlan = source->vlan;
-  route.headers_bytes = models::packet_headers_bytes(
-      source->type, is_ipv4(source->gid) ? models::IpFamily::kIpv4 : models::IpFamily::kIpv6);
+  route.headers_bytes =
+      models::packet_headers_bytes(source->type, is_ipv4(source->gid) ? models::Family::kIpv4 : models::Family::kIpv6);
   const models::RawGid& destination = route.destination_gid;
   if (is_ipv4(destination) != is_ipv4(source->gid)) return EINVAL;  // two address families
   if (has_gid(nic, destination)) {

@@ -205,15 +205,15 @@ class Checker {
     }
     for (const int index : nodes) {
       const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(index)];
-      if (node.management && says(models::to_string(node.management->address.address))) return true;
+      if (node.management && says(to_text(node.management->address.address))) return true;
       for (const models::Nic& nic : node.nics) {
         for (const models::IpPrefix& prefix : nic.addresses) {
-          if (says(models::to_string(prefix.address))) return true;
+          if (says(to_text(prefix.address))) return true;
         }
       }
       for (const Fault& fault : scenario_.faults) {
         const bool its_own = fault.kind == "address_change" && fault.target.rfind(node.name + "/", 0) == 0;
-        if (its_own && says(models::to_string(fault.address.address))) return true;
+        if (its_own && says(to_text(fault.address.address))) return true;
       }
     }
     return false;

@@ -14,8 +14,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "sim/host/thread/clocks.h"
 #include "plugin/base/collective.h"
+#include "sim/host/thread/clocks.h"
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
 #include "testbed/scenario/placement.h"

@@ -181,10 +181,10 @@ void Builder::add_management() {
   if (!management.enabled) return;
   built_.cluster.management = models::ManagementNetwork{management.rate_bps, management.latency_ps};
   if (models::host_capacity(management.subnet) < built_.cluster.nodes.size()) {
-    return diagnostics_.add(management.at("subnet"),
-                            fmt::format("[management] subnet {} has room for {} nodes, not for {}",
-                                        models::subnet_string(management.subnet),
-                                        models::host_capacity(management.subnet), built_.cluster.nodes.size()));
+    return diagnostics_.add(
+        management.at("subnet"),
+        fmt::format("[management] subnet {} has room for {} nodes, not for {}", subnet_text(management.subnet),
+                    models::host_capacity(management.subnet), built_.cluster.nodes.size()));
   }
   for (std::size_t i = 0; i < built_.cluster.nodes.size(); ++i) {
     const auto address = models::host_in_subnet(management.subnet, 0, i + 1);
@@ -195,10 +195,10 @@ void Builder::add_management() {
     const auto found = node_index_.find(node_spec.name);
     if (found == node_index_.end() || !node_spec.has("management")) continue;
     const models::IpPrefix own{node_spec.management, management.subnet.length_bits};
-    if (!models::contains(management.subnet, own.address) || models::is_network_or_broadcast(own)) {
+    if (!contains(management.subnet, own.address) || models::is_network_or_broadcast(own)) {
       diagnostics_.add(node_spec.at("management"),
                        fmt::format("management: {} is no host address of the management subnet {}",
-                                   models::to_string(own.address), models::subnet_string(management.subnet)));
+                                   to_text(own.address), subnet_text(management.subnet)));
     } else {
       node_at(found->second).management->address = own;
     }

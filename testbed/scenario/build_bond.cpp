@@ -336,12 +336,12 @@ void Builder::check_bond_subnets(models::PortRef device, const Bond& bond) {
       });
       if (!is_ours) continue;
       said = &medium;
-      is_inside = is_inside || models::contains(medium.subnet, address.address);
+      is_inside = is_inside || contains(medium.subnet, address.address);
     }
     if (said == nullptr || is_inside) continue;
-    diagnostics_.add(said->place, fmt::format("subnet: {} of {}'s {} is outside {}'s prefix {}",
-                                              models::to_string(address), node_at(device.node).name, bond.name,
-                                              said->owner, models::subnet_string(said->subnet)));
+    diagnostics_.add(said->place,
+                     fmt::format("subnet: {} of {}'s {} is outside {}'s prefix {}", to_text(address),
+                                 node_at(device.node).name, bond.name, said->owner, subnet_text(said->subnet)));
   }
 }
 

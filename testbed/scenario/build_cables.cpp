@@ -61,10 +61,9 @@ void Builder::number_ports(const std::vector<models::PortRef>& ports, const mode
   for (const auto& port : ports) {
     for (const auto& address : nic_at(port).addresses) {
       taken.insert(address.address);
-      if (models::contains(subnet, address.address)) continue;
-      diagnostics_.add(place,
-                       fmt::format("subnet: {} of {}/{} is outside {}'s prefix {}", models::to_string(address),
-                                   node_at(port.node).name, nic_at(port).device, owner, models::subnet_string(subnet)));
+      if (contains(subnet, address.address)) continue;
+      diagnostics_.add(place, fmt::format("subnet: {} of {}/{} is outside {}'s prefix {}", to_text(address),
+                                          node_at(port.node).name, nic_at(port).device, owner, subnet_text(subnet)));
     }
   }
   const bool has_network_address = models::host_capacity(subnet) != 2 || subnet.length_bits % 32 != 31;
@@ -74,8 +73,8 @@ void Builder::number_ports(const std::vector<models::PortRef>& ports, const mode
     for (bool placed = false; !placed; ++host) {
       const auto address = models::host_in_subnet(subnet, 0, host);
       if (!address || models::is_network_or_broadcast(*address)) {
-        return diagnostics_.add(
-            place, fmt::format("subnet: {} has too few addresses for {}", models::subnet_string(subnet), owner));
+        return diagnostics_.add(place,
+                                fmt::format("subnet: {} has too few addresses for {}", subnet_text(subnet), owner));
       }
       placed = taken.insert(address->address).second;
       if (placed) nic_at(port).addresses = {*address};

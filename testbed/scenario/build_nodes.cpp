@@ -37,11 +37,10 @@ std::vector<models::IpPrefix> Builder::host_addresses(const std::vector<Located<
     if (models::is_network_or_broadcast(address.value)) {
       diagnostics_.add(
           address.place,
-          fmt::format(
-              "addresses: {} is outside the host addresses of its prefix: it is the {} address of {}",
-              models::to_string(address.value),
-              models::subnet_string(address.value) == models::to_string(address.value) ? "network" : "broadcast",
-              models::subnet_string(address.value)));
+          fmt::format("addresses: {} is outside the host addresses of its prefix: it is the {} address of {}",
+                      to_text(address.value),
+                      subnet_text(address.value) == to_text(address.value) ? "network" : "broadcast",
+                      subnet_text(address.value)));
     }
     addresses.push_back(address.value);
   }

@@ -233,7 +233,7 @@ void Builder::give_routes(int index, const RouterSpec& spec) {
     for (const models::PortRef& port : devices) {
       for (const models::IpPrefix& prefix : nic_at(port).addresses) taken.insert(prefix.address);
     }
-    std::map<models::IpFamily, models::IpPrefix> own;
+    std::map<models::Family, models::IpPrefix> own;
     for (const models::PortRef& port : devices) {
       if (nic_at(port).vlan != 0) continue;  // the router has no part in it
       for (const models::IpPrefix& prefix : nic_at(port).addresses) {
@@ -242,8 +242,8 @@ void Builder::give_routes(int index, const RouterSpec& spec) {
         diagnostics_.add(spec.at("joins"),
                          fmt::format("joins: {} has two subnets, {} and {} ({}/{}), and {} routes between switches of "
                                      "one each: make them two [[switch]], as VLANs are",
-                                     one.name, models::subnet_string(first->second), models::subnet_string(prefix),
-                                     node_at(port.node).name, nic_at(port).device, router.name));
+                                     one.name, subnet_text(first->second), subnet_text(prefix), node_at(port.node).name,
+                                     nic_at(port).device, router.name));
         return;
       }
     }
@@ -252,7 +252,7 @@ void Builder::give_routes(int index, const RouterSpec& spec) {
       if (!gateway) {
         diagnostics_.add(spec.at("joins"),
                          fmt::format("joins: {} of {} has no address left for {}: take a shorter prefix",
-                                     models::subnet_string(prefix), one.name, router.name));
+                                     subnet_text(prefix), one.name, router.name));
         return;
       }
       subnets.push_back({.box = box, .prefix = prefix, .gateway = *gateway});
@@ -262,13 +262,11 @@ void Builder::give_routes(int index, const RouterSpec& spec) {
     for (const models::PortRef& port : devices_on(cluster, cluster.switches[static_cast<std::size_t>(own.box)])) {
       if (nic_at(port).router != index) continue;
       models::Nic& nic = nic_at(port);
-      const bool is_in = std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const models::IpPrefix& prefix) {
-        return models::contains(prefix, own.gateway);
-      });
+      const bool is_in = std::any_of(nic.addresses.begin(), nic.addresses.end(),
+                                     [&](const models::IpPrefix& prefix) { return contains(prefix, own.gateway); });
       for (const RoutedSubnet& other : subnets) {
         if (!is_in || other.box == own.box || other.prefix.address.family != own.prefix.address.family) continue;
-        nic.routes.push_back(
-            {.destination = *models::parse_prefix(models::subnet_string(other.prefix)), .gateway = own.gateway});
+        nic.routes.push_back({.destination = *models::read_prefix(subnet_text(other.prefix)), .gateway = own.gateway});
       }
     }
   }

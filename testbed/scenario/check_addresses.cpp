@@ -35,7 +35,7 @@ const Place& later_place(const Holder& left, const Holder& right) {
 }
 
 models::IpAddress network_of(const models::IpPrefix& prefix) {
-  return models::parse_prefix(models::subnet_string(prefix))->address;
+  return models::read_prefix(subnet_text(prefix))->address;
 }
 
 std::vector<Holder> holders_of(const Built& built, const ScenarioSpec& spec) {
@@ -81,7 +81,7 @@ const char* special_kind(const models::IpAddress& address) {
     return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(from),
                        bytes.begin() + static_cast<std::ptrdiff_t>(to), [](std::uint8_t byte) { return byte == 0; });
   };
-  if (address.family == models::IpFamily::kIpv4) {
+  if (address.family == models::Family::kIpv4) {
     if (bytes[0] == 0) return "of \"this network\"";
     if (bytes[0] == 127) return "a loopback address";
     // 169.254/16 (RFC 3927) is taken: on the one cable of a pair it is what DGX Spark's playbooks recommend.
@@ -100,7 +100,7 @@ void check_kinds(const std::vector<Holder>& holders, Diagnostics& diagnostics) {
     if (kind == nullptr) continue;
     diagnostics.add(holder.place, fmt::format("{} of {} is {}; give it a unicast address, as 192.168.100.1/24 or "
                                               "fd00:1::1/64",
-                                              models::to_string(holder.prefix.address), holder.name, kind));
+                                              to_text(holder.prefix.address), holder.name, kind));
   }
 }
 
@@ -110,7 +110,7 @@ void check_duplicates(const std::vector<Holder>& holders, Diagnostics& diagnosti
     const auto [entry, is_new] = owner.emplace(holder.prefix.address, &holder);
     if (is_new) continue;
     diagnostics.add(later_place(*entry->second, holder),
-                    fmt::format("duplicate address: {} is on {} and on {}", models::to_string(holder.prefix.address),
+                    fmt::format("duplicate address: {} is on {} and on {}", to_text(holder.prefix.address),
                                 entry->second->name, holder.name));
   }
 }
@@ -124,7 +124,7 @@ std::string link_local_reason(const models::IpPrefix& prefix) {
 
 /// One subnet: two NICs of one node in it, or two cables that each use it as their own.
 void check_group(const Group& group, Diagnostics& diagnostics) {
-  const std::string subnet = models::subnet_string(group.front()->prefix);
+  const std::string subnet = subnet_text(group.front()->prefix);
   std::map<int, const Holder*> first_on_node;
   std::map<int, const Holder*> first_on_medium;
   std::map<int, std::size_t> on_medium;
@@ -171,8 +171,8 @@ void report_overlap(const Holder& left, const Holder& right, Diagnostics& diagno
   const bool with_management = left.medium == kManagementNic || right.medium == kManagementNic;
   diagnostics.add(later_place(left, right),
                   fmt::format("prefix overlap: {} of {} and {} of {} share addresses; give each its own subnet{}",
-                              models::subnet_string(left.prefix), left.name, models::subnet_string(right.prefix),
-                              right.name, with_management ? " (the management network's is [management] subnet)" : ""));
+                              subnet_text(left.prefix), left.name, subnet_text(right.prefix), right.name,
+                              with_management ? " (the management network's is [management] subnet)" : ""));
 }
 
 }  // namespace

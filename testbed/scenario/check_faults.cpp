@@ -47,7 +47,7 @@ std::uint64_t rate_bps_of(const models::Cluster& cluster, const std::string& tar
 
 /// An IPv4 subnet's own address, or its broadcast address, which belong to no host (RFC 3021: but in a /31).
 bool is_of_whole_subnet(const models::IpPrefix& prefix) {
-  if (prefix.address.family != models::IpFamily::kIpv4 || prefix.length_bits >= 31) return false;
+  if (prefix.address.family != models::Family::kIpv4 || prefix.length_bits >= 31) return false;
   const auto& bytes = prefix.address.bytes;
   const std::uint32_t address = std::uint32_t{bytes[0]} << 24U | std::uint32_t{bytes[1]} << 16U |
                                 std::uint32_t{bytes[2]} << 8U | std::uint32_t{bytes[3]};
@@ -77,7 +77,7 @@ std::string address_problem(const Scenario& scenario, const Fault& fault) {
   });
   if (old == own.addresses.end()) {
     return fmt::format("is in no subnet of {}, which has {}", fault.target,
-                       own.addresses.empty() ? "no address" : models::to_string(own.addresses.front()));
+                       own.addresses.empty() ? "no address" : to_text(own.addresses.front()));
   }
   if (is_of_whole_subnet(fault.address)) return "stands for its whole subnet";
   if (const std::string owner = owner_of(scenario.cluster, fault.address.address); !owner.empty()) {
@@ -103,7 +103,7 @@ void check_new_address(const Scenario& scenario, const FaultSpec& said, bool has
   const std::string problem = address_problem(scenario, fault);
   if (problem.empty()) return;
   diagnostics.add(said.at("address"), fmt::format("address: {} {}; take a free one of its cable's or switch's subnet",
-                                                  models::to_string(fault.address), problem));
+                                                  to_text(fault.address), problem));
 }
 
 void check_strangers(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {

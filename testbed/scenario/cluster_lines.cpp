@@ -28,7 +28,7 @@ std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& ke
   if (key.source.node < 0 || key.destination.node < 0) return "-";
   for (const models::IpPrefix& left : nic(key.source).addresses) {
     for (const models::IpPrefix& right : nic(key.destination).addresses) {
-      if (models::same_subnet(left, right)) return models::subnet_string(left);
+      if (models::same_subnet(left, right)) return subnet_text(left);
     }
   }
   if (nic(key.source).router >= 0 && nic(key.source).router == nic(key.destination).router) return "routed";

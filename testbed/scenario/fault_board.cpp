@@ -26,7 +26,7 @@ int index_named(const List& list, const std::string& name) {
 std::string amount_text(const Fault& fault) {
   if (fault.kind == "delay") return fmt::format(" {} us", fault.amount / 1e6);
   if (fault.kind == "rate") return fmt::format(" {} Gb/s", fault.amount / 1e9);
-  if (fault.kind == "address_change") return " to " + models::to_string(fault.address);
+  if (fault.kind == "address_change") return " to " + to_text(fault.address);
   if (fault.kind == "strangers") return fmt::format(" from {}, {} a port,", fault.from, fault.connections);
   return shapes(fault) ? fmt::format(" {}", fault.amount) : "";
 }

@@ -167,7 +167,7 @@ void Value::size(std::uint64_t& out) const {
 void Value::prefix(models::IpPrefix& out) const {
   const auto value = read_text("ADDRESS/LENGTH");
   if (!value) return;
-  const auto parsed = models::parse_prefix(*value);
+  const auto parsed = models::read_prefix(*value);
   if (!parsed) return refuse(parsed.error().text);
   out = *parsed;
 }

@@ -107,7 +107,7 @@ class Report {
   }
 
   static std::string subnet(const models::Segment& segment) {
-    return segment.router >= 0 ? "routed" : models::subnet_string(segment.subnet);
+    return segment.router >= 0 ? "routed" : subnet_text(segment.subnet);
   }
 
   /// "100 Gb/s"; "25 Gb/s to 100 Gb/s" where the ports of a switch differ.

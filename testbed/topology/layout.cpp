@@ -27,7 +27,7 @@ constexpr double kLaneDistance = 54;    // so that the labels of two level lanes
 constexpr std::size_t kLabelsMax = 24;  // more cables than that carry a number, and the legend the text
 
 std::string subnet_key(const models::Nic& nic) {
-  return nic.addresses.empty() ? "" : models::subnet_string(nic.addresses.front());
+  return nic.addresses.empty() ? "" : subnet_text(nic.addresses.front());
 }
 
 /// Colours in order of the subnets' first appearance on cables and switches.
@@ -125,7 +125,7 @@ class Planner {
         const std::string address = !one.link_up  ? "down"
                                     : is_function ? "in " + node.bonds[static_cast<std::size_t>(one.bond)].name
                                     : one.addresses.empty() ? "no address"
-                                                            : models::to_string(one.addresses.front());
+                                                            : to_text(one.addresses.front());
         card.rows.push_back(fmt::format("{:<{}}  {}", one.device, device_letters, address));
         const auto found = colour_of_.find({static_cast<int>(n), static_cast<int>(i)});
         card.colours.push_back(found == colour_of_.end() ? -1 : found->second);

@@ -23,13 +23,6 @@ namespace {
 
 using models::Aim;
 
-net::IpPrefix to_net(const models::IpPrefix& prefix) {
-  return {
-      .address = {.family = prefix.address.family == models::IpFamily::kIpv4 ? net::Family::kIpv4 : net::Family::kIpv6,
-                  .bytes = prefix.address.bytes},
-      .length_bits = prefix.length_bits};
-}
-
 /// The NIC as the plugin's discovery would tell it.
 net::Nic to_net(const models::Nic& nic) {
   net::Nic result;
@@ -39,7 +32,7 @@ net::Nic to_net(const models::Nic& nic) {
   result.link_up = true;
   result.rate_known = true;
   result.rate_mbps = static_cast<std::uint32_t>(nic.rate_bps / 1'000'000);
-  for (const models::IpPrefix& address : nic.addresses) result.addresses.push_back(to_net(address));
+  result.addresses = nic.addresses;
   for (const models::GidEntry& gid : nic.gids) {
     const bool roce_v2 = gid.type == models::GidType::kRoceV2;
     result.gids.push_back(
@@ -63,9 +56,7 @@ std::vector<net::GatewayRoute> gateway_routes(const models::Node& node) {
   for (const models::Nic& nic : node.nics) {
     for (const models::GatewayRoute& route : nic.routes) {
       if (nic.policy_routed) continue;
-      const models::IpPrefix gateway{.address = route.gateway, .length_bits = 0};
-      routes.push_back(
-          {.netdev = nic.netdev, .destination = to_net(route.destination), .gateway = to_net(gateway).address});
+      routes.push_back({.netdev = nic.netdev, .destination = route.destination, .gateway = route.gateway});
     }
   }
   return routes;
@@ -93,7 +84,7 @@ struct MeshRules::State {
       return made;
     }
     /// A node that is called over a router from there has a way back.
-    bool answers(const net::IpPrefix& from) const {
+    bool answers(const IpPrefix& from) const {
       const std::vector<net::PeerAddress> caller{{.prefix = from, .nic = 0}};
       return net::choose_route(request(caller)).has_value();
     }
@@ -153,14 +144,14 @@ namespace {
 std::vector<std::vector<int>> neighbours_by_address(const std::vector<std::vector<net::PeerAddress>>& addresses) {
   // Two prefixes that contain each other's address are equal as far as the shorter one goes: candidates by the shortest
   // length in use, of each family.
-  std::map<net::Family, std::uint8_t> shortest;
+  std::map<Family, std::uint8_t> shortest;
   for (const auto& node : addresses) {
     for (const net::PeerAddress& one : node) {
       const auto [entry, is_new] = shortest.emplace(one.prefix.address.family, one.prefix.length_bits);
       if (!is_new) entry->second = std::min(entry->second, one.prefix.length_bits);
     }
   }
-  std::map<std::pair<net::Family, decltype(net::IpAddress::bytes)>, std::vector<std::pair<int, net::PeerAddress>>> near;
+  std::map<std::pair<Family, decltype(IpAddress::bytes)>, std::vector<std::pair<int, net::PeerAddress>>> near;
   const auto key_of = [&](const net::PeerAddress& one) {
     auto bytes = one.prefix.address.bytes;
     const unsigned bits = shortest.at(one.prefix.address.family);
@@ -211,7 +202,7 @@ MeshRules::MeshRules(const models::Cluster& cluster, const models::Topology& top
       const auto position = static_cast<std::uint8_t>(node.nics.size());
       node.live.push_back(live[at]);
       node.nics.push_back(all[at]);
-      for (const net::IpPrefix& address : all[at].addresses) node.addresses.push_back({address, position});
+      for (const IpPrefix& address : all[at].addresses) node.addresses.push_back({address, position});
     }
     node.allow_routed = setting(modelled, net::Variable::kAllowRouted).number;
     node.table = gateway_routes(modelled);
@@ -260,8 +251,8 @@ MeshAim MeshRules::aim(int from, int to, int device, int peer_device, bool names
                                                           .dev = dev});
   if (!chain) return {};
   for (std::size_t nic = 0; nic < own.nics.size(); ++nic) {
-    for (const net::IpPrefix& address : own.nics[nic].addresses) {
-      if (net::shared_bits(address, chain->front().address)) {
+    for (const IpPrefix& address : own.nics[nic].addresses) {
+      if (shared_bits(address, chain->front().address)) {
         return {Aim::kReached, own.live[nic], static_cast<int>(chain->size()) + 1};
       }
     }

@@ -131,8 +131,8 @@ class RuleComparison {
         std::string why = is_live ? "slow beside the node's other ports, or without the pinned GID index"
                                   : "no port that it reaches has an address in its subnet";
         if (nic.addresses.empty()) {
-          why = "no address; NCCL takes it by its link-local GID, " +
-                models::to_string(models::link_local_address({node, index}));
+          why =
+              "no address; NCCL takes it by its link-local GID, " + to_text(models::link_local_address({node, index}));
           if (carries_stripes({node, index})) why += ", Mesh for stripes alone";
         }
         found.emplace_back(modelled.name + "/" + nic.device, why);

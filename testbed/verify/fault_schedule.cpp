@@ -158,7 +158,7 @@ class Schedule {
     for (int left = draw_.once_in(3) ? 2 : 1; left > 0; --left) {
       own.address.bytes[3] = static_cast<std::uint8_t>(50 + 50 * left + node);
       const std::string when = moment();
-      text += head + when + fmt::format("address = \"{}\"\n", models::to_string(own));
+      text += head + when + fmt::format("address = \"{}\"\n", to_text(own));
       if (!draw_.once_in(2)) text += duration(is_connected(when));
     }
     return text;

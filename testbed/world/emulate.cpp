@@ -68,7 +68,7 @@ int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
 std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank,
                                       const std::string& job_key) {
   const models::Node& first = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))];  // rank 0's
-  const std::string address = models::to_string(first.management->address.address);
+  const std::string address = to_text(first.management->address.address);
   std::vector<std::string> command{"/usr/bin/env",
                                    fmt::format("RANK={}", rank),
                                    fmt::format("WORLD_SIZE={}", ranks_of(scenario)),
@@ -198,7 +198,7 @@ void refuse_shared_subnets(const Scenario& scenario) {
                     "give each cable "
                     "its own subnet",
                     scenario.cluster.nodes[static_cast<std::size_t>(segment.ports.front().node)].name,
-                    models::subnet_string(segment.subnet)));
+                    subnet_text(segment.subnet)));
   }
 }
 
@@ -234,7 +234,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
     emu::EmuNode one;
     one.name = node.name;
     one.memory_mib = memory_mib(scenario, options.rank_bytes);
-    one.management_address = models::to_string(node.management->address);
+    one.management_address = to_text(node.management->address);
     if (scenario.workload.gpu_memory && !options.command.empty()) {
       one.environment = gpu_environment(node, from_environment("LD_LIBRARY_PATH").value_or(""));
       if (one.environment.empty()) {
@@ -251,7 +251,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
                      .mtu = static_cast<int>(from.mtu_bytes),
                      .rdma = true,
                      .wire = from.link_up ? wire_of(cluster, port) : -1};
-      for (const models::IpPrefix& prefix : from.addresses) to.addresses.push_back(models::to_string(prefix));
+      for (const models::IpPrefix& prefix : from.addresses) to.addresses.push_back(to_text(prefix));
       one.nics.push_back(std::move(to));
     }
     for (int rank = 0; rank < ranks_of(scenario); ++rank) {

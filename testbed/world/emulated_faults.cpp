@@ -114,7 +114,7 @@ void EmulatedFaults::change_address(models::PortRef port, const models::IpPrefix
     stopped->second.emplace_back([this, port, from, to] { change_address(port, from, to); });
     return;
   }
-  machines_.change_address(name_of(port.node), netdev_of(port), models::to_string(from), models::to_string(to));
+  machines_.change_address(name_of(port.node), netdev_of(port), to_text(from), to_text(to));
 }
 
 void EmulatedFaults::set_link(models::PortRef port, bool up) {

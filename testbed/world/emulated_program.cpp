@@ -107,7 +107,7 @@ std::string mpi_rank_script() {
 std::size_t first_node(const Scenario& scenario) { return static_cast<std::size_t>(node_of(scenario, 0)); }
 
 std::string master_address(const Scenario& scenario) {
-  return models::to_string(scenario.cluster.nodes[first_node(scenario)].management->address.address);
+  return to_text(scenario.cluster.nodes[first_node(scenario)].management->address.address);
 }
 
 /// The program by its path, for the nodes look nowhere else.
@@ -357,7 +357,7 @@ emu::EmuCluster program_cluster(const Scenario& scenario, const ProgramOptions& 
     node.cpus = options.cpus;
     node.environment = environment_of(scenario, scenario.cluster.nodes[index], options, job_key);
     if (options.mpi) {
-      const std::string address = models::to_string(scenario.cluster.nodes[index].management->address.address);
+      const std::string address = to_text(scenario.cluster.nodes[index].management->address.address);
       node.commands.push_back(index == 0 ? mpirun_words(scenario, options, keys)
                                          : std::vector<std::string>{"/bin/sh", "-c", leave_node_file() + kServerScript,
                                                                     "server", keys, address});

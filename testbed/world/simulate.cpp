@@ -312,7 +312,7 @@ std::string bootstrap_of(const Scenario& scenario) {
   const models::Cluster& cluster = scenario.cluster;
   if (cluster.nodes.empty()) return "";
   const auto& management = cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))].management;
-  return management ? address_and_port(models::to_string(management->address.address), kBootstrapPort) : "";
+  return management ? address_and_port(to_text(management->address.address), kBootstrapPort) : "";
 }
 
 /// Standard output is the report's.

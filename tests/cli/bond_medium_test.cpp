@@ -69,7 +69,7 @@ TEST_CASE("a bond on a routed switch has the routes once, with its addresses, an
   const Scenario scenario = parse(routed({}));
   const std::vector<models::Nic>& own = nics_of(scenario, 0);
   REQUIRE(own[0].routes.size() == 1);
-  CHECK(models::to_string(own[0].routes[0].gateway) == "10.1.0.254");
+  CHECK(to_text(own[0].routes[0].gateway) == "10.1.0.254");
   CHECK(own[1].routes.empty());
   CHECK(own[0].router == 0);
   CHECK(own[1].router == 0);

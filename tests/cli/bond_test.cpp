@@ -75,7 +75,7 @@ TEST_CASE("functions of one card are one RDMA device, with the bond's name and a
   CHECK(node.nics[0].function == "rocep1s0f0");
   CHECK(node.nics[0].netdev == "bond0");
   REQUIRE(node.nics[0].addresses.size() == 1);
-  CHECK(models::to_string(node.nics[0].addresses[0]) == "192.168.100.1/24");
+  CHECK(to_text(node.nics[0].addresses[0]) == "192.168.100.1/24");
   CHECK_FALSE(node.nics[0].gids.empty());
   CHECK(node.nics[1].device == "rocep1s0f1");
   CHECK(node.nics[1].addresses.empty());
@@ -99,7 +99,7 @@ TEST_CASE("a bond's own address and device; functions in another order; --set") 
   CHECK(node.nics[1].device == "rocep1s0f0");
   CHECK(node.bonds[0].functions == std::vector<int>{0, 1});
   CHECK(node.bonds[0].mode == models::BondMode::kBalanceXor);
-  CHECK(models::to_string(node.nics[0].addresses[0]) == "10.1.0.1/24");
+  CHECK(to_text(node.nics[0].addresses[0]) == "10.1.0.1/24");
   CHECK(models::direct_paths(models::analyse(scenario.cluster), 0, 1).size() == 2);
   CHECK(has(errors_of(lag("802.3ad"), {"node.node0.bond.bond7.mode=802.3ad"}),
             "there is no bond 'bond7' on node0 (did you mean 'bond0'?); --set changes bonds that are there: bond0"));

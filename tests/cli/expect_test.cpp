@@ -159,7 +159,7 @@ TEST_CASE("a node that loses its power: the others end, and each names it or one
   Scenario scenario = line();
   scenario.expect.lost = "node1";
   scenario.expect.wrong = 0;
-  scenario.cluster.nodes[1].nics[0].addresses = {*models::parse_prefix("192.168.100.2/24")};
+  scenario.cluster.nodes[1].nics[0].addresses = {*models::read_prefix("192.168.100.2/24")};
   Fault kill;
   kill.kind = "node_kill";
   kill.target = "node1";

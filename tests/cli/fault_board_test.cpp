@@ -23,7 +23,7 @@ class Site final : public FaultSite {
     told.push_back(fmt::format("{}.{} {}", port.node, port.nic, up ? "up" : "down"));
   }
   void change_address(models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) override {
-    told.push_back(fmt::format("{}.{} {} > {}", port.node, port.nic, models::to_string(from), models::to_string(to)));
+    told.push_back(fmt::format("{}.{} {} > {}", port.node, port.nic, to_text(from), to_text(to)));
   }
   void stop(int node) override { told.push_back(fmt::format("stop {}", node)); }
   void go_on(int node) override { told.push_back(fmt::format("go on {}", node)); }

@@ -100,7 +100,7 @@ TEST_CASE("two functions of one port may be in one subnet, and lead to one place
   CHECK(one.cluster.cables[1].name == "cable0-roceP2p1s0f0");
   const std::string further = "[[cable]]\nends = [\"a/roceP2p1s0f0\", \"b/roceP2p1s0f0\"]\nsubnet = ";
   const Scenario both = read(nodes + cable + further + "\"10.1.0.0/24\"\n");
-  CHECK(models::to_string(both.cluster.nodes[1].nics[1].addresses.front()) == "10.1.0.4/24");
+  CHECK(to_text(both.cluster.nodes[1].nics[1].addresses.front()) == "10.1.0.4/24");
   CHECK(models::analyse(both.cluster).segments.size() == 1);
   // On wires of their own it stays an error, and so it is where one port is to lead to two nodes.
   std::string separate = nodes;

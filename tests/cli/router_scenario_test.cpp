@@ -69,8 +69,8 @@ TEST_CASE("a router joins switches, has the last free address of each subnet, an
     CHECK(nic_of(scenario, node).router == 0);
     REQUIRE(nic_of(scenario, node).routes.size() == 1);
     const models::GatewayRoute& route = nic_of(scenario, node).routes[0];
-    CHECK(models::to_string(route.destination) == (node < 2 ? "10.1.1.0/24" : "10.1.0.0/24"));
-    CHECK(models::to_string(route.gateway) == (node < 2 ? "10.1.0.254" : "10.1.1.254"));
+    CHECK(to_text(route.destination) == (node < 2 ? "10.1.1.0/24" : "10.1.0.0/24"));
+    CHECK(to_text(route.gateway) == (node < 2 ? "10.1.0.254" : "10.1.1.254"));
   }
   const Scenario said =
       parse(kRouter, {"router.spine.rate=400Gb/s", "router.spine.latency=1us", "router.spine.cable_latency=2us",
@@ -82,7 +82,7 @@ TEST_CASE("a router joins switches, has the last free address of each subnet, an
   CHECK(nic_of(said, 1).router == -1);
   CHECK(nic_of(said, 1).routes.empty());
   CHECK(nic_of(said, 2).policy_routed);
-  CHECK(models::to_string(nic_of(said, 0).routes[0].gateway) == "10.1.0.253");  // .254 is taken
+  CHECK(to_text(nic_of(said, 0).routes[0].gateway) == "10.1.0.253");  // .254 is taken
 }
 
 TEST_CASE("IPv6 has routes of its own, of those NICs that are in such a subnet") {
@@ -97,7 +97,7 @@ TEST_CASE("IPv6 has routes of its own, of those NICs that are in such a subnet")
   text += "[[switch]]\nname = \"leaf1\"\nports = [\"n2/mlx5_0\", \"n3/mlx5_0\"]\n";
   const Scenario scenario = parse_scenario(text, "test.toml", {});
   REQUIRE(nic_of(scenario, 0).routes.size() == 2);
-  CHECK(models::to_string(nic_of(scenario, 0).routes[1].destination) == "fd00:2::/64");
+  CHECK(to_text(nic_of(scenario, 0).routes[1].destination) == "fd00:2::/64");
   CHECK(nic_of(scenario, 1).routes.size() == 1);
   CHECK(nic_of(scenario, 3).routes.size() == 2);
   const models::Topology topology = models::analyse(scenario.cluster);
@@ -182,9 +182,9 @@ TEST_CASE("both addresses of a /31 are hosts: a NIC has one, its router the othe
       std::string(kRouter);
   const models::Cluster cluster = parse_scenario(text, "test.toml", {}).cluster;
   REQUIRE(cluster.nodes[0].nics[0].routes.size() == 1);
-  CHECK(models::to_string(cluster.nodes[0].nics[0].routes[0].gateway) == "10.0.0.0");
+  CHECK(to_text(cluster.nodes[0].nics[0].routes[0].gateway) == "10.0.0.0");
   REQUIRE(cluster.nodes[1].nics[0].routes.size() == 1);
-  CHECK(models::to_string(cluster.nodes[1].nics[0].routes[0].gateway) == "10.0.0.3");
+  CHECK(to_text(cluster.nodes[1].nics[0].routes[0].gateway) == "10.0.0.3");
 }
 
 TEST_CASE("lint: a switch between a NIC alone and the router that is too small for it") {

@@ -74,7 +74,7 @@ TEST_CASE("spark-triangle: three nodes, two NICs each, each cable its own /24, 1
   std::set<std::string> subnets;
   for (const auto& node : scenario.cluster.nodes) {
     REQUIRE(node.nics.size() == 2);
-    for (const auto& nic : node.nics) subnets.insert(meshbed::models::subnet_string(nic.addresses.at(0)));
+    for (const auto& nic : node.nics) subnets.insert(meshbed::subnet_text(nic.addresses.at(0)));
   }
   CHECK(subnets == std::set<std::string>{"192.168.100.0/24", "192.168.101.0/24", "192.168.102.0/24"});
   for (const auto& cable : scenario.cluster.cables) CHECK(cable.rate_bps == 100'000'000'000);

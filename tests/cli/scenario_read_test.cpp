@@ -36,7 +36,7 @@ TEST_CASE("a topology alone is a scenario: the defaults are the dictionary's") {
   REQUIRE(scenario.cluster.management.has_value());
   CHECK(scenario.cluster.management->rate_bps == 10'000'000'000);
   REQUIRE(scenario.cluster.nodes[2].management.has_value());
-  CHECK(models::to_string(scenario.cluster.nodes[2].management->address) == "198.18.0.3/16");
+  CHECK(to_text(scenario.cluster.nodes[2].management->address) == "198.18.0.3/16");
   CHECK(scenario.cluster.nodes[0].gpus.size() == 1);
   CHECK(scenario.cluster.nodes[0].gpus[0].model.empty());
 }
@@ -121,11 +121,11 @@ error = "boom"
   CHECK(cluster.cables[0].rate_bps == 10'000'000'000);  // the slower port's
   CHECK(cluster.cables[0].propagation_ps == 500 * kPicosecondsPerNanosecond);
   CHECK(cluster.nodes[0].nics[0].mtu_bytes == 1500);
-  CHECK(models::to_string(cluster.nodes[1].nics[1].addresses[0]) == "172.16.0.5/30");
+  CHECK(to_text(cluster.nodes[1].nics[1].addresses[0]) == "172.16.0.5/30");
   CHECK(cluster.nodes[0].gpus.size() == 2);
   CHECK(cluster.nodes[1].gpus.size() == 1);
   CHECK(cluster.nodes[1].gpus[0].model == "H200");
-  CHECK(models::to_string(cluster.nodes[1].management->address) == "10.9.0.77/24");
+  CHECK(to_text(cluster.nodes[1].management->address) == "10.9.0.77/24");
   CHECK(cluster.management->latency_ps == 100 * kPicosecondsPerMicrosecond);
   using Variables = std::vector<std::pair<std::string, std::string>>;
   CHECK(cluster.nodes[0].environment == Variables{{"NCCL_DEBUG", "INFO"}, {"NCCL_MESH_TIMEOUT_MS", "5000"}});
@@ -203,8 +203,8 @@ cable_latency = "50ns"
   REQUIRE(cluster.cables.size() == 1);
   CHECK(cluster.cables[0].name == "cable0");
   CHECK(cluster.cables[0].rate_bps == 25'000'000'000);
-  CHECK(models::to_string(cluster.nodes[0].nics[0].addresses[0]) == "192.168.5.1/30");
-  CHECK(models::to_string(cluster.nodes[1].nics[0].addresses[0]) == "192.168.5.2/30");
+  CHECK(to_text(cluster.nodes[0].nics[0].addresses[0]) == "192.168.5.1/30");
+  CHECK(to_text(cluster.nodes[1].nics[0].addresses[0]) == "192.168.5.2/30");
   CHECK(cluster.nodes[1].nics[0].netdev == "enp9s0f1np1");
   CHECK(cluster.nodes[0].nics[1].netdev == "eth1");
   CHECK(cluster.nodes[0].nics[1].addresses.size() == 2);

@@ -24,8 +24,8 @@ models::Cluster simulated_pair() {
   for (int node = 0; node < 2; ++node) {
     models::Nic& nic = cluster.nodes[static_cast<std::size_t>(node)].nics[0];
     nic.mtu_bytes = contract::kNetdevMtu;
-    nic.addresses = {*models::parse_prefix(std::string(contract::kAddresses[node]) + "/24"),
-                     *models::parse_prefix(std::string(contract::kSixAddresses[node]) + "/64")};
+    nic.addresses = {*models::read_prefix(std::string(contract::kAddresses[node]) + "/24"),
+                     *models::read_prefix(std::string(contract::kSixAddresses[node]) + "/64")};
     nic.gids = models::linux_gid_table({node, 0}, nic.addresses);
   }
   return cluster;
@@ -58,7 +58,7 @@ void run_rank(int index, int rank, const std::string& handshake_address) {
 
 contract::Run run_one(int index, const std::string& name) {
   const models::Cluster cluster = simulated_pair();
-  const std::string handshake_address = models::to_string(cluster.nodes[0].management->address.address);
+  const std::string handshake_address = to_text(cluster.nodes[0].management->address.address);
   const WorldResult result = run_world(
       {.cluster = cluster},
       [&](sim::World& world) {

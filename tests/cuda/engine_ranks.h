@@ -61,7 +61,7 @@ inline std::string run_engine_ranks(const EngineRanks& wanted, const std::functi
   models::Cluster cluster = wanted.cluster;
   for (models::Node& node : cluster.nodes) node.gpus = {{"H100"}};
   const int ranks = static_cast<int>(cluster.nodes.size());
-  const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
+  const std::string meeting = to_text(cluster.nodes[0].management->address.address) + ":29500";
   const auto result = run_world({.cluster = cluster}, [&](sim::World& world) {
     sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", build + "/lib/libnccl-net-mesh.so"}}});
     sim::install_verbs(world, build + "/sim-lib/libibverbs.so.1", nullptr);

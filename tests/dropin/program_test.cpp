@@ -44,7 +44,7 @@ struct Story {
 WorldResult run_in_sim(const Story& story) {
   models::Cluster cluster = story.on_a_switch ? switch_cluster(story.ranks) : ring_cluster(story.ranks);
   for (models::Node& node : cluster.nodes) node.gpus.assign(story.with_gpus ? 1 : 0, {"H100"});
-  const std::string meeting = models::to_string(cluster.nodes[0].management->address.address) + ":29500";
+  const std::string meeting = to_text(cluster.nodes[0].management->address.address) + ":29500";
   return run_world({.cluster = cluster}, [&](sim::World& world) {
     sim::install_host(world, {.libraries = {{"libnccl.so.2", kBuild + "/nccl-lib/libnccl.so.2"},
                                             {"libnccl-net-mesh.so", kBuild + "/lib/libnccl-net-mesh.so"}}});

@@ -161,9 +161,9 @@ TEST_CASE("a RoCE LAG behind a router sends by both functions, and is reached ov
   for (const char* const own : {"10.1.0", "10.1.1"}) {
     const bool is_first = own == std::string("10.1.0");
     models::Nic& nic = cluster.nodes[is_first ? 0 : 1].nics[0];
-    nic.addresses = {*models::parse_prefix(own + std::string(".1/24"))};
+    nic.addresses = {*models::read_prefix(own + std::string(".1/24"))};
     nic.router = 0;  // of the device: its other function has none of its own
-    nic.routes = {{.destination = *models::parse_prefix(is_first ? "10.1.1.0/24" : "10.1.0.0/24"),
+    nic.routes = {{.destination = *models::read_prefix(is_first ? "10.1.1.0/24" : "10.1.0.0/24"),
                    .gateway = *models::parse_ip(own + std::string(".254"))}};
   }
   sim::Network network(cluster);

@@ -171,7 +171,7 @@ TEST_CASE("functions behind one PCIe link share its rate, whichever end it is at
                                                         .nodes = 2,
                                                         .rails = 4,
                                                         .rate_bps = kRate,
-                                                        .first_subnet = *models::parse_prefix("10.0.0.0/24")});
+                                                        .first_subnet = *models::read_prefix("10.0.0.0/24")});
   cluster.nodes[0].pcie = {{"pcie0", kRate}};
   for (models::Nic& nic : cluster.nodes[0].nics) nic.pcie = 0;
   std::vector<Flow> flows;
@@ -444,7 +444,7 @@ TEST_CASE("functions of one QSFP port share its rate, straight on and crosswise,
                                              .nodes = 2,
                                              .rails = 2,
                                              .rate_bps = kRate,
-                                             .first_subnet = *models::parse_prefix("10.0.0.0/24"),
+                                             .first_subnet = *models::read_prefix("10.0.0.0/24"),
                                              .functions = models::NicLayout::kSpark});
   const PortRef first{0, 0}, second{0, 1}, far_first{1, 0}, far_second{1, 1};
   constexpr std::uint64_t kBytes = 4 * kMiB;

@@ -30,7 +30,7 @@ Received receive(const ProbeTable& probe, int descriptor) {
 
 // In a ring of 3, cable i joins node i and node i+1; node i has .1 and node i+1 has .2 of 192.168.(100+i).0/24.
 models::IpPrefix ipv6(int cable, int end) {
-  return *models::parse_prefix("fd00:" + std::to_string(cable) + "::" + std::to_string(end) + "/64");
+  return *models::read_prefix("fd00:" + std::to_string(cable) + "::" + std::to_string(end) + "/64");
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ TEST_CASE("a subnet's broadcast reaches the neighbour on that cable, and every s
 
 TEST_CASE("a neighbour with another prefix does not take a subnet's broadcast") {
   models::Cluster cluster = ring_cluster(2);
-  cluster.nodes[1].nics[0].addresses = {*models::parse_prefix("192.168.100.2/25")};
+  cluster.nodes[1].nics[0].addresses = {*models::read_prefix("192.168.100.2/25")};
   run_probe(cluster, 2, [](const ProbeTable& probe, int rank) {
     const int socket = probe.open_datagrams("0.0.0.0", kPort);
     int revents = 0;
@@ -98,14 +98,14 @@ TEST_CASE("the all-nodes group reaches the neighbour behind the chosen interface
     for (models::Node& node : cluster.nodes) {
       for (models::Nic& nic : node.nics) {
         const std::string subnet = "192.168." + std::to_string(100 + cable) + ".";
-        const std::string address = models::to_string(nic.addresses.front().address);
+        const std::string address = to_text(nic.addresses.front().address);
         if (address.rfind(subnet, 0) == 0) nic.addresses.push_back(ipv6(cable, address.back() - '0'));
       }
     }
   }
   const std::string netdev = cluster.nodes[0].nics[0].netdev;
-  const bool to_node1 = models::to_string(cluster.nodes[0].nics[0].addresses[1]) == "fd00:0::1/64" ||
-                        models::to_string(cluster.nodes[0].nics[0].addresses[1]) == "fd00::1/64";
+  const bool to_node1 = to_text(cluster.nodes[0].nics[0].addresses[1]) == "fd00:0::1/64" ||
+                        to_text(cluster.nodes[0].nics[0].addresses[1]) == "fd00::1/64";
   run_probe(cluster, 3, [&](const ProbeTable& probe, int rank) {
     const int socket = probe.open_datagrams("::", kPort);
     int revents = 0;
@@ -122,7 +122,7 @@ TEST_CASE("the all-nodes group reaches the neighbour behind the chosen interface
     } else if ((rank == 1) == to_node1) {
       const Received received = receive(probe, socket);
       CHECK(received.text == "all");
-      const std::string link_local = models::to_string(models::link_local_address({.node = 0, .nic = 0}));
+      const std::string link_local = to_text(models::link_local_address({.node = 0, .nic = 0}));
       CHECK(received.source == link_local + ":4000");
       CHECK(probe.send_datagram(socket, "answer", link_local.c_str(), kPort) == -ENETUNREACH);
       for (int more = 0; more < 2; ++more) {

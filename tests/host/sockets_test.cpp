@@ -86,7 +86,7 @@ TEST_CASE(
     "a connection over an address that is gone hears nothing; one to the new address works; bytes wait for the old") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
     const auto set_address = [](const std::string& text) {
-      sim::World::get().change_nic({0, 0}).addresses = {*models::parse_prefix(text)};
+      sim::World::get().change_nic({0, 0}).addresses = {*models::read_prefix(text)};
     };
     char text[64]{};
     int revents = 0;

@@ -119,7 +119,7 @@ TEST_CASE("addresses and GIDs are those of the moment") {
     const std::string port = "/sys/class/infiniband/" + first_nic().device + "/ports/1/";
     CHECK(text_of(probe.read_file, port + "gids/1") == "0000:0000:0000:0000:0000:ffff:c0a8:6401\n");
     models::Nic& nic = sim::World::get().change_nic({0, 0});
-    nic.addresses = {*models::parse_prefix("192.168.100.77/24")};
+    nic.addresses = {*models::read_prefix("192.168.100.77/24")};
     nic.gids = {{3, models::GidType::kRoceV2, models::gid_of(nic.addresses[0].address)}};
     CHECK(text_of(probe.read_file, port + "gids/1") == "0000:0000:0000:0000:0000:0000:0000:0000\n");
     CHECK(text_of(probe.read_file, port + "gid_attrs/types/1") == "error 22");
@@ -142,7 +142,7 @@ TEST_CASE("interfaces: loopback, the NICs, the management port") {
         "lo ::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff running loopback 1\n";
     int index = 2;
     for (const auto& nic : nics) {
-      expected += nic.netdev + " " + models::to_string(nic.addresses[0].address) + "/255.255.255.0 running " +
+      expected += nic.netdev + " " + to_text(nic.addresses[0].address) + "/255.255.255.0 running " +
                   std::to_string(index++) + "\n";
     }
     expected += "mgmt0 10.0.0." + std::to_string(rank + 1) + "/255.255.0.0 running " + std::to_string(index) + "\n";
@@ -167,10 +167,10 @@ TEST_CASE("names: numbers, localhost and nodes; there is no DNS") {
 // fib_route_seq_show, net/ipv4/fib_trie.c: addresses as numbers of this machine's order, lines of 127 characters.
 TEST_CASE("/proc/net/route shows the main table: subnets, and routes by way of a router") {
   models::Cluster cluster = routed_cluster(2);
-  const auto second = models::parse_prefix("fd00:1::1/64");
+  const auto second = models::read_prefix("fd00:1::1/64");
   cluster.nodes[0].nics[0].addresses.push_back(*second);
   cluster.nodes[0].nics[0].routes.push_back(
-      {.destination = *models::parse_prefix("fd00:2::/64"), .gateway = *models::parse_ip("fd00:1::ff")});
+      {.destination = *models::read_prefix("fd00:2::/64"), .gateway = *models::parse_ip("fd00:1::ff")});
   cluster.nodes[1].nics[0].policy_routed = true;
   run_probe(cluster, 2, [](const ProbeTable& probe, int rank) {
     const std::string table = text_of(probe.read_file, "/proc/net/route");
@@ -186,7 +186,7 @@ TEST_CASE("/proc/net/route shows the main table: subnets, and routes by way of a
                     "fd0000010000000000000000000000ff 00000064 00000001 00000000 00000003 enp1s0f0np0\n") !=
           std::string::npos);
     // Whoever has lost its address in the gateway's subnet has lost the route.
-    sim::World::get().change_nic({0, 0}).addresses = {*models::parse_prefix("10.1.0.1/24")};
+    sim::World::get().change_nic({0, 0}).addresses = {*models::read_prefix("10.1.0.1/24")};
     CHECK(text_of(probe.read_file, "/proc/net/route").find("0003") == std::string::npos);
   });
 }

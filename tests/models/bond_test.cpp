@@ -24,7 +24,7 @@ Cluster pair(BondMode mode, bool lag) {
                                           .nodes = 2,
                                           .rails = 2,
                                           .rate_bps = kRate,
-                                          .first_subnet = *parse_prefix("192.168.100.0/24")}),
+                                          .first_subnet = *read_prefix("192.168.100.0/24")}),
                       mode, lag);
 }
 

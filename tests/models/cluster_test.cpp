@@ -11,7 +11,7 @@ using namespace meshbed::models;
 namespace {
 
 IpPrefix prefix(const char* text) {
-  const auto parsed = parse_prefix(text);
+  const auto parsed = read_prefix(text);
   REQUIRE(parsed.has_value());
   return *parsed;
 }
@@ -21,13 +21,13 @@ IpPrefix prefix(const char* text) {
 TEST_CASE("an address and its prefix read back as they were written") {
   for (const char* text : {"192.168.100.1/24", "10.0.0.0/8", "0.0.0.0/0", "255.255.255.255/32", "fd00::1/64", "::/0",
                            "fe80::4d:ff:fe00:1/128"}) {
-    CHECK(to_string(prefix(text)) == text);
+    CHECK(to_text(prefix(text)) == text);
   }
 }
 
 TEST_CASE("what is no prefix is refused, and the error quotes it") {
   const auto error_of = [](const std::string& text) {
-    const auto parsed = parse_prefix(text);
+    const auto parsed = read_prefix(text);
     REQUIRE_FALSE(parsed.has_value());
     return parsed.error().text;
   };
@@ -42,12 +42,12 @@ TEST_CASE("what is no prefix is refused, and the error quotes it") {
 }
 
 TEST_CASE("a subnet is the address without its host bits, whole bytes or not") {
-  CHECK(subnet_string(prefix("192.168.100.77/24")) == "192.168.100.0/24");
-  CHECK(subnet_string(prefix("192.168.101.77/23")) == "192.168.100.0/23");
-  CHECK(subnet_string(prefix("192.168.100.77/30")) == "192.168.100.76/30");
-  CHECK(subnet_string(prefix("192.168.100.77/32")) == "192.168.100.77/32");
-  CHECK(subnet_string(prefix("192.168.100.77/0")) == "0.0.0.0/0");
-  CHECK(subnet_string(prefix("fd00:1:2:3::5/60")) == "fd00:1:2::/60");
+  CHECK(subnet_text(prefix("192.168.100.77/24")) == "192.168.100.0/24");
+  CHECK(subnet_text(prefix("192.168.101.77/23")) == "192.168.100.0/23");
+  CHECK(subnet_text(prefix("192.168.100.77/30")) == "192.168.100.76/30");
+  CHECK(subnet_text(prefix("192.168.100.77/32")) == "192.168.100.77/32");
+  CHECK(subnet_text(prefix("192.168.100.77/0")) == "0.0.0.0/0");
+  CHECK(subnet_text(prefix("fd00:1:2:3::5/60")) == "fd00:1:2::/60");
 }
 
 TEST_CASE("same_subnet wants equal lengths, overlaps wants different ones, and families never meet") {

@@ -16,7 +16,7 @@ Cluster on_switch(int nodes) {
   auto cluster = generate_topology({.kind = TopologyKind::kSwitch,
                                     .nodes = nodes,
                                     .rate_bps = 100'000'000'000,
-                                    .first_subnet = *parse_prefix("192.168.100.0/24")});
+                                    .first_subnet = *read_prefix("192.168.100.0/24")});
   REQUIRE(cluster.has_value());
   return *cluster;
 }
@@ -32,9 +32,9 @@ Nic nic_with(std::uint32_t switch_mtu_bytes) {
 }  // namespace
 
 TEST_CASE("a packet's frame has its IP, UDP and transport headers; the first and the last have their own beside them") {
-  CHECK(packet_headers_bytes(GidType::kRoceV2, IpFamily::kIpv4) == 20 + 8 + 12 + 4);
-  CHECK(packet_headers_bytes(GidType::kRoceV2, IpFamily::kIpv6) == 40 + 8 + 12 + 4);
-  CHECK(packet_headers_bytes(GidType::kRoceV1, IpFamily::kIpv4) == 40 + 12 + 4);
+  CHECK(packet_headers_bytes(GidType::kRoceV2, Family::kIpv4) == 20 + 8 + 12 + 4);
+  CHECK(packet_headers_bytes(GidType::kRoceV2, Family::kIpv6) == 40 + 8 + 12 + 4);
+  CHECK(packet_headers_bytes(GidType::kRoceV1, Family::kIpv4) == 40 + 12 + 4);
   // A write with immediate value.
   const PacketTrain train{.payload_bytes = 3 * 1024 + 10,
                           .pmtu_bytes = 1024,

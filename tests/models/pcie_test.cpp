@@ -24,7 +24,7 @@ Cluster sparks(TopologyKind kind, int nodes, int rails, std::uint64_t rate_bps =
                              .nodes = nodes,
                              .rails = rails,
                              .rate_bps = rate_bps,
-                             .first_subnet = *parse_prefix("10.0.0.0/24"),
+                             .first_subnet = *read_prefix("10.0.0.0/24"),
                              .functions = NicLayout::kSpark});
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("what no Spark can be is refused") {
                                          .nics = nics,
                                          .rails = rails,
                                          .rate_bps = 200 * kGigabit,
-                                         .first_subnet = *parse_prefix("10.0.0.0/24"),
+                                         .first_subnet = *read_prefix("10.0.0.0/24"),
                                          .functions = NicLayout::kSpark});
     return made ? std::string() : made.error().text;
   };
@@ -114,7 +114,7 @@ TEST_CASE("functions of one port reach all functions of the other end that are i
   for (int node = 0; node < 2; ++node) {
     for (int nic = 0; nic < 2; ++nic) {
       pair.nodes[static_cast<std::size_t>(node)].nics[static_cast<std::size_t>(nic)].addresses = {
-          *parse_prefix("10.0.0.1" + std::to_string(2 * nic + node) + "/24")};
+          *read_prefix("10.0.0.1" + std::to_string(2 * nic + node) + "/24")};
     }
   }
   const Topology one = analyse(pair);

@@ -19,7 +19,7 @@ Topology generated(TopologyKind kind, int nodes) {
                                           .rate_bps = k100G,
                                           .latency_ps = kPicosecondsPerMicrosecond,
                                           .switch_latency_ps = 300 * kPicosecondsPerNanosecond,
-                                          .first_subnet = *parse_prefix("192.168.100.0/24")});
+                                          .first_subnet = *read_prefix("192.168.100.0/24")});
   REQUIRE(cluster.has_value());
   return analyse(*cluster);
 }
@@ -60,7 +60,7 @@ TEST_CASE("the widest chain is as wide as its slowest hop, over one cable or man
                                     .rate_bps = k100G,
                                     .latency_ps = kPicosecondsPerMicrosecond,
                                     .switch_latency_ps = 300 * kPicosecondsPerNanosecond,
-                                    .first_subnet = *parse_prefix("192.168.100.0/24")});
+                                    .first_subnet = *read_prefix("192.168.100.0/24")});
   REQUIRE(cluster.has_value());
   cluster->cables[0].rate_bps = k100G / 4;
   cluster->cables[2].rate_bps = k100G / 2;

@@ -25,13 +25,13 @@ TEST_CASE("a NIC's route by way of its router: the longest prefix, from the addr
   Cluster cluster = four();
   Nic& nic = cluster.nodes[0].nics[0];
   REQUIRE(route_by_router(nic, address("192.168.101.3")) != nullptr);
-  CHECK(to_string(route_by_router(nic, address("192.168.101.3"))->gateway) == "192.168.100.254");
-  CHECK(to_string(*source_of(nic, nic.routes[0])) == "192.168.100.1/24");
+  CHECK(to_text(route_by_router(nic, address("192.168.101.3"))->gateway) == "192.168.100.254");
+  CHECK(to_text(*source_of(nic, nic.routes[0])) == "192.168.100.1/24");
   CHECK(route_by_router(nic, address("192.168.102.3")) == nullptr);
-  nic.routes.push_back({.destination = *parse_prefix("192.168.101.3/32"), .gateway = address("192.168.100.253")});
-  CHECK(to_string(route_by_router(nic, address("192.168.101.3"))->gateway) == "192.168.100.253");
+  nic.routes.push_back({.destination = *read_prefix("192.168.101.3/32"), .gateway = address("192.168.100.253")});
+  CHECK(to_text(route_by_router(nic, address("192.168.101.3"))->gateway) == "192.168.100.253");
   // Whoever loses its address in the gateway's subnet loses the route, as in Linux.
-  nic.addresses = {*parse_prefix("10.1.0.1/24")};
+  nic.addresses = {*read_prefix("10.1.0.1/24")};
   CHECK(route_by_router(nic, address("192.168.101.3")) == nullptr);
 }
 

@@ -15,7 +15,7 @@ RawGid gid(const char* address) { return gid_of(*parse_ip(address)); }
 
 std::vector<GidEntry> table(const std::vector<const char*>& addresses) {
   std::vector<IpPrefix> prefixes;
-  for (const char* one : addresses) prefixes.push_back(*parse_prefix(one));
+  for (const char* one : addresses) prefixes.push_back(*read_prefix(one));
   return linux_gid_table({1, 2}, prefixes);
 }
 
@@ -24,7 +24,7 @@ std::vector<GidEntry> table(const std::vector<const char*>& addresses) {
 TEST_CASE("the GID of a port: RoCE v2 of the wanted family; link-local, and v1, where there is no other") {
   CHECK(nccl_gid(table({"10.0.0.1/24"}), {})->index == 3);
   CHECK(nccl_gid(table({"fd00:1::1/64", "10.0.0.1/24"}), {})->index == 5);
-  CHECK(nccl_gid(table({"fd00:1::1/64", "10.0.0.1/24"}), {.family = IpFamily::kIpv6})->index == 3);
+  CHECK(nccl_gid(table({"fd00:1::1/64", "10.0.0.1/24"}), {.family = Family::kIpv6})->index == 3);
   CHECK(nccl_gid(table({"10.0.0.1/24"}), {.gid_type = GidType::kRoceV1})->index == 2);
   // Nothing is better than entry 0: fe80, RoCE v1.
   CHECK(nccl_gid(table({}), {})->index == 0);

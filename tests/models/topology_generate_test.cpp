@@ -20,7 +20,7 @@ TopologyOptions options(TopologyKind kind, int nodes) {
           .rate_bps = 100'000'000'000,
           .latency_ps = kPicosecondsPerMicrosecond,
           .switch_latency_ps = 300 * kPicosecondsPerNanosecond,
-          .first_subnet = *parse_prefix("192.168.100.0/24")};
+          .first_subnet = *read_prefix("192.168.100.0/24")};
 }
 
 Cluster generate(const TopologyOptions& wanted) {
@@ -53,7 +53,7 @@ void check_sound(const Cluster& cluster) {
     REQUIRE(nic(cluster, cable.a).addresses.size() == 1);
     REQUIRE(nic(cluster, cable.b).addresses.size() == 1);
     CHECK(same_subnet(nic(cluster, cable.a).addresses[0], nic(cluster, cable.b).addresses[0]));
-    CHECK(subnets.insert(subnet_string(nic(cluster, cable.a).addresses[0])).second);
+    CHECK(subnets.insert(subnet_text(nic(cluster, cable.a).addresses[0])).second);
   }
   for (const auto& box : cluster.switches) {
     for (const auto& port : box.ports) {
@@ -70,7 +70,7 @@ void check_sound(const Cluster& cluster) {
       CHECK(one.netdev.size() <= 15);
       const bool cabled = used.count({static_cast<int>(n), static_cast<int>(i)}) != 0;
       CHECK(one.addresses.empty() == !cabled);
-      for (const auto& address : one.addresses) CHECK(addresses.insert(to_string(address.address)).second);
+      for (const auto& address : one.addresses) CHECK(addresses.insert(to_text(address.address)).second);
     }
   }
 }
@@ -85,8 +85,8 @@ TEST_CASE("a triangle is three cables, each its own subnet, second NIC to the ne
     const Cable& cable = cluster.cables[static_cast<std::size_t>(i)];
     CHECK(cable.a == PortRef{i, 1});
     CHECK(cable.b == PortRef{(i + 1) % 3, 0});
-    CHECK(to_string(nic(cluster, cable.a).addresses[0]) == "192.168." + std::to_string(100 + i) + ".1/24");
-    CHECK(to_string(nic(cluster, cable.b).addresses[0]) == "192.168." + std::to_string(100 + i) + ".2/24");
+    CHECK(to_text(nic(cluster, cable.a).addresses[0]) == "192.168." + std::to_string(100 + i) + ".1/24");
+    CHECK(to_text(nic(cluster, cable.b).addresses[0]) == "192.168." + std::to_string(100 + i) + ".2/24");
     CHECK(cable.propagation_ps == kPicosecondsPerMicrosecond);
   }
   CHECK(cluster.cables[2].name == "node2-node0");
@@ -172,11 +172,10 @@ TEST_CASE("nics and rails must fit: twice the NICs are two rails, too few are an
 }
 
 TEST_CASE("a switch's subnet is widened until it holds every node") {
-  CHECK(to_string(generate(options(TopologyKind::kSwitch, 254)).nodes[253].nics[0].addresses[0]) ==
-        "192.168.100.254/24");
+  CHECK(to_text(generate(options(TopologyKind::kSwitch, 254)).nodes[253].nics[0].addresses[0]) == "192.168.100.254/24");
   const Cluster large = generate(options(TopologyKind::kSwitch, 255));
-  CHECK(to_string(large.nodes[0].nics[0].addresses[0]) == "192.168.0.1/16");
-  CHECK(to_string(large.nodes[254].nics[0].addresses[0]) == "192.168.0.255/16");
+  CHECK(to_text(large.nodes[0].nics[0].addresses[0]) == "192.168.0.1/16");
+  CHECK(to_text(large.nodes[254].nics[0].addresses[0]) == "192.168.0.255/16");
   check_sound(generate(options(TopologyKind::kSwitch, 65536)));
 }
 
@@ -193,18 +192,18 @@ TEST_CASE("what no machine could hold is refused before memory is taken") {
 
 TEST_CASE("subnets run out at the end of the address space, and two ends need two addresses") {
   TopologyOptions last = options(TopologyKind::kRing, 4);
-  last.first_subnet = *parse_prefix("255.255.254.0/24");
+  last.first_subnet = *read_prefix("255.255.254.0/24");
   CHECK(error_of(last) == "the addresses after 255.255.254.0/24 run out");
-  last.first_subnet = *parse_prefix("192.168.100.0/32");
+  last.first_subnet = *read_prefix("192.168.100.0/32");
   CHECK(error_of(last) == "first_subnet 192.168.100.0/32 has no room for the two ends of a cable");
-  last.first_subnet = *parse_prefix("192.168.100.0/31");
+  last.first_subnet = *read_prefix("192.168.100.0/31");
   const Cluster cluster = generate(last);
-  CHECK(to_string(nic(cluster, cluster.cables[0].a).addresses[0]) == "192.168.100.0/31");
-  CHECK(to_string(nic(cluster, cluster.cables[1].b).addresses[0]) == "192.168.100.3/31");
-  last.first_subnet = *parse_prefix("fd00:0:0:ffff::/64");
+  CHECK(to_text(nic(cluster, cluster.cables[0].a).addresses[0]) == "192.168.100.0/31");
+  CHECK(to_text(nic(cluster, cluster.cables[1].b).addresses[0]) == "192.168.100.3/31");
+  last.first_subnet = *read_prefix("fd00:0:0:ffff::/64");
   const Cluster six = generate(last);
   check_sound(six);
-  CHECK(to_string(nic(six, six.cables[1].a).addresses[0]) == "fd00:0:1::1/64");
+  CHECK(to_text(nic(six, six.cables[1].a).addresses[0]) == "fd00:0:1::1/64");
 }
 
 }  // namespace topology_generate_test

@@ -19,7 +19,7 @@ Cluster make(TopologyKind kind, int nodes, int rails = 1, std::vector<int> shape
                                     .shape = std::move(shape),
                                     .rails = rails,
                                     .rate_bps = 100'000'000'000,
-                                    .first_subnet = *parse_prefix("192.168.100.0/24")});
+                                    .first_subnet = *read_prefix("192.168.100.0/24")});
   REQUIRE(cluster.has_value());
   return *cluster;
 }
@@ -168,16 +168,16 @@ TEST_CASE("a link that is down joins nobody, but is not crossed") {
 
 TEST_CASE("ends with different prefix lengths talk as long as each holds the other's address") {
   Cluster cluster = make(TopologyKind::kRing, 2);
-  cluster.nodes[1].nics[0].addresses = {*parse_prefix("192.168.100.2/16")};
+  cluster.nodes[1].nics[0].addresses = {*read_prefix("192.168.100.2/16")};
   CHECK(direct_paths(analyse(cluster), 0, 1).size() == 1);
-  cluster.nodes[1].nics[0].addresses = {*parse_prefix("192.168.101.2/16")};
+  cluster.nodes[1].nics[0].addresses = {*read_prefix("192.168.101.2/16")};
   CHECK(direct_paths(analyse(cluster), 0, 1).empty());
 }
 
 TEST_CASE("two subnets on one switch are two groups") {
   Cluster cluster = make(TopologyKind::kSwitch, 5);
   for (const std::size_t node : {3U, 4U}) {
-    cluster.nodes[node].nics[0].addresses = {*parse_prefix("172.16.0." + std::to_string(node) + "/24")};
+    cluster.nodes[node].nics[0].addresses = {*read_prefix("172.16.0." + std::to_string(node) + "/24")};
   }
   const Topology topology = analyse(cluster);
   CHECK(topology.segments.size() == 2);

@@ -19,7 +19,7 @@ namespace {
 
 Cluster make(TopologyKind kind, int nodes) {
   auto cluster = generate_topology(
-      {.kind = kind, .nodes = nodes, .rate_bps = 100'000'000'000, .first_subnet = *parse_prefix("192.168.100.0/24")});
+      {.kind = kind, .nodes = nodes, .rate_bps = 100'000'000'000, .first_subnet = *read_prefix("192.168.100.0/24")});
   REQUIRE(cluster.has_value());
   return *cluster;
 }
@@ -38,7 +38,7 @@ TEST_CASE("a VLAN interface is named after its netdev, and the NIC's addresses a
 
 // Linux roce_gid_mgmt.c: the port's own netdev has the first entries; an upper device's come when it comes up.
 TEST_CASE("a VLAN interface's GIDs stand behind the netdev's: link-local once more, then the addresses") {
-  const IpPrefix address = *parse_prefix("192.168.100.1/24");
+  const IpPrefix address = *read_prefix("192.168.100.1/24");
   const auto table = linux_gid_table({.node = 2, .nic = 1}, {address}, 100);
   REQUIRE(table.size() == 6);
   const RawGid link_local = gid_of(link_local_address({.node = 2, .nic = 1}));
@@ -49,7 +49,7 @@ TEST_CASE("a VLAN interface's GIDs stand behind the netdev's: link-local once mo
   CHECK(table[4] == GidEntry{4, GidType::kRoceV1, gid_of(address.address), 100});
   CHECK(table[5] == GidEntry{5, GidType::kRoceV2, gid_of(address.address), 100});
   // Another address comes on the same interface.
-  const IpAddress other = parse_prefix("192.168.100.9/24")->address;
+  const IpAddress other = read_prefix("192.168.100.9/24")->address;
   const auto exchanged = exchanged_gids(table, address.address, other);
   REQUIRE(exchanged.size() == 6);
   CHECK(exchanged[5] == GidEntry{7, GidType::kRoceV2, gid_of(other), 100});

@@ -14,12 +14,12 @@
 namespace meshbed::test {
 
 /// "192.168.100.1/24" or "fd00::1/64".
-inline net::IpPrefix prefix(const std::string& text) {
+inline IpPrefix prefix(const std::string& text) {
   const std::size_t slash = text.find('/');
   const std::string address = text.substr(0, slash);
-  net::IpPrefix result;
+  IpPrefix result;
   const bool ipv6 = address.find(':') != std::string::npos;
-  result.address.family = ipv6 ? net::Family::kIpv6 : net::Family::kIpv4;
+  result.address.family = ipv6 ? Family::kIpv6 : Family::kIpv4;
   ::inet_pton(ipv6 ? AF_INET6 : AF_INET, address.c_str(), result.address.bytes.data());
   result.length_bits = static_cast<std::uint8_t>(std::atoi(text.c_str() + slash + 1));
   return result;
@@ -46,7 +46,7 @@ inline net::Nic nic(const std::string& name, const std::vector<std::string>& add
 inline std::vector<net::PeerAddress> as_peer(const std::vector<net::Nic>& nics) {
   std::vector<net::PeerAddress> addresses;
   for (std::size_t index = 0; index < nics.size(); ++index) {
-    for (const net::IpPrefix& address : nics[index].addresses) {
+    for (const IpPrefix& address : nics[index].addresses) {
       addresses.push_back({.prefix = address, .nic = static_cast<std::uint8_t>(index)});
     }
   }

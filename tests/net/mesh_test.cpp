@@ -354,7 +354,7 @@ TEST_CASE("D30: a cable with IPv6 addresses only") {
   auto cluster = ring_cluster(2);
   for (std::size_t node = 0; node < 2; ++node) {
     models::Nic& nic = cluster.nodes[node].nics[0];
-    nic.addresses = {*models::parse_prefix("fd00:100::" + std::to_string(node + 1) + "/64")};
+    nic.addresses = {*models::read_prefix("fd00:100::" + std::to_string(node + 1) + "/64")};
     for (models::GidEntry& gid : nic.gids) gid.gid = models::gid_of(nic.addresses[0].address);
   }
   const auto result = run_mesh(cluster, [](MeshRank& rank) {

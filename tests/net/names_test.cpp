@@ -67,7 +67,7 @@ models::Cluster pair_of_three_addresses() {
     models::Nic& nic = cluster.nodes[node].nics[0];
     const std::string host = std::to_string(node + 1);
     for (const std::string& text : {"10.7.0." + host + "/24", "fd00:7::" + host + "/64"}) {
-      nic.addresses.push_back(*models::parse_prefix(text));
+      nic.addresses.push_back(*models::read_prefix(text));
     }
     nic.gids = models::linux_gid_table({node, 0}, nic.addresses);
   }

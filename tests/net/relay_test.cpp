@@ -135,7 +135,7 @@ TEST_CASE("cables that have IPv6 alone: chains are found over them too") {
     for (models::Nic& nic : node.nics) {
       // 192.168.C.N becomes fd00:0:0:C::N.
       const auto bytes = nic.addresses.front().address.bytes;
-      models::IpPrefix prefix{.address = {.family = models::IpFamily::kIpv6, .bytes = {0xfd}}, .length_bits = 64};
+      models::IpPrefix prefix{.address = {.family = models::Family::kIpv6, .bytes = {0xfd}}, .length_bits = 64};
       prefix.address.bytes[7] = bytes[2];
       prefix.address.bytes[15] = bytes[3];
       nic.addresses = {prefix};

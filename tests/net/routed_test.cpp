@@ -177,7 +177,7 @@ TEST_CASE("a default route that leads nowhere: a router is looked for in vain, a
     for (models::Nic& nic : node.nics) {
       models::IpAddress gateway = nic.addresses[0].address;
       gateway.bytes[3] = 254;
-      nic.routes = {{.destination = *models::parse_prefix("0.0.0.0/0"), .gateway = gateway}};
+      nic.routes = {{.destination = *models::read_prefix("0.0.0.0/0"), .gateway = gateway}};
     }
   }
   const auto result = run_mesh(cluster, [](MeshRank& rank) {

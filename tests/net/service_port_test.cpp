@@ -117,7 +117,7 @@ void change_address(const AddressChange& change) {
   changes.push_back(change);
   const auto take_place = [](void* self, std::uint64_t) {
     const auto& one = *static_cast<const AddressChange*>(self);
-    sim::change_address(sim::World::get(), one.port, *models::parse_prefix(one.from), *models::parse_prefix(one.to));
+    sim::change_address(sim::World::get(), one.port, *models::read_prefix(one.from), *models::read_prefix(one.to));
   };
   sim::World::get().after(0, change.port.node, take_place, &changes.back(), 0);
   sim::World::get().sleep(kMs);

@@ -100,8 +100,8 @@ TEST_CASE("D15: strangers whose GID nobody answers for are refused at once, and 
     request.end.max_recvs = 1;
     request.end.memory_address = 4096;
     request.end.memory_rkey = 7;
-    request.end.gid = net::gid_of({.family = net::Family::kIpv4, .bytes = {192, 168, 100, 77}});
-    request.end.address = {.address = {.family = net::Family::kIpv4, .bytes = {192, 168, 100, 1}}, .length_bits = 24};
+    request.end.gid = net::gid_of({.family = Family::kIpv4, .bytes = {192, 168, 100, 77}});
+    request.end.address = {.address = {.family = Family::kIpv4, .bytes = {192, 168, 100, 1}}, .length_bits = 24};
     request.end.memory_entries = net::kRingEntries;
     request.end.nic = "rocep1s0f0";
     std::array<std::uint8_t, net::kWireLargestBytes> message{};

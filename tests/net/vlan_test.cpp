@@ -31,7 +31,7 @@ models::Cluster with_ipv6(models::Cluster cluster) {
     for (models::Nic& nic : node.nics) {
       const auto& bytes = nic.addresses.front().address.bytes;
       nic.addresses = {
-          *models::parse_prefix("fd00:" + std::to_string(bytes[2]) + "::" + std::to_string(bytes[3]) + "/64")};
+          *models::read_prefix("fd00:" + std::to_string(bytes[2]) + "::" + std::to_string(bytes[3]) + "/64")};
     }
   }
   return cluster;

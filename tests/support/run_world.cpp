@@ -81,7 +81,7 @@ models::Nic make_nic(const std::string& device, const std::string& netdev, const
   models::Nic nic;
   nic.device = device;
   nic.netdev = netdev;
-  const auto parsed = models::parse_prefix(prefix);
+  const auto parsed = models::read_prefix(prefix);
   REQUIRE(parsed.has_value());
   nic.addresses = {*parsed};
   nic.rate_bps = rate_bps;
@@ -95,7 +95,7 @@ models::Node make_node(int index) {
   models::Node node;
   node.name = "node" + std::to_string(index);
   const auto management =
-      models::parse_prefix("10.0." + std::to_string(index / 250) + "." + std::to_string(index % 250 + 1) + "/16");
+      models::read_prefix("10.0." + std::to_string(index / 250) + "." + std::to_string(index % 250 + 1) + "/16");
   REQUIRE(management.has_value());
   node.management = models::ManagementPort{.netdev = "mgmt0", .address = *management};
   return node;
@@ -205,7 +205,7 @@ models::Cluster routed_cluster(int nodes, std::uint64_t rate_bps, Picoseconds pr
     auto& nic = cluster.nodes[static_cast<std::size_t>(index)].nics[0];
     nic = make_nic(nic.device, nic.netdev, subnet(box) + "." + std::to_string(index + 1) + "/24", rate_bps);
     nic.router = 0;
-    nic.routes = {{.destination = *models::parse_prefix(subnet(1 - box) + ".0/24"),
+    nic.routes = {{.destination = *models::read_prefix(subnet(1 - box) + ".0/24"),
                    .gateway = *models::parse_ip(subnet(box) + ".254")}};
     cluster.switches[static_cast<std::size_t>(box)].ports.push_back({index, 0});
   }

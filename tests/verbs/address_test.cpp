@@ -17,8 +17,8 @@ using sim::World;
 namespace {
 
 constexpr models::PortRef kPort{0, 0};
-const models::IpPrefix kOld = *models::parse_prefix("192.168.100.1/24");
-const models::IpPrefix kNew = *models::parse_prefix("192.168.100.77/24");
+const models::IpPrefix kOld = *models::read_prefix("192.168.100.1/24");
+const models::IpPrefix kNew = *models::read_prefix("192.168.100.77/24");
 
 /// Faults are carried out by events; the caller goes on a picosecond later.
 void change_address(const models::IpPrefix& from, const models::IpPrefix& to) {

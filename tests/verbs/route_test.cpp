@@ -95,7 +95,7 @@ TEST_CASE("an IPv6 address in no subnet of the interface: ENETUNREACH at once; o
   auto cluster = ring_cluster(2);
   for (std::size_t node = 0; node < 2; ++node) {
     auto& nic = cluster.nodes[node].nics[0];
-    const auto prefix = models::parse_prefix("fd00:1::" + std::to_string(node + 1) + "/64");
+    const auto prefix = models::read_prefix("fd00:1::" + std::to_string(node + 1) + "/64");
     REQUIRE(prefix);
     nic.addresses.push_back(*prefix);
     nic.gids.push_back({.index = 2, .gid = models::gid_of(prefix->address)});
@@ -194,7 +194,7 @@ TEST_CASE("RoCE v2 over IPv6 has 20 bytes more a packet than over IPv4") {
   auto cluster = ring_cluster(2);
   for (std::size_t node = 0; node < 2; ++node) {
     auto& nic = cluster.nodes[node].nics[0];
-    nic.addresses.push_back(*models::parse_prefix("fd00:1::" + std::to_string(node + 1) + "/64"));
+    nic.addresses.push_back(*models::read_prefix("fd00:1::" + std::to_string(node + 1) + "/64"));
     nic.gids.push_back({.index = 2, .gid = models::gid_of(nic.addresses.back().address)});
   }
   PairOptions options;

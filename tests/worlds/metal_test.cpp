@@ -38,7 +38,7 @@ testbed::Scenario pair_scenario() {
 
 /// Where a node is reached from the others.
 std::string management_address(std::size_t node) {
-  return models::to_string(pair_scenario().cluster.nodes.at(node).management->address.address);
+  return to_text(pair_scenario().cluster.nodes.at(node).management->address.address);
 }
 
 std::string text_of(const std::string& path) {

@@ -208,8 +208,8 @@ nic = [{device = "rocep1s0f0", addresses = ["fd00:64::2/64"]}]
 [expect]
 wrong = 0
 )";
-  const std::string first = models::to_string(
-      testbed::read_scenario(folder + "/six.toml", {}).cluster.nodes.front().management->address.address);
+  const std::string first =
+      to_text(testbed::read_scenario(folder + "/six.toml", {}).cluster.nodes.front().management->address.address);
   const std::string task = R"sh(
 M=)sh" + meshbed_program() +
                            R"sh(

@@ -1,7 +1,7 @@
 #include "plugin/coll/api/launcher.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
@@ -101,9 +101,7 @@ Result<SocketAddress> resolve(const RankPlace& place) {
   const auto address = from_sockaddr(first->ai_addr);
   if (!address) return wrong(what + "is neither an IPv4 nor an IPv6 address");
   // Debian gives a machine's own name an address of the loopback; the other machines would look for it on themselves.
-  in6_addr parsed{};
-  const bool is_name = inet_pton(AF_INET, place.name.c_str(), &parsed) != 1 &&
-                       inet_pton(AF_INET6, place.name.c_str(), &parsed) != 1 && place.name != "localhost";
+  const bool is_name = !parse_ip_address(place.name) && place.name != "localhost";
   const bool loopback = address->address.family == Family::kIpv4 && address->address.bytes[0] == IN_LOOPBACKNET;
   if (is_name && loopback) {
     return wrong(what + "is " + to_text(*address) + " here, which no other machine reaches: set " + kAddress +

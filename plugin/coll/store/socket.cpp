@@ -1,6 +1,5 @@
 #include "plugin/coll/store/socket.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -90,11 +89,11 @@ Result<SocketAddress> parse_address(const std::string& text) {
   std::string host = text.substr(0, colon);
   const bool bracketed = host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  SocketAddress address{.address = {.family = bracketed ? Family::kIpv6 : Family::kIpv4}, .port = port};
-  if (inet_pton(bracketed ? AF_INET6 : AF_INET, host.c_str(), address.address.bytes.data()) != 1) {
+  const auto parsed = parse_ip_address(host);
+  if (!parsed || (parsed->family == Family::kIpv6) != bracketed) {
     return refuse(bracketed ? "not an IPv6 address" : "not an IPv4 address");
   }
-  return address;
+  return SocketAddress{.address = *parsed, .port = port};
 }
 
 SocketAddress at_any_port(SocketAddress address) {

@@ -29,7 +29,7 @@ struct TableEntry {
   unsigned metric = kFirstMetric;
 };
 
-std::vector<TableEntry> main_table(int node, models::IpFamily family) {
+std::vector<TableEntry> main_table(int node, models::Family family) {
   std::vector<TableEntry> entries;
   const models::Node& own = World::get().node_at(node);
   const models::IpAddress none{.family = family, .bytes = {}};
@@ -93,7 +93,7 @@ std::string padded_line(std::string text) {
 
 std::string ipv4_route_text(int node) {
   std::string text = padded_line("Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT");
-  for (const TableEntry& entry : main_table(node, models::IpFamily::kIpv4)) {
+  for (const TableEntry& entry : main_table(node, models::Family::kIpv4)) {
     text += padded_line(fmt::format("{}\t{:08X}\t{:08X}\t{:04X}\t0\t0\t{}\t{:08X}\t0\t0\t0", entry.netdev,
                                     as_printed(prefix_network(entry.destination)), as_printed(entry.gateway.bytes),
                                     entry.flags, entry.metric, as_printed(prefix_mask(entry.destination))));
@@ -103,7 +103,7 @@ std::string ipv4_route_text(int node) {
 
 std::string ipv6_route_text(int node) {
   std::string text;
-  for (const TableEntry& entry : main_table(node, models::IpFamily::kIpv6)) {
+  for (const TableEntry& entry : main_table(node, models::Family::kIpv6)) {
     text +=
         fmt::format("{} {:02x} {} 00 {} {:08x} {:08x} {:08x} {:08x} {:>8}\n",
                     hex_text(prefix_network(entry.destination)), entry.destination.length_bits, std::string(32, '0'),

@@ -8,8 +8,8 @@
 
 namespace meshbed::sim {
 
+using models::Family;
 using models::IpAddress;
-using models::IpFamily;
 
 std::optional<Endpoint> read_sockaddr(int family, const sockaddr* address, socklen_t length) {
   if (address == nullptr || address->sa_family != family) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<Endpoint> read_sockaddr(int family, const sockaddr* address, sockl
   if (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr)) {
     std::copy_n(bytes + 12, 4, endpoint.address.bytes.begin());
   } else {
-    endpoint.address.family = IpFamily::kIpv6;
+    endpoint.address.family = Family::kIpv6;
     std::copy_n(bytes, 16, endpoint.address.bytes.begin());
   }
   return endpoint;
@@ -54,7 +54,7 @@ void write_sockaddr(int family, const Endpoint& endpoint, sockaddr* address, soc
     in6.sin6_family = AF_INET6;
     in6.sin6_port = htons(endpoint.port);
     in6.sin6_scope_id = endpoint.scope;
-    if (endpoint.address.family == IpFamily::kIpv6) {
+    if (endpoint.address.family == Family::kIpv6) {
       std::copy_n(bytes.begin(), 16, in6.sin6_addr.s6_addr);
     } else {
       in6.sin6_addr.s6_addr[10] = in6.sin6_addr.s6_addr[11] = 0xff;
@@ -67,26 +67,22 @@ void write_sockaddr(int family, const Endpoint& endpoint, sockaddr* address, soc
   *length = size;
 }
 
-IpAddress any_address(int family) {
-  return {.family = family == AF_INET ? IpFamily::kIpv4 : IpFamily::kIpv6, .bytes = {}};
-}
+IpAddress any_address(int family) { return {.family = family == AF_INET ? Family::kIpv4 : Family::kIpv6, .bytes = {}}; }
 
 bool is_any(const IpAddress& address) { return address.bytes == std::array<std::uint8_t, 16>{}; }
 
 bool is_loopback(const IpAddress& address) {
-  if (address.family == IpFamily::kIpv4) return address.bytes[0] == 127;
+  if (address.family == Family::kIpv4) return address.bytes[0] == 127;
   IpAddress one = any_address(AF_INET6);
   one.bytes[15] = 1;
   return address == one;
 }
 
-bool is_link_local(const IpAddress& address) {
-  return address.family == IpFamily::kIpv6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0U) == 0x80;
-}
+bool is_ipv6_link_local(const IpAddress& address) { return address.family == Family::kIpv6 && is_link_local(address); }
 
 std::string to_string(const Endpoint& endpoint) {
-  const std::string address = models::to_string(endpoint.address);
-  const bool bracket = endpoint.address.family == IpFamily::kIpv6;
+  const std::string address = to_text(endpoint.address);
+  const bool bracket = endpoint.address.family == Family::kIpv6;
   return (bracket ? "[" + address + "]" : address) + ":" + std::to_string(endpoint.port);
 }
 

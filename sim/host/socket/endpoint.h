@@ -28,7 +28,7 @@ models::IpAddress any_address(int family);
 bool is_any(const models::IpAddress& address);
 bool is_loopback(const models::IpAddress& address);
 /// IPv6: fe80::/10.
-bool is_link_local(const models::IpAddress& address);
+bool is_ipv6_link_local(const models::IpAddress& address);
 std::string to_string(const Endpoint& endpoint);  // 192.168.100.1:4000, [fe80::1]:4000
 
 }  // namespace meshbed::sim

@@ -39,7 +39,7 @@ models::IpAddress mask_of(const models::IpPrefix& prefix) {
 sockaddr* put(const models::IpAddress& address, sockaddr_storage& storage) {
   auto* result = reinterpret_cast<sockaddr*>(&storage);
   socklen_t length = sizeof(storage);
-  const int family = address.family == models::IpFamily::kIpv4 ? AF_INET : AF_INET6;
+  const int family = address.family == models::Family::kIpv4 ? AF_INET : AF_INET6;
   write_sockaddr(family, {.address = address, .port = 0}, result, &length);
   return result;
 }
@@ -56,7 +56,7 @@ std::unique_ptr<InterfaceElement> make_element(const Interface& interface, const
   entry.ifa_flags = flags;
   entry.ifa_addr = put(prefix.address, element->address);
   entry.ifa_netmask = put(mask_of(prefix), element->mask);
-  if (!interface.loopback && prefix.address.family == models::IpFamily::kIpv4) {
+  if (!interface.loopback && prefix.address.family == models::Family::kIpv4) {
     entry.ifa_broadaddr = put(broadcast_of(prefix), element->broadcast);
   }
   return element;

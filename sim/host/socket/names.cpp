@@ -83,7 +83,7 @@ int get_address_info(const char* name, const char* service, const addrinfo* aske
   Endpoint endpoint;
   if (const int error = parse_port(service, endpoint.port); error != 0) return error;
   if (const int error = find_address(name, hints, endpoint.address); error != 0) return error;
-  const int family = endpoint.address.family == models::IpFamily::kIpv4 ? AF_INET : AF_INET6;
+  const int family = endpoint.address.family == models::Family::kIpv4 ? AF_INET : AF_INET6;
   const bool mapped = family == AF_INET && hints.ai_family == AF_INET6 && (hints.ai_flags & AI_V4MAPPED) != 0;
   if (hints.ai_family != AF_UNSPEC && hints.ai_family != family && !mapped) return EAI_ADDRFAMILY;
 

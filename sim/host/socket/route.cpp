@@ -28,7 +28,7 @@ class Choice {
       : destination_(destination), preferred_source_(preferred_source) {}
 
   void offer(const IpPrefix& prefix, const Route& route) {
-    if (!models::contains(prefix, destination_)) return;
+    if (!contains(prefix, destination_)) return;
     const bool preferred = route.source == preferred_source_;
     const bool better =
         !best_ || prefix.length_bits > length_bits_ || (prefix.length_bits == length_bits_ && preferred && !preferred_);
@@ -82,7 +82,7 @@ bool is_own_address(int node, const IpAddress& address) {
   if (is_loopback(address)) return true;
   const models::Node& own = World::get().node_at(node);
   if (own.management && own.management->address.address == address) return true;
-  if (is_link_local(address)) return port_with_link_local(node, address).node >= 0;
+  if (is_ipv6_link_local(address)) return port_with_link_local(node, address).node >= 0;
   return std::any_of(own.nics.begin(), own.nics.end(), [&](const models::Nic& nic) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(),
                        [&](const IpPrefix& prefix) { return prefix.address == address; });
@@ -94,7 +94,7 @@ std::optional<Route> find_route(int node, const IpAddress& destination, const Ip
     return Route{
         .kind = RouteKind::kLocal, .node = node, .port = {}, .source = destination, .destination = destination};
   }
-  if (is_link_local(destination)) {
+  if (is_ipv6_link_local(destination)) {
     // By the interface that the socket is bound to.
     const models::PortRef port = port_with_link_local(node, preferred_source);
     if (port.node < 0) return std::nullopt;
@@ -148,7 +148,7 @@ std::optional<Neighbour> resolve(const Route& route) {
   }
   Network& network = world.network();
   models::PortRef far;
-  if (is_link_local(route.destination)) {
+  if (is_ipv6_link_local(route.destination)) {
     far = link_local_neighbour(route.port, route.destination);
   } else {
     far = route.by_router ? network.routed(route.port, route.destination)

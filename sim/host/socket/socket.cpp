@@ -11,8 +11,8 @@ Socket::Socket(Process& owner, int family) : File(owner), family_(family) {
 
 bool Socket::takes(const models::IpAddress& address) const {
   if (!is_any(local.address)) return local.address == address;
-  if (family_ == AF_INET) return address.family == models::IpFamily::kIpv4;
-  return !v6_only || address.family == models::IpFamily::kIpv6;
+  if (family_ == AF_INET) return address.family == models::Family::kIpv4;
+  return !v6_only || address.family == models::Family::kIpv6;
 }
 
 bool Socket::conflicts(const Socket& other) const {

@@ -87,7 +87,7 @@ void Connection::syn_arrived() {
   streams[1].far = *home;
   embryo = std::make_shared<TcpSocket>(listener->process, listener->family());
   Endpoint own = remote, peer = source;
-  if (is_link_local(own.address)) own.scope = peer.scope = interface_index_of(back->port);
+  if (is_ipv6_link_local(own.address)) own.scope = peer.scope = interface_index_of(back->port);
   embryo->adopt(*this, 1, own, peer);
   ends[1] = embryo.get();
   later<&Connection::syn_ack_arrived>(streams[1].one_way_ps());

@@ -24,7 +24,7 @@ TcpSocket::~TcpSocket() {
 
 int TcpSocket::bind(const Endpoint& endpoint) {
   if (bound_ || state_ != State::kFresh) return EINVAL;
-  if (is_link_local(endpoint.address) && endpoint.scope == 0) return EINVAL;  // Linux: __inet6_bind()
+  if (is_ipv6_link_local(endpoint.address) && endpoint.scope == 0) return EINVAL;  // Linux: __inet6_bind()
   if (!is_any(endpoint.address) && !is_own_address(process.node, endpoint.address)) return EADDRNOTAVAIL;
   local.address = endpoint.address;
   local.scope = endpoint.scope;
@@ -73,7 +73,7 @@ int TcpSocket::connect(const Endpoint& endpoint) {
 }
 
 int TcpSocket::choose_route(const Endpoint& endpoint) {
-  if (is_link_local(endpoint.address)) {  // Linux: tcp_v6_connect()
+  if (is_ipv6_link_local(endpoint.address)) {  // Linux: tcp_v6_connect()
     const unsigned scope = endpoint.scope != 0 ? endpoint.scope : local.scope;
     if (scope == 0 || (local.scope != 0 && local.scope != scope)) return EINVAL;
   }

@@ -26,7 +26,7 @@ std::optional<Segment> broadcast_segment(int node, const models::IpAddress& dest
   const auto& nics = World::get().cluster().nodes[static_cast<std::size_t>(node)].nics;
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     for (const models::IpPrefix& prefix : nics[nic].addresses) {
-      const bool has_one = prefix.address.family == models::IpFamily::kIpv4 && prefix.length_bits < 31;
+      const bool has_one = prefix.address.family == models::Family::kIpv4 && prefix.length_bits < 31;
       if (has_one && broadcast_of(prefix) == destination) return Segment{{node, static_cast<int>(nic)}, prefix.address};
     }
   }
@@ -43,7 +43,7 @@ std::optional<Segment> multicast_segment(int node, int interface_index) {
       const models::PortRef port{node, static_cast<int>(nic)};
       const bool has_ipv6 =
           std::any_of(nics[nic].addresses.begin(), nics[nic].addresses.end(),
-                      [](const models::IpPrefix& prefix) { return prefix.address.family == models::IpFamily::kIpv6; });
+                      [](const models::IpPrefix& prefix) { return prefix.address.family == models::Family::kIpv6; });
       // What a kernel sends from where a multicast's source is not said (RFC 6724, rule 2).
       if (has_ipv6) return Segment{port, models::link_local_address(port)};
     }

@@ -17,7 +17,7 @@ bool is_for_everybody(models::PortRef port, const models::IpAddress& destination
   const auto& nic =
       World::get().cluster().nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
   return std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const models::IpPrefix& prefix) {
-    return prefix.address.family == models::IpFamily::kIpv4 && prefix.length_bits < 31 &&
+    return prefix.address.family == models::Family::kIpv4 && prefix.length_bits < 31 &&
            broadcast_of(prefix) == destination;
   });
 }
@@ -33,7 +33,7 @@ models::IpAddress broadcast_of(const models::IpPrefix& prefix) {
 }
 
 bool is_all_nodes(const models::IpAddress& address) {
-  models::IpAddress group{.family = models::IpFamily::kIpv6, .bytes = {}};
+  models::IpAddress group{.family = models::Family::kIpv6, .bytes = {}};
   group.bytes[0] = 0xff;
   group.bytes[1] = 0x02;
   group.bytes[15] = 0x01;

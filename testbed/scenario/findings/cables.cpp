@@ -37,7 +37,7 @@ std::string Finder::plug_of(const models::Cable& cable) const {
         for (const models::IpPrefix& ours : nic(here).addresses) {
           if (!models::same_subnet(ours, theirs)) continue;
           return fmt::format("{}/{} is in {}, too: are two plugs swapped?", node(there.node).name, other.device,
-                             models::subnet_string(theirs));
+                             subnet_text(theirs));
         }
       }
     }
@@ -52,8 +52,8 @@ void Finder::cable_ends(const models::Cable& cable) {
       if (!models::overlaps(left, right)) continue;
       const bool passes = contains(left, right.address) && contains(right, left.address);
       add(FindingCode::kWrongPrefix, Severity::kWarning, cable_place(cable),
-          fmt::format("the subnets of {} ({}) and {} ({}) overlap, but have different prefix lengths{}",
-                      to_string(left), name(cable.a), to_string(right), name(cable.b),
+          fmt::format("the subnets of {} ({}) and {} ({}) overlap, but have different prefix lengths{}", to_text(left),
+                      name(cable.a), to_text(right), name(cable.b),
                       passes ? "" : ": only one end finds the other in its own, and no packet passes"),
           "give both ends the same prefix length");
     }

@@ -67,7 +67,7 @@ void Finder::port(PortRef port, bool is_cabled) {
   const models::Nic& one = nic(port);
   if (!is_cabled && !one.addresses.empty()) {
     add(FindingCode::kNoCable, Severity::kWarning, name(port),
-        fmt::format("it has {} but no cable", models::to_string(one.addresses.front())));
+        fmt::format("it has {} but no cable", to_text(one.addresses.front())));
   }
   if (is_cabled) {
     if (!one.link_up) add(FindingCode::kLinkDown, Severity::kWarning, name(port), "it is down from the start");
@@ -89,8 +89,7 @@ void Finder::gids_of(PortRef port) {
       continue;
     }
     add(FindingCode::kNoGid, Severity::kWarning, name(port),
-        fmt::format("it has no RoCE v2 GID for {}: peers that expect one cannot connect",
-                    models::to_string(prefix.address)));
+        fmt::format("it has no RoCE v2 GID for {}: peers that expect one cannot connect", to_text(prefix.address)));
   }
 }
 

@@ -27,7 +27,7 @@ VlansOfSubnet vlans_of_subnets(const models::Cluster& cluster, const models::Swi
   for (const models::PortRef port : box.ports) {
     const models::Nic& nic = nic_at(cluster, port);
     for (const models::IpPrefix& prefix : nic.addresses) {
-      vlans[models::subnet_string(prefix)].emplace(nic.vlan, port);
+      vlans[subnet_text(prefix)].emplace(nic.vlan, port);
     }
   }
   return vlans;
@@ -71,7 +71,7 @@ void Finder::switches() {
     for (const models::PortRef port : box.ports) {
       if (nic(port).addresses.empty() || !nic(port).link_up || is_joined(port)) continue;
       add(FindingCode::kAloneInSubnet, Severity::kWarning, name(port),
-          fmt::format("it is alone in its subnet {} on {}", models::subnet_string(nic(port).addresses.front()),
+          fmt::format("it is alone in its subnet {} on {}", subnet_text(nic(port).addresses.front()),
                       switch_place(box)),
           "give it an address of the other ports' subnet");
     }
