@@ -1,8 +1,9 @@
 #pragma once
 // A cluster as a value: nodes, their NICs and GPUs, the cables and switches between them.
 //
-// Pure data, read from a scenario file (cli/) and consumed by every world. Nothing here knows a simulator, a socket
-// or a file. All indices are positions in the vectors below; a scenario's names are unique within their vector.
+// Pure data, read from a scenario file (testbed/scenario) and consumed by every world. Nothing here knows a simulator,
+// a socket or a file. All indices are positions in the vectors below; a scenario's names are unique within their
+// vector.
 
 #include <array>
 #include <cstdint>

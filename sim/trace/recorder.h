@@ -48,7 +48,8 @@ class Recorder : public MessageSink {
   Recorder(const models::Cluster& cluster, const std::string& trace_path);
 
   void message(const MessageRecord& record) override;
-  /// `sink` gets each record as well, with its destination rank where the connection has told it. It must live as long.
+  /// `sink` gets each record as well, with its destination rank as soon as the connection has shown it. It must live as
+  /// long.
   void also_to(MessageSink& sink) { also_to_ = &sink; }
   /// Ends messages.csv; throws std::runtime_error where it could not be written in full.
   void close();

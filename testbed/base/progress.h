@@ -6,7 +6,7 @@
 
 namespace meshbed::testbed {
 
-/// Is told of the steps of one Progress at a time. Its calls come from one thread, in the middle of a simulation: they
+/// Sees the steps of one Progress at a time. Its calls come from one thread, in the middle of a simulation: they
 /// must not block and must not throw.
 class ProgressViewer {
  public:

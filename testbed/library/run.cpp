@@ -129,7 +129,7 @@ class RunProcess {
     return true;
   }
   RunProgress progress() const { return page_.now(); }
-  /// Its wait status; -1 where the program has asked not to be told of ended children (SIGCHLD ignored).
+  /// Its wait status; -1 where the program ignores SIGCHLD, so that nothing is left to wait for.
   int wait() {
     int status = -1;
     while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {

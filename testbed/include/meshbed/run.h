@@ -41,7 +41,7 @@ struct RunOptions {
 };
 
 /// Runs `scenario` in the simulated world. Throws InvalidScenario where a check finds an error, RunError or
-/// RunCancelled; whatever on_progress throws passes through, and the run is ended.
+/// RunCancelled. An exception of on_progress ends the run and passes through.
 MESHBED_API RunResult run(const Scenario& scenario, const RunOptions& options = {});
 
 }  // namespace meshbed
