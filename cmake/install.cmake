@@ -15,7 +15,7 @@ foreach(folder nccl-lib mpi-lib sim-lib cuda-lib)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/${folder} DESTINATION ${inner} USE_SOURCE_PERMISSIONS)
 endforeach()
 # What users name: the command, and the files that NCCL and programs load by name.
-file(WRITE ${CMAKE_BINARY_DIR}/generated/install_links.cmake [=[
+install(CODE [=[
 set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 file(MAKE_DIRECTORY "${prefix}/bin")
 file(CREATE_LINK ../lib/meshbed/bin/meshbed "${prefix}/bin/meshbed" SYMBOLIC)
@@ -23,7 +23,6 @@ foreach(name libnccl-net-mesh.so libnccl-net-local.so libnccl-profiler-meshbed.s
   file(CREATE_LINK meshbed/lib/${name} "${prefix}/lib/${name}" SYMBOLIC)
 endforeach()
 ]=])
-install(SCRIPT ${CMAKE_BINARY_DIR}/generated/install_links.cmake)
 
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/scenarios ${CMAKE_SOURCE_DIR}/models/profiles DESTINATION share/meshbed)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/testbed/include/meshbed DESTINATION include)

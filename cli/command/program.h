@@ -1,7 +1,7 @@
 #pragma once
 // What the two programs of the command line share. bin/meshbed has the commands that run a scenario and that look at
-// one; bin/meshbed-tools those that measure, sweep and verify (cli/bench, testbed/verify), so that whoever wants a
-// first result does not wait for them to be compiled. Each program knows all commands and hands over to the other one.
+// one; bin/meshbed-tools those that measure, sweep and verify (cli/bench, testbed/verify), so that a first
+// result does not wait for them to be compiled. Each program knows all commands and hands over to the other one.
 
 #include <span>
 

@@ -28,8 +28,8 @@ std::vector<double> errors_of(const Validated& validated);
 
 /// Every row by one machine.
 Validated validate_file(MeasuredFile file, models::Machine machine);
-/// Each row by the profile of its class (testbed/fidelity/profiles.h), or by the nearest class, which is told to
-/// `notes` in a line. Throws std::runtime_error, with the classes that there are, where none is near.
+/// Each row by the profile of its class (testbed/fidelity/profiles.h), or by the nearest class, which a line in
+/// `notes` names. Throws std::runtime_error, with the classes that there are, where none is near.
 Validated validate_file(MeasuredFile file, const std::vector<models::Machine>& profiles, std::ostream& notes);
 /// The same rows by other values of their machines.
 Validated validate_with(const Validated& validated, const std::vector<models::Machine>& machines);

@@ -21,10 +21,13 @@
 
 #include "plugin/base/deadline.h"
 #include "plugin/base/descriptor.h"
+#include "testbed/base/diagnostics.h"
+#include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
 #include "testbed/library/result_state.h"
 #include "testbed/library/run_protocol.h"
 #include "testbed/library/scenario_state.h"
+#include "testbed/scenario/findings/findings.h"
 
 namespace meshbed {
 
@@ -137,17 +140,7 @@ class RunProcess {
     process_ = -1;
     return status;
   }
-  std::string reply() const {
-    std::string text;
-    std::array<char, 65536> part{};
-    for (;;) {
-      const ssize_t count = ::pread(reply_.number(), part.data(), part.size(), static_cast<off_t>(text.size()));
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw failed("the reply cannot be read");
-      if (count == 0) return text;
-      text.append(part.data(), static_cast<std::size_t>(count));
-    }
-  }
+  std::string reply() const { return testbed::read_text_file(testbed::handed_file(reply_.number())); }
   int messages() const { return messages_.number(); }
 
  private:
@@ -223,7 +216,7 @@ RunResult result_of(const json& reply, int messages, std::string output) {
     state->errors.push_back({each.at("rank").get<int>(), each.at("text").get<std::string>()});
   }
   state->output = std::move(output);
-  state->json = testbed::json_text(summary, 2);
+  state->json = testbed::json_text(summary, testbed::kIndent);
   if (has_messages) {
     const auto count = reply.at("message_count").get<std::size_t>();
     for (const json& each : reply.at("columns")) {
@@ -248,21 +241,19 @@ RunError cut_off(int status, const std::string& output) {
                   (last.empty() ? "" : "; the last that it printed:\n" + last));
 }
 
-void refuse_errors(const Scenario& scenario) {
-  std::vector<Finding> findings = scenario.check();
-  const auto is_error = [](const Finding& finding) { return finding.severity == "error"; };
-  if (std::none_of(findings.begin(), findings.end(), is_error)) return;
-  std::string text;
-  for (const Finding& each : findings) {
-    if (is_error(each)) text += (text.empty() ? "" : "\n") + scenario.path() + ": " + each.place + ": " + each.cause;
+void refuse_errors(const testbed::Scenario& scenario) {
+  const std::vector<testbed::Finding> findings = testbed::findings_of(scenario);
+  try {
+    testbed::refuse_errors(scenario, findings);
+  } catch (const testbed::ScenarioError& error) {
+    throw InvalidScenario(error.what(), testbed::public_findings(findings));
   }
-  throw InvalidScenario(text, std::move(findings));
 }
 
 }  // namespace
 
 RunResult run(const Scenario& scenario, const RunOptions& options) {
-  refuse_errors(scenario);
+  refuse_errors(scenario.state().parsed);
   const json request{{"text", scenario.state().text},
                      {"path", scenario.path()},
                      {"overrides", scenario.overrides()},

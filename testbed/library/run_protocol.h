@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 namespace meshbed::testbed {
 
@@ -15,6 +16,9 @@ inline constexpr int kReplyDescriptor = 4;
 inline constexpr int kMessagesDescriptor = 5;
 // A SharedProgress.
 inline constexpr int kProgressDescriptor = 6;
+
+/// A descriptor as a file's name, to be opened anew.
+inline std::string handed_file(int descriptor) { return "/proc/self/fd/" + std::to_string(descriptor); }
 
 struct SharedProgress {
   std::atomic<std::int32_t> done{0}, total{0};

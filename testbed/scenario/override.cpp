@@ -71,22 +71,30 @@ std::string index_hint(const std::string& list, std::size_t entries) {
   return identity_key(list) == nullptr ? count : count + ", or use an entry's name";
 }
 
+/// The entry of a list at an index or, of tables, with a name; nullptr: there is none.
+toml::node* find_entry(toml::array& list, const std::string& list_name, const std::string& key) {
+  if (const auto index = index_of(key)) return list.get(*index);
+  const char* identity = identity_key(list_name);
+  for (auto& element : list) {
+    const toml::table* entry = identity == nullptr ? nullptr : element.as_table();
+    const toml::node* name = entry == nullptr ? nullptr : entry->get(identity);
+    if (name != nullptr && name->is_string() && name->as_string()->get() == key) return &element;
+  }
+  return nullptr;
+}
+
 /// One step into a list of tables, by index or name; `is_new`: the list had no entry of that name, and has one now.
 /// nullptr: refused, with the reason in `problem`.
 toml::table* enter(toml::array& list, const std::string& list_name, const std::string& key, const Place& place,
                    bool& is_new, std::string& problem) {
   is_new = false;
+  if (toml::node* entry = find_entry(list, list_name, key); entry != nullptr && entry->is_table()) {
+    return entry->as_table();
+  }
   const char* identity = identity_key(list_name);
-  const auto index = index_of(key);
-  if (index && *index < list.size() && list.get(*index)->is_table()) return list.get(*index)->as_table();
-  if (index || identity == nullptr) {
+  if (index_of(key) || identity == nullptr) {
     problem = index_hint(list_name, list.size());
     return nullptr;
-  }
-  for (auto& element : list) {
-    toml::table* entry = element.as_table();
-    const toml::node* name = entry == nullptr ? nullptr : entry->get(identity);
-    if (name != nullptr && name->is_string() && name->as_string()->get() == key) return entry;
   }
   // Through the parser, so that the new entry and its name carry the --set as their place.
   auto added = parse_value(fmt::format("{{ {} = '{}' }}", identity, key), *place.path);
@@ -183,6 +191,22 @@ void apply_override(toml::table& root, const std::string& argument, std::vector<
     if (at == nullptr) return diagnostics.add(place, fmt::format("'{}' is not a section", keys[i]));
   }
   insert_value(*at, keys.back(), argument.substr(equals + 1), source);
+}
+
+const toml::node* find_value(toml::table& root, const std::string& key) {
+  toml::node* at = &root;
+  std::string list;
+  for (const std::string& part : split_path(key)) {
+    if (toml::array* entries = at->as_array()) {
+      at = find_entry(*entries, list, part);
+    } else {
+      toml::table* section = at->as_table();
+      at = section == nullptr ? nullptr : section->get(part);
+      list = part;
+    }
+    if (at == nullptr) return nullptr;
+  }
+  return at;
 }
 
 }  // namespace meshbed::testbed

@@ -19,6 +19,9 @@ namespace meshbed::testbed {
 void apply_override(toml::table& root, const std::string& argument, std::vector<GeneratedName>& generated,
                     Diagnostics& diagnostics);
 
+/// What stands at "KEY.KEY...", as apply_override() takes it; nullptr: nothing.
+const toml::node* find_value(toml::table& root, const std::string& key);
+
 /// The override that `--fault KIND,target=TARGET,at=TIME,...` stands for; the keys are those of [[fault]].
 std::string fault_override(const std::string& argument);
 

@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <system_error>
 
 #include "models/toml_keys.h"
 #include "testbed/base/closest_name.h"
@@ -179,21 +177,7 @@ std::optional<std::string> value_of_key(const std::string& text, const std::vect
   Diagnostics diagnostics("scenario");
   std::vector<GeneratedName> generated;
   for (const auto& argument : overrides) apply_override(table, argument, generated, diagnostics);
-  const toml::node* node = &table;
-  for (std::size_t from = 0; node != nullptr && from <= key.size();) {
-    const std::size_t dot = std::min(key.find('.', from), key.size());
-    const std::string part = key.substr(from, dot - from);
-    from = dot + 1;
-    std::size_t index = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
-    const bool is_index = error == std::errc() && end == part.data() + part.size();
-    if (const toml::array* list = node->as_array()) {
-      node = is_index ? list->get(index) : nullptr;
-    } else {
-      const toml::table* section = node->as_table();
-      node = section == nullptr ? nullptr : section->get(part);
-    }
-  }
+  const toml::node* node = find_value(table, key);
   if (node == nullptr) return std::nullopt;
   if (const auto* words = node->as_string()) return words->get();
   std::ostringstream written;

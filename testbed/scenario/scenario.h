@@ -197,8 +197,8 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
 
 /// The text of the file that read_scenario() would read; throws UnreadableScenario.
 std::string read_scenario_text(const std::string& path);
-/// What the text, with those overrides, gives for "section.key" or "list.0.key"; nullopt: nothing. A text without its
-/// quotes, anything else as TOML.
+/// What the text, with those overrides, gives for a key as --set takes it ("workload.bytes", "node.node1.gpus");
+/// nullopt: nothing. A text without its quotes, anything else as TOML.
 std::optional<std::string> value_of_key(const std::string& text, const std::vector<std::string>& overrides,
                                         const std::string& key);
 

@@ -1,6 +1,7 @@
 #pragma once
 // Plugin lines: what ranks' net plugins log, on its way to standard error. Warnings are counted rather than repeated
-// (testbed/base/repeated_lines.h); INFO and TRACE, which somebody asked for, are all written.
+// (testbed/base/repeated_lines.h); INFO and TRACE, which NCCL_DEBUG has to ask for, are all
+// written.
 
 #include "testbed/base/repeated_lines.h"
 

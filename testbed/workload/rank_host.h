@@ -83,7 +83,7 @@ class RankHost {
 
   /// This rank has come to a point of its program from which faults of the scenario count
   /// (testbed/scenario/fault_board.h). All ranks call it; it returns when all have, and what is to happen there at once
-  /// has happened. Points from which no fault counts need not be told.
+  /// has happened. Points from which no fault counts may be left out.
   virtual Result<void> reach(const std::string& point) = 0;
 
   /// Hands `value` to the one rank that will look `key` up; costs no simulated time.

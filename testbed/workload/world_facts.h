@@ -1,6 +1,6 @@
 #pragma once
 // WorldFacts: what a run's result has to know of the world that it comes from. A world fills them in
-// (testbed/world/world.h); whoever reads results asks these, never the world's name.
+// (testbed/world/world.h); code that reads results asks these, never the world's name.
 
 #include <string>
 

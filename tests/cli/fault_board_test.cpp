@@ -12,37 +12,37 @@ using namespace meshbed::testbed;
 
 namespace {
 
-/// Writes down what it is told.
+/// Keeps the calls that it gets.
 class Site final : public FaultSite {
  public:
   void shape(models::PortRef port, const sim::Shape& shape) override {
-    told.push_back(fmt::format("shape {}.{} loss {:.4f} delay {} rate {} reorder {}", port.node, port.nic, shape.loss,
-                               shape.delay_ps, shape.rate_bps, shape.reorder));
+    calls_.push_back(fmt::format("shape {}.{} loss {:.4f} delay {} rate {} reorder {}", port.node, port.nic, shape.loss,
+                                 shape.delay_ps, shape.rate_bps, shape.reorder));
   }
   void set_link(models::PortRef port, bool up) override {
-    told.push_back(fmt::format("{}.{} {}", port.node, port.nic, up ? "up" : "down"));
+    calls_.push_back(fmt::format("{}.{} {}", port.node, port.nic, up ? "up" : "down"));
   }
   void change_address(models::PortRef port, const models::IpPrefix& from, const models::IpPrefix& to) override {
-    told.push_back(fmt::format("{}.{} {} > {}", port.node, port.nic, to_text(from), to_text(to)));
+    calls_.push_back(fmt::format("{}.{} {} > {}", port.node, port.nic, to_text(from), to_text(to)));
   }
-  void stop(int node) override { told.push_back(fmt::format("stop {}", node)); }
-  void go_on(int node) override { told.push_back(fmt::format("go on {}", node)); }
-  void kill(int node) override { told.push_back(fmt::format("kill {}", node)); }
+  void stop(int node) override { calls_.push_back(fmt::format("stop {}", node)); }
+  void go_on(int node) override { calls_.push_back(fmt::format("go on {}", node)); }
+  void kill(int node) override { calls_.push_back(fmt::format("kill {}", node)); }
   void strangers(std::size_t fault, bool come) override {
-    told.push_back(fmt::format("strangers {} {}", fault, come ? "come" : "go"));
+    calls_.push_back(fmt::format("strangers {} {}", fault, come ? "come" : "go"));
   }
 
-  /// What it was told since the last call.
-  std::string take() { return fmt::format("{}", fmt::join(std::exchange(told, {}), "; ")); }
+  /// Those since take() was called before.
+  std::string take() { return fmt::format("{}", fmt::join(std::exchange(calls_, {}), "; ")); }
 
  private:
-  std::vector<std::string> told;
+  std::vector<std::string> calls_;
 };
 
-/// A board and what its site is told at each step.
-class Told {
+/// A board, and the calls that its site gets at each step.
+class RecordedBoard {
  public:
-  explicit Told(const Scenario& scenario) : board_(scenario) {}
+  explicit RecordedBoard(const Scenario& scenario) : board_(scenario) {}
   std::string operator()(std::size_t index, bool begins) {
     board_.take({index, begins, 0}, site_);
     return site_.take();
@@ -85,7 +85,7 @@ TEST_CASE("faults on one port add up, and leave what is left when one ends") {
       fault("loss", "node0-node1", "amount = 0.5") + fault("loss", "node0/rocep1s0f1", "amount = 0.5") +
       fault("delay", "node0-node1", "amount = \"1us\"") + fault("rate", "node0/rocep1s0f1", "amount = \"1Gb/s\"") +
       fault("reorder", "node2/rocep1s0f0", "amount = 0.25"));
-  Told take(scenario);
+  RecordedBoard take(scenario);
   CHECK(take(0, true) ==
         "shape 0.1 loss 0.5000 delay 0 rate 0 reorder 0; shape 1.0 loss 0.5000 delay 0 rate 0 reorder 0");
   CHECK(take(1, true) == "shape 0.1 loss 0.7500 delay 0 rate 0 reorder 0");
@@ -107,7 +107,7 @@ TEST_CASE("a port that begins with link = down has none until a port_up") {
                                                fault("cable_down", "node0-node1", "duration = \"1ms\"") +
                                                fault("port_up", "node0/rocep1s0f1"),
                                            "test.toml", {"node.node0.nic.rocep1s0f1.link=down"});
-  Told take(scenario);
+  RecordedBoard take(scenario);
   CHECK(take(0, true).empty());
   CHECK(take(0, false).empty());
   CHECK(take(1, true) == "0.1 up; 1.0 up");
@@ -118,7 +118,7 @@ TEST_CASE("a cable has a link while both ends are in, whatever was pulled first"
   const Scenario scenario =
       triangle(fault("cable_down", "node0-node1", "duration = \"1ms\"") + fault("port_down", "node1/rocep1s0f0") +
                fault("port_up", "node1/rocep1s0f0") + fault("cable_up", "node0-node1"));
-  Told take(scenario);
+  RecordedBoard take(scenario);
   CHECK(take(0, true) == "0.1 down; 1.0 down");
   CHECK(take(1, true).empty());
   CHECK(take(0, false).empty());  // the cable is in again, but the port is off
@@ -132,7 +132,7 @@ TEST_CASE("a node without power takes its peers' links with it, and hears of not
   const Scenario scenario =
       triangle(fault("node_kill", "node1") + fault("loss", "node0-node1", "amount = 0.5") +
                fault("node_continue", "node1") + fault("node_stop", "node2", "duration = \"1s\""));
-  Told take(scenario);
+  RecordedBoard take(scenario);
   CHECK(take(0, true) == "kill 1; 0.1 down; 2.0 down");
   CHECK(take(1, true) == "shape 0.1 loss 0.5000 delay 0 rate 0 reorder 0");
   CHECK(take(2, true).empty());
@@ -148,7 +148,7 @@ TEST_CASE("an address changes to that of the last change that holds, and back; a
       fault("address_change", "node1/rocep1s0f1", "address = \"192.168.101.9/24\"") + fault("node_kill", "node1"));
   CHECK(text_of(scenario, {0, true, 0}) == "address_change to 192.168.100.77/24 on node1/rocep1s0f0");
   CHECK(cuts(scenario.faults[0]));
-  Told take(scenario);
+  RecordedBoard take(scenario);
   CHECK(take(0, true) == "1.0 192.168.100.2/24 > 192.168.100.77/24");
   CHECK(take(1, true) == "1.0 192.168.100.77/24 > 192.168.100.78/24");
   CHECK(take(0, false).empty());
@@ -177,7 +177,7 @@ TEST_CASE("faults that overlap hold until the last has ended, or until one that 
   const Scenario scenario = triangle(fault("cable_down", "node0-node1") + fault("cable_down", "node0-node1") +
                                      fault("cable_up", "node0-node1") + fault("node_stop", "node2") +
                                      fault("node_stop", "node2") + fault("node_continue", "node2"));
-  Told take(scenario);
+  RecordedBoard take(scenario);
   CHECK(take(0, true) == "0.1 down; 1.0 down");
   CHECK(take(1, true).empty());
   CHECK(take(0, false).empty());
@@ -207,11 +207,11 @@ TEST_CASE("port_up ends what port_down holds, by whichever of a bond's two names
       parse_scenario(text + fault("port_down", "node0/mlx5_bond_0") + fault("port_up", "node0/rocep1s0f1") +
                          fault("port_down", "node0/rocep1s0f1") + fault("port_up", "node0/mlx5_bond_0"),
                      "test.toml", {});
-  Told told(scenario);
-  CHECK(told(0, true) == "0.0 down; 0.1 down; 1.0 down; 1.1 down");
-  CHECK(told(1, true) == "0.1 up; 1.1 up");
-  CHECK(told(2, true) == "0.1 down; 1.1 down");
-  CHECK(told(3, true) == "0.0 up; 0.1 up; 1.0 up; 1.1 up");
+  RecordedBoard take(scenario);
+  CHECK(take(0, true) == "0.0 down; 0.1 down; 1.0 down; 1.1 down");
+  CHECK(take(1, true) == "0.1 up; 1.1 up");
+  CHECK(take(2, true) == "0.1 down; 1.1 down");
+  CHECK(take(3, true) == "0.0 up; 0.1 up; 1.0 up; 1.1 up");
 }
 
 }  // namespace fault_board_test

@@ -129,7 +129,13 @@ TEST_CASE("what cannot be set is refused with its place, and leaves the scenario
   }
   CHECK(scenario.get("workload.bytes") == "64K");
   CHECK(scenario.overrides() == std::vector<std::string>{"workload.bytes=64K"});
-  CHECK_THROWS_AS((void)scenario.get("workload.root"), std::out_of_range);
+  for (const char* missing : {"workload.root", "workload.bytes.0", "cable.0.rate", "cable.x.rate", ""}) {
+    CHECK_THROWS_AS((void)scenario.get(missing), std::out_of_range);
+  }
+  Scenario slow = scenario;
+  slow.set("cable.node0-node1.rate", "50Gb/s");
+  CHECK(slow.get("cable.node0-node1.rate") == "50Gb/s");
+  CHECK(slow.get("cable.0.rate") == "50Gb/s");
   CHECK_THROWS_AS((void)Scenario::load("/no/such.toml"), InvalidScenario);
   CHECK_THROWS_AS((void)Scenario::load("/"), InvalidScenario);
   CHECK_THROWS_AS((void)Scenario::parse("nonsense = ", "mine.toml"), InvalidScenario);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <ostream>
 #include <stdexcept>
 
@@ -176,12 +177,11 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   const models::Profile profile = find_profile(name);
   const std::uint64_t size_bytes = *size;
   constexpr std::uint64_t kRanksMost = 1'000'000;
-  const auto ranks_or = [&](int otherwise) {
-    return ranks.empty() ? otherwise : static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
-  };
+  std::optional<int> asked_ranks;
+  if (!ranks.empty()) asked_ranks = static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
   if (!profile.machine_class()) {
     list_values(profile, out);
-    explain_rings(profile, *models::parse_collective(collective), size_bytes, ranks_or(4), out);
+    explain_rings(profile, *models::parse_collective(collective), size_bytes, asked_ranks.value_or(4), out);
     return kExitOk;
   }
   const models::Machine machine = machine_of_profile(profile);
@@ -192,10 +192,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
                        models::message_us(machine, {}, size_bytes));
     return kExitOk;
   }
-  std::optional<int> some_ranks;
-  if (!ranks.empty()) some_ranks = ranks_or(0);
-  const auto call = call_on(machine, *models::parse_collective(collective), size_bytes, some_ranks);
-  explain_collective(machine, call, out);
+  explain_collective(machine, call_on(machine, *models::parse_collective(collective), size_bytes, asked_ranks), out);
   return kExitOk;
 }
 

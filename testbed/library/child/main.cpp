@@ -4,12 +4,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <fstream>
+#include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -19,7 +22,7 @@
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
 #include "testbed/base/progress.h"
-#include "testbed/library/message_columns.h"
+#include "testbed/library/child/message_columns.h"
 #include "testbed/library/run_protocol.h"
 #include "testbed/report/expect.h"
 #include "testbed/report/report.h"
@@ -45,15 +48,15 @@ class SharedViewer final : public ProgressViewer {
   SharedProgress& shared_;
 };
 
-bool reply(const nlohmann::ordered_json& words) {
-  const std::string text = json_text(words);
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t count = ::write(kReplyDescriptor, text.data() + at, text.size() - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += static_cast<std::size_t>(count);
-  }
-  return true;
+/// Writes into a memory file of the caller's; throws std::runtime_error where not all of it was taken.
+void write_handed(int descriptor, const std::function<void(std::ostream&)>& write) {
+  std::ofstream file(handed_file(descriptor), std::ios::binary);
+  write(file);
+  if (!file.flush()) throw std::runtime_error("no memory is left for what the run has to hand back");
+}
+
+void reply(const nlohmann::ordered_json& words) {
+  write_handed(kReplyDescriptor, [&](std::ostream& out) { out << json_text(words); });
 }
 
 nlohmann::ordered_json run_request(const nlohmann::ordered_json& request) {
@@ -68,7 +71,7 @@ nlohmann::ordered_json run_request(const nlohmann::ordered_json& request) {
   check_expectations(scenario, result);
   nlohmann::ordered_json words{{"summary", summary(scenario, result)}, {"failure", failure_line(result)}};
   if (messages) {
-    words["columns"] = columns.write_to(kMessagesDescriptor);
+    write_handed(kMessagesDescriptor, [&](std::ostream& out) { words["columns"] = columns.write_to(out); });
     words["message_count"] = columns.count();
   }
   return words;
@@ -77,7 +80,7 @@ nlohmann::ordered_json run_request(const nlohmann::ordered_json& request) {
 int serve() {
   nlohmann::ordered_json request;
   try {
-    request = nlohmann::ordered_json::parse(read_text_file("/proc/self/fd/" + std::to_string(kRequestDescriptor)));
+    request = nlohmann::ordered_json::parse(read_text_file(handed_file(kRequestDescriptor)));
   } catch (const std::exception&) {
     std::fputs("meshbed-run: libmeshbed starts it (meshbed/run.h); in a shell, meshbed run SCENARIO\n", stderr);
     return kExitUsage;
@@ -89,13 +92,12 @@ int serve() {
   if (page == MAP_FAILED) return kExitUsage;
   SharedViewer viewer(*new (page) SharedProgress);
   set_progress_viewer(&viewer);
-  bool replied = false;
   try {
-    replied = reply(run_request(request));
+    reply(run_request(request));
   } catch (const std::exception& error) {
-    replied = reply({{"error", error.what()}});
+    reply({{"error", error.what()}});
   }
-  return replied ? kExitOk : kExitUsage;
+  return kExitOk;
 }
 
 }  // namespace

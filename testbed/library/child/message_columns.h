@@ -2,7 +2,7 @@
 // MessageColumns: the messages of a run column by column, for programs that compute with them.
 
 #include <cstddef>
-#include <cstdint>
+#include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -14,9 +14,8 @@ class MessageColumns final : public sim::MessageSink {
  public:
   void message(const sim::MessageRecord& record) override { records_.push_back(record); }
 
-  /// Writes all columns to `descriptor`, each at a multiple of 8 bytes: [{"name", "type", "offset"}]. Throws
-  /// std::system_error.
-  nlohmann::ordered_json write_to(int descriptor) const;
+  /// Writes all columns, each at a multiple of 8 bytes: [{"name", "type", "offset"}].
+  nlohmann::ordered_json write_to(std::ostream& out) const;
   std::size_t count() const { return records_.size(); }
 
  private:

@@ -1,11 +1,10 @@
-#include "testbed/library/message_columns.h"
+#include "testbed/library/child/message_columns.h"
 
-#include <unistd.h>
-
-#include <cerrno>
+#include <array>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <ostream>
 #include <type_traits>
+#include <utility>
 
 namespace meshbed::testbed {
 namespace {
@@ -18,39 +17,27 @@ constexpr const char* type_name() {
   return sizeof(T) == 8 ? "uint64" : "uint32";
 }
 
-/// Writes columns at the end of a file.
 class ColumnWriter {
  public:
-  ColumnWriter(int descriptor, const std::vector<sim::MessageRecord>& records)
-      : descriptor_(descriptor), records_(records) {}
+  ColumnWriter(std::ostream& out, const std::vector<sim::MessageRecord>& records) : out_(out), records_(records) {}
 
   template <typename Get>
   void add(const char* name, const Get& get) {
     using Element = std::decay_t<decltype(get(records_.front()))>;
     std::vector<Element> column;
-    column.reserve(records_.size() + 1);
+    column.reserve(records_.size());
     for (const sim::MessageRecord& record : records_) column.push_back(get(record));
     columns_.push_back({{"name", name}, {"type", type_name<Element>()}, {"offset", offset_}});
-    write_bytes(reinterpret_cast<const char*>(column.data()), column.size() * sizeof(Element));
-    const std::size_t padding = (kAlignment - offset_ % kAlignment) % kAlignment;
-    constexpr char kZeros[kAlignment] = {};
-    write_bytes(kZeros, padding);
+    const std::size_t bytes = column.size() * sizeof(Element);
+    const std::size_t padding = (kAlignment - bytes % kAlignment) % kAlignment;
+    out_.write(reinterpret_cast<const char*>(column.data()), static_cast<std::streamsize>(bytes));
+    out_.write(std::array<char, kAlignment>{}.data(), static_cast<std::streamsize>(padding));
+    offset_ += bytes + padding;
   }
   nlohmann::ordered_json take() { return std::move(columns_); }
 
  private:
-  void write_bytes(const char* bytes, std::size_t size) {
-    while (size > 0) {
-      const ssize_t count = ::write(descriptor_, bytes, size);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw std::system_error(errno, std::generic_category(), "the messages cannot be kept");
-      bytes += count;
-      size -= static_cast<std::size_t>(count);
-      offset_ += static_cast<std::size_t>(count);
-    }
-  }
-
-  int descriptor_;
+  std::ostream& out_;
   const std::vector<sim::MessageRecord>& records_;
   std::size_t offset_ = 0;
   nlohmann::ordered_json columns_ = nlohmann::ordered_json::array();
@@ -58,9 +45,9 @@ class ColumnWriter {
 
 }  // namespace
 
-nlohmann::ordered_json MessageColumns::write_to(int descriptor) const {
+nlohmann::ordered_json MessageColumns::write_to(std::ostream& out) const {
   using Record = sim::MessageRecord;
-  ColumnWriter writer(descriptor, records_);
+  ColumnWriter writer(out, records_);
   writer.add("posted_ps", [](const Record& record) { return record.posted_ps; });
   writer.add("started_ps", [](const Record& record) { return record.started_ps; });
   writer.add("delivered_ps", [](const Record& record) { return record.delivered_ps; });
