@@ -93,14 +93,16 @@ std::vector<Arrow> every_arrow() {
       "the engine's layers are plan, reduce, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_testbed{"sim/", "emu/", "models/", "plugin/"};
-  add(layers("testbed/", {"base", "scenario", "workload", "report", "world"}, below_testbed,
-             "the rooms of testbed are base, scenario, workload, report, world, then topology, verify and fidelity; it "
+  add(layers("testbed/", {"base", "scenario", "workload", "result", "world", "render"}, below_testbed,
+             "the rooms of testbed are base, scenario, workload, result, world, render, then topology, verify and "
+             "fidelity; it "
              "knows no command"));
   const std::vector<std::string> beside_another{"testbed/base/",
                                                 "testbed/scenario/",
                                                 "testbed/workload/",
-                                                "testbed/report/",
+                                                "testbed/result/",
                                                 "testbed/world/",
+                                                "testbed/render/",
                                                 "sim/",
                                                 "emu/",
                                                 "models/",
@@ -112,8 +114,8 @@ std::vector<Arrow> every_arrow() {
   {
     std::vector<std::string> allowed = beside_another;
     allowed.insert(allowed.end(), {"meshbed/", "testbed/fidelity/"});
-    all.push_back(
-        {"testbed/library/", allowed, "the library's interface stands on scenario, report, world and fidelity"});
+    all.push_back({"testbed/library/", allowed,
+                   "the library's interface stands on scenario, result, world, render and fidelity"});
   }
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};
@@ -292,9 +294,10 @@ TEST_CASE("include arrows only go down") {
 }
 
 TEST_CASE("an arrow that goes up is found: between folders, between rooms, and from a file that no room has") {
-  CHECK(upward("testbed/report/report.cpp", "testbed/workload/result.h").empty());
-  CHECK(upward("testbed/workload/result.cpp", "testbed/report/report.h").find("testbed/workload/result.cpp includes") ==
-        0);
+  CHECK(upward("testbed/result/verdict.cpp", "testbed/workload/result.h").empty());
+  CHECK(
+      upward("testbed/workload/result.cpp", "testbed/result/verdict.h").find("testbed/workload/result.cpp includes") ==
+      0);
   CHECK(upward("testbed/topology/check.cpp", "testbed/verify/conformance.h").find("beside one another") !=
         std::string::npos);
   CHECK(upward("plugin/net/link/qp_link.cpp", "plugin/net/rdma/send.h").find("layers are process") !=

@@ -16,7 +16,7 @@
 #include "plugin/dropin/nccl.h"
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
-#include "testbed/report/report.h"
+#include "testbed/result/verdict.h"
 #include "testbed/scenario/placement.h"
 
 namespace meshbed::testbed {

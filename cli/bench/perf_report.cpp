@@ -7,8 +7,11 @@
 
 #include "cli/bench/perf_sweep.h"
 #include "testbed/base/units.h"
-#include "testbed/report/report.h"
-#include "testbed/report/software_report.h"
+#include "testbed/render/render.h"
+#include "testbed/result/run_document.h"
+#include "testbed/result/software_section.h"
+#include "testbed/result/verdict.h"
+#include "testbed/scenario/cluster_lines.h"
 #include "testbed/scenario/placement.h"
 
 namespace meshbed::testbed {
@@ -74,6 +77,11 @@ std::vector<std::string> plan_lines(const RunResult& result) {
   return lines;
 }
 
+/// Of the largest size, in place.
+document::Section largest_software(const Scenario& scenario, const std::vector<SizeRun>& runs) {
+  return document::software_section(scenario, &runs.back().in_place, runs.back().in_place_board.average_ps());
+}
+
 PerfColumns columns_of(const PerfOptions& options) {
   return {.check = options.checks > 0, .iterations = options.per_iteration};
 }
@@ -122,13 +130,10 @@ std::string sweep_row(const PerfOptions& options, const Scenario& scenario, cons
 std::string sweep_findings(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs) {
   std::string text;
   if (scenario.software.machine != nullptr) {
-    for (const std::string& line :
-         software_lines(scenario, &runs.back().in_place, runs.back().in_place_board.average_ps())) {
-      text += "# " + line + "\n";
-    }
+    for (const std::string& line : text_lines(largest_software(scenario, runs))) text += "# " + line + "\n";
     for (const SizeRun& run : runs) {
       text += fmt::format("# {:>12} bytes in place: {}\n", run.shape.bytes,
-                          time_with_error(scenario, run.in_place, run.in_place_board.average_ps()));
+                          document::time_with_error(scenario, run.in_place, run.in_place_board.average_ps()));
     }
     text += "#\n";
   }
@@ -154,10 +159,8 @@ std::string sweep_closing(const RunResult& result) {
 }
 
 nlohmann::ordered_json sweep_json(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs) {
-  nlohmann::ordered_json json = summary(scenario, result);
-  if (scenario.software.machine != nullptr) {
-    json["software"] = software_json(scenario, &runs.back().in_place, runs.back().in_place_board.average_ps());
-  }
+  nlohmann::ordered_json json = json_of(document::run_document({.scenario = scenario, .result = result}));
+  if (scenario.software.machine != nullptr) json["software"] = json_of(largest_software(scenario, runs));
   json["rows"] = nlohmann::ordered_json::array();
   for (const SizeRun& run : runs) {
     json["rows"].push_back(

@@ -15,9 +15,8 @@
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
 #include "testbed/base/units.h"
-#include "testbed/report/compare_messages.h"
-#include "testbed/report/report.h"
-#include "testbed/report/results_folder.h"
+#include "testbed/result/compare_messages.h"
+#include "testbed/result/results_folder.h"
 #include "testbed/workload/result.h"
 #include "testbed/world/world.h"
 

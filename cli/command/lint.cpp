@@ -9,7 +9,10 @@
 #include "plugin/base/counted.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/json_text.h"
-#include "testbed/report/bonds.h"
+#include "testbed/render/render.h"
+#include "testbed/result/bonds.h"
+#include "testbed/result/run_document.h"
+#include "testbed/result/tables.h"
 #include "testbed/scenario/findings/findings.h"
 
 namespace meshbed::testbed {
@@ -65,8 +68,8 @@ void print_text(const std::vector<LintedFile>& files, std::ostream& out) {
 void print_json(const std::vector<LintedFile>& files, std::ostream& out) {
   auto list = nlohmann::ordered_json::array();
   for (const LintedFile& file : files) {
-    auto findings = findings_json(findings_of(file.errors));
-    for (auto& finding : findings_json(file.findings)) findings.push_back(std::move(finding));
+    auto findings = json_of(document::finding_rows(findings_of(file.errors)));
+    for (auto& finding : json_of(document::finding_rows(file.findings))) findings.push_back(std::move(finding));
     list.push_back({{"file", file.path}, {"findings", std::move(findings)}});
   }
   out << json_text(nlohmann::ordered_json{{"files", std::move(list)}}, kIndent) << "\n";
@@ -78,21 +81,23 @@ int lint_command(const std::vector<std::string>& arguments, std::ostream& out, s
   namespace po = boost::program_options;
   std::vector<std::string> paths;
   std::vector<std::string> overrides;
-  bool dictionary = false, checks = false, json = false;
+  bool dictionary = false, checks = false, schema = false, json = false;
   Syntax syntax("lint [options] FILE...");
   syntax.operands.add_options()("file", po::value(&paths)->value_name("FILE..."), "scenario files to check");
   syntax.positions.add("file", -1);
-  syntax.options.add_options()                                                                                  //
-      ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of every file; may be repeated")  //
-      ("json", po::bool_switch(&json), "print the findings as JSON")                                            //
-      ("checks", po::bool_switch(&checks), "print the table of all checks (docs/topology.md)")                  //
-      ("dictionary", po::bool_switch(&dictionary), "print the fields of a scenario file (scenarios/README.md)");
-  syntax.only_without({"dictionary", "checks"}, {"set", "json"});
+  syntax.options.add_options()                                                                                   //
+      ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of every file; may be repeated")   //
+      ("json", po::bool_switch(&json), "print the findings as JSON")                                             //
+      ("checks", po::bool_switch(&checks), "print the table of all checks (docs/topology.md)")                   //
+      ("dictionary", po::bool_switch(&dictionary), "print the fields of a scenario file (scenarios/README.md)")  //
+      ("schema", po::bool_switch(&schema), "print the JSON Schema of summary.json (docs/schema/summary.json)");
+  syntax.only_without({"dictionary", "checks", "schema"}, {"set", "json"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
-  if (dictionary || checks) {
-    if (!paths.empty())
-      throw std::runtime_error(std::string("lint --") + (checks ? "checks" : "dictionary") + ": takes no files");
-    out << (checks ? finding_table() : scenario_dictionary());
+  if (dictionary || checks || schema) {
+    if (!paths.empty()) throw std::runtime_error("lint: --dictionary, --checks and --schema take no files");
+    out << (checks       ? finding_table()
+            : dictionary ? scenario_dictionary()
+                         : json_text(schema_of(document::run_document_shape()), kIndent) + "\n");
     return kExitOk;
   }
   if (paths.empty()) throw std::runtime_error("lint: name at least one scenario file");

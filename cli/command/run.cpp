@@ -15,11 +15,15 @@
 #include "testbed/base/interruption.h"
 #include "testbed/base/json_text.h"
 #include "testbed/base/units.h"
-#include "testbed/report/expect.h"
-#include "testbed/report/perfetto.h"
-#include "testbed/report/report.h"
-#include "testbed/report/results_folder.h"
-#include "testbed/report/trace_file.h"
+#include "testbed/render/perfetto.h"
+#include "testbed/render/render.h"
+#include "testbed/result/expect.h"
+#include "testbed/result/provenance.h"
+#include "testbed/result/results_folder.h"
+#include "testbed/result/run_document.h"
+#include "testbed/result/tables.h"
+#include "testbed/result/trace_file.h"
+#include "testbed/result/verdict.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/workload/megakernel/outcome.h"
 #include "testbed/workload/outcome.h"
@@ -43,15 +47,16 @@ struct RunCommandOptions {
   bool no_expect = false;
   bool each_iteration = false;
   std::string perfetto_out;
+  std::string junit;
   std::string backend = "auto";
   TelemetryOptions telemetry;
 };
 
-void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result,
+void write_results(ResultsFolder& folder, const Scenario& scenario, const RunResult& result, const std::string& summary,
                    const Arguments& arguments) {
   std::vector<std::string> command_line{"meshbed", "run"};
   command_line.insert(command_line.end(), arguments.begin(), arguments.end());
-  write_text_file(folder.aside("summary.json"), json_text(summary(scenario, result), kIndent) + "\n");
+  write_text_file(folder.aside("summary.json"), summary);
   write_text_file(folder.aside("provenance.json"),
                   json_text(provenance(scenario, result, command_line), kIndent) + "\n");
   folder.publish();
@@ -61,12 +66,14 @@ void write_results(ResultsFolder& folder, const Scenario& scenario, const RunRes
 int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result, const RunCommandOptions& options,
              const Arguments& arguments, std::ostream& out, std::ostream& err) {
   check_expectations(scenario, result);
-  write_results(folder, scenario, result, arguments);
-  if (options.run.json) {
-    out << json_text(summary(scenario, result), kIndent) << "\n";
-  } else {
-    out << text_report(scenario, result, folder.path(), options.each_iteration);
-  }
+  const document::Document report = document::run_document({.scenario = scenario,
+                                                            .result = result,
+                                                            .results_folder = folder.path(),
+                                                            .each_iteration = options.each_iteration});
+  const std::string summary = json_text(json_of(report), kIndent) + "\n";
+  write_results(folder, scenario, result, summary, arguments);
+  if (!options.junit.empty()) write_text_file(options.junit, junit_of(report, scenario.name));
+  out << (options.run.json ? summary : text_of(report));
   const int status = exit_status(result);
   if (options.run.json && status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";
   return status;
@@ -168,7 +175,7 @@ std::vector<std::string> rank_words(const Scenario& scenario, const RunCommandOp
 /// Errors that rank 0 has not heard of.
 void add_errors(nlohmann::ordered_json& summary, const std::vector<RankError>& errors) {
   auto& list = summary["errors"];
-  for (auto& error : errors_json(errors)) {
+  for (auto& error : json_of(document::error_table(errors))) {
     const bool known = std::any_of(list.begin(), list.end(), [&](const auto& each) {
       return each.at("rank") == error.at("rank") && each.at("text") == error.at("text");
     });
@@ -219,7 +226,7 @@ int run_in_nodes(const RunWorld& world, const Scenario& scenario, const RunComma
   auto& [summary, provenance, messages_csv, telemetry] = results;
   summary["emu"] = emulation.machines;
   add_errors(summary, emulation.errors);
-  summary["faults"] = faults_json(scenario, emulation.faults);
+  summary["faults"] = json_of(document::fault_table(scenario, emulation.faults));
   provenance["emu"] = emulation.machines;
   provenance["overrides"] = scenario.overrides;  // a rank's own has the net plugin's absolute path
   provenance["emu"]["command_line"] = arguments;
@@ -262,6 +269,8 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
       ("perfetto-out", po::value(&options.perfetto_out)->value_name("FILE"),
        "also write the run as a trace for ui.perfetto.dev: collectives, messages, slots and faults on one time line");
   syntax.options.add_options()  //
+      ("junit", po::value(&options.junit)->value_name("FILE"),
+       "also write proofs and expectations as JUnit XML, a test case each, for a CI system")  //
       ("backend", po::value(&options.backend)->value_name("BACKEND")->default_value("auto"),
        "emu: microvm (one virtual machine a node; the host is not touched), namespaces (all nodes in this host's "
        "kernel; root; changes the host's routing while it runs), auto: microvm, unless meshbed emu up has set the "
@@ -278,6 +287,9 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (!options.perfetto_out.empty() && (options.no_trace || world.boots_nodes())) {
     throw std::runtime_error(options.no_trace ? "--perfetto-out shows what --no-trace leaves out: give one of them"
                                               : "--perfetto-out: not from emulated nodes, which have a clock each");
+  }
+  if (!options.junit.empty() && world.boots_nodes()) {
+    throw std::runtime_error("--junit: not from emulated nodes; their checks are in summary.json");
   }
   refuse_simulated_time_limit(options.run);
   Scenario scenario = scenario_for(options.run);

@@ -8,8 +8,8 @@
 #include "cli/command/commands.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/json_text.h"
-#include "testbed/report/state_client.h"
-#include "testbed/report/state_report.h"
+#include "testbed/result/state_client.h"
+#include "testbed/result/state_report.h"
 #include "testbed/workload/result.h"
 
 namespace meshbed::testbed {

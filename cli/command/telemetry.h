@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "testbed/report/zernel_stream.h"
+#include "testbed/result/zernel/stream.h"
 #include "testbed/workload/result.h"
 
 namespace boost::program_options {

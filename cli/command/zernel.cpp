@@ -4,7 +4,7 @@
 #include "cli/command/commands.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/json_text.h"
-#include "testbed/report/zernel_metrics.h"
+#include "testbed/result/zernel/metrics.h"
 #include "testbed/workload/result.h"
 
 namespace meshbed::testbed {

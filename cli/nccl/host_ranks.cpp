@@ -24,7 +24,8 @@
 #include "testbed/base/files.h"
 #include "testbed/base/free_address.h"
 #include "testbed/base/interruption.h"
-#include "testbed/report/nccl/decisions.h"
+#include "testbed/render/render.h"
+#include "testbed/result/nccl_decisions.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/workload/nccl/decisions.h"
 #include "testbed/world/gpus.h"
@@ -147,7 +148,7 @@ int run_on_host(const Scenario& scenario, const HostRanks& ranks, std::ostream& 
     const fs::path file = folder_of(ranks, rank) / "nccl-decisions.json";
     if (fs::exists(file)) add_decisions(&nccl.decisions, read_decisions(read_text_file(file.string())));
   }
-  for (const std::string& line : nccl_lines(nccl)) out << line << "\n";
+  for (const std::string& line : text_lines(document::nccl_section(nccl))) out << line << "\n";
   out << "results in " << ranks.results << "\n";
   return status;
 }

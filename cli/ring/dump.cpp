@@ -17,7 +17,7 @@
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
-#include "testbed/report/ring_report.h"
+#include "testbed/result/ring_counters.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -112,7 +112,9 @@ Json counters_json(const ring::RingTelemetry& telemetry) {
   Json json{{"total_slots", slots.total()},
             {"queue_depth", slots.queue_depth()},
             {"gpu_idle_slots", counters.gpu_idle_slots}};
-  json.update(ring_counters_json(counters));
+  const std::vector<document::Field> fields = document::ring_counter_fields();
+  const std::vector<document::Value> values = document::ring_counter_values(counters);
+  for (std::size_t index = 0; index < fields.size(); ++index) json[fields[index].key] = values[index];
   json["requeue_slots"] = slots.of(ring::status::kRequeue);
   json["fault_slots"] = slots.of(ring::status::kFault);
   return json;

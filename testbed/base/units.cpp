@@ -159,4 +159,12 @@ std::string size_text(std::uint64_t size_bytes) {
 
 std::string time_text(Picoseconds time_ps) { return scaled_text(static_cast<std::uint64_t>(time_ps), kTimes); }
 
+std::string duration_text(Picoseconds time_ps) {
+  const auto time = static_cast<double>(time_ps);
+  if (time_ps < kPicosecondsPerMicrosecond) return fmt::format("{:.3f} ns", time / 1e3);
+  if (time_ps < kPicosecondsPerMillisecond) return fmt::format("{:.3f} us", time / 1e6);
+  if (time_ps < kPicosecondsPerSecond) return fmt::format("{:.3f} ms", time / 1e9);
+  return fmt::format("{:.3f} s", time / 1e12);
+}
+
 }  // namespace meshbed::testbed

@@ -25,5 +25,6 @@ Result<std::uint64_t> parse_size_bytes(const std::string& text);
 std::string rate_text(std::uint64_t rate_bps);    // "100 Gb/s"
 std::string size_text(std::uint64_t size_bytes);  // "1 TiB", "12.5 GiB"
 std::string time_text(Picoseconds time_ps);       // "1 us"
+std::string duration_text(Picoseconds time_ps);   // to three digits behind the point: "7.162 ms"
 
 }  // namespace meshbed::testbed

@@ -12,7 +12,7 @@
 #include "models/routing_rules.h"
 #include "models/topology.h"
 #include "testbed/base/units.h"
-#include "testbed/report/bonds.h"
+#include "testbed/result/bonds.h"
 #include "testbed/scenario/findings/media.h"
 #include "testbed/scenario/findings/reach.h"
 #include "testbed/scenario/placement.h"

@@ -14,6 +14,8 @@
 #include "models/nccl_environment.h"
 #include "plugin/base/counted.h"
 #include "testbed/base/json_text.h"
+#include "testbed/render/render.h"
+#include "testbed/result/tables.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/topology/stock_nccl.h"
@@ -280,7 +282,7 @@ std::string rules_json(const Scenario& scenario) {
   const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes, all.crosses_rails);
   json["settings"] = working ? nlohmann::ordered_json(working->text) : nlohmann::ordered_json(nullptr);
   json["settings_without"] = working ? working->without : std::vector<std::string>();
-  json["findings"] = findings_json(findings_of(scenario));
+  json["findings"] = json_of(document::finding_rows(findings_of(scenario)));
   return json_text(json, kIndent) + "\n";
 }
 

@@ -8,7 +8,7 @@
 
 #include "emu/clock.h"
 #include "testbed/base/files.h"
-#include "testbed/report/report.h"
+#include "testbed/base/units.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/world/fault_folder.h"
 

@@ -9,7 +9,6 @@
 #include "testbed/base/environment.h"
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
-#include "testbed/report/report.h"
 #include "testbed/workload/outcome.h"
 #include "testbed/world/metal_place.h"
 
@@ -17,6 +16,21 @@ namespace meshbed::testbed {
 namespace {
 
 constexpr const char* kErrorsPrefix = "errors-of-rank-";
+
+nlohmann::json errors_json(const std::vector<RankError>& errors) {
+  auto list = nlohmann::json::array();
+  for (const RankError& error : errors) {
+    list.push_back({{"rank", error.rank}, {"at_ps", error.at_ps}, {"class", error.error_class}, {"text", error.text}});
+  }
+  return list;
+}
+
+std::vector<RankError> errors_from_json(const nlohmann::json& list) {
+  std::vector<RankError> errors;
+  for (const auto& error : list)
+    errors.push_back({error.at("rank"), error.at("at_ps"), error.at("text"), error.at("class")});
+  return errors;
+}
 
 }  // namespace
 
@@ -40,7 +54,7 @@ std::vector<RankError> errors_left(const std::string& folder) {
   std::vector<RankError> errors;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().filename().string().rfind(kErrorsPrefix, 0) != 0) continue;
-    const auto found = errors_from_json(nlohmann::ordered_json::parse(read_text_file(entry.path().string())));
+    const auto found = errors_from_json(nlohmann::json::parse(read_text_file(entry.path().string())));
     errors.insert(errors.end(), found.begin(), found.end());
   }
   return errors;

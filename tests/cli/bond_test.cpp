@@ -5,8 +5,9 @@
 
 #include "models/routing_rules.h"
 #include "models/topology.h"
-#include "testbed/report/bonds.h"
-#include "testbed/report/expect.h"
+#include "testbed/render/render.h"
+#include "testbed/result/bonds.h"
+#include "testbed/result/expect.h"
 #include "testbed/scenario/fault_board.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/scenario/scenario.h"
@@ -273,7 +274,7 @@ TEST_CASE("a bond's addresses lie in the subnet of its switch, or of one of its 
 TEST_CASE("what a bond says that it sends is what its functions with a link do") {
   CHECK(has(bond_lines(read(lag("802.3ad"), {"node.node0.nic.rocep1s0f1.link=down"}).cluster).front(),
             "is RDMA device mlx5_bond_0, 100 Gb/s; a queue pair uses one of them, 100 Gb/s"));
-  CHECK(bonds_json(read(lag("802.3ad"), {"node.node0.nic.rocep1s0f1.link=down"}).cluster)[0].at("rate_bps") ==
+  CHECK(json_of(bond_table(read(lag("802.3ad"), {"node.node0.nic.rocep1s0f1.link=down"}).cluster))[0].at("rate_bps") ==
         100'000'000'000);
 }
 
@@ -340,7 +341,7 @@ TEST_CASE("lint, topo check and run say which function RDMA uses, and how fast")
       "node0/bond0, active-backup over several cards: no RoCE LAG; RDMA uses rocep1s0f0 of rocep1s0f0, rocep2s0f0, 100 "
       "Gb/s; if its link goes, so do its connections, and the addresses to rocep2s0f0");
   CHECK(bond_lines(read("[topology]\nkind = \"ring\"\nnodes = 2\n").cluster).empty());
-  const auto json = bonds_json(read(lag("802.3ad")).cluster);
+  const auto json = json_of(bond_table(read(lag("802.3ad")).cluster));
   REQUIRE(json.size() == 2);
   CHECK(json[0].at("device") == "mlx5_bond_0");
   CHECK(json[0].at("rate_bps") == 200'000'000'000);

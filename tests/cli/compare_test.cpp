@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "testbed/report/compare_messages.h"
+#include "testbed/result/compare_messages.h"
 #include "tests/support/command.h"
 
 namespace compare_test {

@@ -1,4 +1,4 @@
-#include "testbed/report/expect.h"
+#include "testbed/result/expect.h"
 
 #include <doctest/doctest.h>
 

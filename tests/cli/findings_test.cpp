@@ -11,6 +11,8 @@
 
 #include "cli/command/commands.h"
 #include "testbed/base/files.h"
+#include "testbed/render/render.h"
+#include "testbed/result/tables.h"
 #include "testbed/topology/report.h"
 
 namespace findings_test {
@@ -152,7 +154,7 @@ TEST_CASE("equal findings of several places are one line, and errors come first"
   CHECK(lines[0].find("error: expect.unreachable: ") == 0);
   CHECK(lines[1].find("warning: environment: NCCL_ALGO ") == 0);
   CHECK(lines[2].find("note: 6 × node0/rocep1s0f0, node0/roceP2p1s0f1, node1/rocep1s0f0 and 3 others: ") == 0);
-  const auto json = findings_json(findings);
+  const auto json = json_of(document::finding_rows(findings));
   REQUIRE(json.size() == 3);
   CHECK(json[2].at("code") == "narrow-pcie");
   CHECK(json[2].at("severity") == "note");

@@ -1,4 +1,4 @@
-#include "testbed/report/perfetto.h"
+#include "testbed/render/perfetto.h"
 
 #include <doctest/doctest.h>
 

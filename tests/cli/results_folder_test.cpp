@@ -1,5 +1,5 @@
 // A results folder never holds files of two runs.
-#include "testbed/report/results_folder.h"
+#include "testbed/result/results_folder.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

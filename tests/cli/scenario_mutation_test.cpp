@@ -14,7 +14,7 @@
 
 #include "plugin/base/prng.h"
 #include "sim/engine/network.h"
-#include "testbed/report/bonds.h"
+#include "testbed/result/bonds.h"
 #include "testbed/scenario/fault_board.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/scenario/scenario.h"
@@ -92,7 +92,7 @@ std::vector<File> scenario_files() {
 void look_at(const Scenario& scenario) {
   (void)finding_lines(scenario);
   (void)bond_lines(scenario.cluster);
-  (void)bonds_json(scenario.cluster);
+  (void)bond_table(scenario.cluster);
   const std::size_t nodes = scenario.cluster.nodes.size();
   if (nodes > 8) return;
   const FaultBoard board(scenario);

@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "plugin/net/state/state_socket.h"
-#include "testbed/report/state_client.h"
-#include "testbed/report/state_report.h"
+#include "testbed/result/state_client.h"
+#include "testbed/result/state_report.h"
 #include "tests/support/command.h"
 
 namespace state_test {

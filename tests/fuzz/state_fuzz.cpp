@@ -10,7 +10,7 @@
 
 #include "plugin/net/process/state.h"
 #include "plugin/net/state/state_socket.h"
-#include "testbed/report/state_report.h"
+#include "testbed/result/state_report.h"
 
 namespace {
 

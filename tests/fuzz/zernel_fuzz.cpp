@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "testbed/report/zernel_metrics.h"
+#include "testbed/result/zernel/metrics.h"
 
 using namespace meshbed::testbed::zernel;
 

@@ -1,5 +1,5 @@
 // The Inspector's lines as they are made: what a long run leaves in memory.
-#include "testbed/report/inspector.h"
+#include "testbed/result/inspector.h"
 
 #include <doctest/doctest.h>
 

@@ -15,7 +15,7 @@
 
 #include "emu/clock.h"
 #include "testbed/base/files.h"
-#include "testbed/report/zernel_metrics.h"
+#include "testbed/result/zernel/metrics.h"
 #include "tests/support/command.h"
 #include "tests/support/free_address.h"
 

@@ -1,9 +1,9 @@
 // zernel's percentiles and its metrics, on numbers that are known.
-#include "testbed/report/zernel_metrics.h"
-
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "testbed/result/zernel/metrics.h"
 
 namespace zernel_metrics_test {
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "testbed/base/files.h"
-#include "testbed/report/zernel_stream.h"
+#include "testbed/result/zernel/stream.h"
 #include "tests/support/command.h"
 
 namespace zernel_record_test {

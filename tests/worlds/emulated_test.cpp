@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "testbed/report/zernel_stream.h"
+#include "testbed/result/zernel/stream.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 

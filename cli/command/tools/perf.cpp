@@ -21,7 +21,7 @@
 #include "testbed/base/files.h"
 #include "testbed/base/interruption.h"
 #include "testbed/base/json_text.h"
-#include "testbed/report/report.h"
+#include "testbed/result/verdict.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/world/world.h"
 

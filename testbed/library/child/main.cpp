@@ -24,8 +24,10 @@
 #include "testbed/base/progress.h"
 #include "testbed/library/child/message_columns.h"
 #include "testbed/library/run_protocol.h"
-#include "testbed/report/expect.h"
-#include "testbed/report/report.h"
+#include "testbed/render/render.h"
+#include "testbed/result/expect.h"
+#include "testbed/result/run_document.h"
+#include "testbed/result/verdict.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/world/run_workload.h"
 #include "testbed/world/world.h"
@@ -69,7 +71,8 @@ nlohmann::ordered_json run_request(const nlohmann::ordered_json& request) {
   RunResult result = run_workload(run_world(kSimulatedWorld), scenario, {.recorder = &recorder});
   add_process_usage(result);
   check_expectations(scenario, result);
-  nlohmann::ordered_json words{{"summary", summary(scenario, result)}, {"failure", failure_line(result)}};
+  nlohmann::ordered_json words{{"summary", json_of(document::run_document({.scenario = scenario, .result = result}))},
+                               {"failure", failure_line(result)}};
   if (messages) {
     write_handed(kMessagesDescriptor, [&](std::ostream& out) { words["columns"] = columns.write_to(out); });
     words["message_count"] = columns.count();

@@ -101,20 +101,6 @@ std::vector<std::string> finding_lines(const std::vector<Finding>& findings) {
 
 std::vector<std::string> finding_lines(const Scenario& scenario) { return finding_lines(findings_of(scenario)); }
 
-nlohmann::ordered_json findings_json(const std::vector<Finding>& findings) {
-  auto list = nlohmann::ordered_json::array();
-  for (const FoldedFinding& finding : folded(findings)) {
-    list.push_back({{"code", name_of(finding.first.code)},
-                    {"severity", name_of(finding.first.severity)},
-                    {"place", finding.first.place},
-                    {"cause", finding.first.cause},
-                    {"fix", finding.first.fix},
-                    {"count", finding.places.size()}});
-    if (finding.places.size() > 1) list.back()["places"] = finding.places;
-  }
-  return list;
-}
-
 std::size_t count_of(const std::vector<Finding>& findings, Severity severity) {
   return static_cast<std::size_t>(std::count_if(
       findings.begin(), findings.end(), [severity](const Finding& finding) { return finding.severity == severity; }));

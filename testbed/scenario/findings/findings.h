@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,8 +69,6 @@ std::string line_of(const FoldedFinding& finding);
 /// The lines of all, folded.
 std::vector<std::string> finding_lines(const std::vector<Finding>& findings);
 std::vector<std::string> finding_lines(const Scenario& scenario);
-/// [{"code", "severity", "place", "cause", "fix", "count", "places"}], folded; "places" where there are several.
-nlohmann::ordered_json findings_json(const std::vector<Finding>& findings);
 std::size_t count_of(const std::vector<Finding>& findings, Severity severity);
 /// Throws ScenarioError with the errors' lines, each behind the scenario's path, where there are any.
 void refuse_errors(const Scenario& scenario, const std::vector<Finding>& findings);

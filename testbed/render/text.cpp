@@ -1,0 +1,74 @@
+// A document as text for a terminal.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "testbed/render/render.h"
+
+namespace meshbed::testbed::document {
+namespace {
+
+std::string text_of(const Field& column, const Value& value) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) return value.get<std::string>();
+  if (column.unknown_if_negative && value.is_number() && value.get<double>() < 0) return "-";
+  if (column.decimals >= 0 && value.is_number()) {
+    return fmt::format("{:.{}f}", value.get<double>() * column.scale, column.decimals);
+  }
+  return value.dump(-1, ' ', false, Value::error_handler_t::replace);
+}
+
+void add_cell(std::string& line, const Field& column, const std::string& text) {
+  line += column.before;
+  const auto width = static_cast<std::size_t>(column.width);
+  line += column.to_the_left ? fmt::format("{:<{}}", text, width) : fmt::format("{:>{}}", text, width);
+}
+
+std::string heading_of(const Table& table) {
+  std::string line;
+  for (const Field& column : table.columns) {
+    if (!column.title.empty()) add_cell(line, column, column.title);
+  }
+  return line;
+}
+
+std::string line_of(const Table& table, const Row& row) {
+  std::string line;
+  for (std::size_t index = 0; index < table.columns.size(); ++index) {
+    const Field& column = table.columns[index];
+    if (!column.title.empty()) add_cell(line, column, text_of(column, row.cells[index]));
+  }
+  return row.note.empty() ? line : line + "  " + row.note;
+}
+
+}  // namespace
+
+std::vector<std::string> text_lines(const Section& section) {
+  std::vector<std::string> lines;
+  for (const Block& block : section.blocks) {
+    if (block.table < 0) {
+      lines.push_back(block.line);
+      continue;
+    }
+    const Table& table = section.tables[static_cast<std::size_t>(block.table)];
+    lines.push_back(heading_of(table));
+    const std::size_t shown = std::min(block.rows_max, table.rows.size());
+    for (std::size_t row = 0; row < shown; ++row) lines.push_back(line_of(table, table.rows[row]));
+    if (shown < table.rows.size()) {
+      lines.push_back(fmt::format("  ... and {} more, all in summary.json", table.rows.size() - shown));
+    }
+  }
+  return lines;
+}
+
+std::string text_of(const Document& document) {
+  std::string text;
+  for (const Section& section : document.sections) {
+    for (const std::string& line : text_lines(section)) text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace meshbed::testbed::document
