@@ -117,6 +117,11 @@ std::vector<Arrow> every_arrow() {
     all.push_back({"testbed/library/", allowed,
                    "the library's interface stands on scenario, result, world, render and fidelity"});
   }
+  {
+    std::vector<std::string> allowed = beside_another;
+    allowed.insert(allowed.end(), {"meshbed/", "testbed/library/"});
+    all.push_back({"testbed/sweep/", allowed, "a sweep stands on the library's runs"});
+  }
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};
   all.push_back({"cli/common/", below_cli, "what several commands share stands below them"});

@@ -63,6 +63,10 @@ int explore_command(const Arguments& arguments, std::ostream& out, std::ostream&
 /// engine and NCCL's example tuner read (plugin/coll/plan/tuning.h).
 int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed sweep: a scenario's variants, run side by side, as one table. 0: every point has a row; 1: with --strict,
+/// a point failed; 2: usage.
+int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed models: which profiles of machines there are (models/profiles), and what one is made of: every value with
 /// its source, and a prediction in parts.
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& err);

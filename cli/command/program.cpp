@@ -40,6 +40,7 @@ constexpr Subcommand kSubcommands[] = {
     {"exec", kMain, "any program, once a rank, in the nodes of the emulated cluster"},
     {"emu", kMain, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
     {"tune", kTools, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
+    {"sweep", kTools, "the variants of a scenario, also with each cable, NIC or node out, as one table"},
     {"models", kTools, "profiles of machines: every value with its source, and a prediction in parts"},
     {"validate", kTools, "measured times beside what the models predict"},
     {"calibrate", kTools, "a class of machines fitted to measured files, as a profile; calibrate gpu: this GPU's"},

@@ -26,12 +26,17 @@ void add_cell(std::string& line, const Field& column, const std::string& text) {
   line += column.to_the_left ? fmt::format("{:<{}}", text, width) : fmt::format("{:>{}}", text, width);
 }
 
+std::string without_trailing_spaces(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
 std::string heading_of(const Table& table) {
   std::string line;
   for (const Field& column : table.columns) {
     if (!column.title.empty()) add_cell(line, column, column.title);
   }
-  return line;
+  return without_trailing_spaces(std::move(line));
 }
 
 std::string line_of(const Table& table, const Row& row) {
@@ -40,7 +45,8 @@ std::string line_of(const Table& table, const Row& row) {
     const Field& column = table.columns[index];
     if (!column.title.empty()) add_cell(line, column, text_of(column, row.cells[index]));
   }
-  return row.note.empty() ? line : line + "  " + row.note;
+  if (!row.note.empty()) return line + "  " + row.note;
+  return without_trailing_spaces(std::move(line));
 }
 
 }  // namespace

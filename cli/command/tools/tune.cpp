@@ -76,8 +76,8 @@ Scenario scenario_with(const TuneOptions& options, const char* collective, const
   return scenario;
 }
 
-std::vector<Winner> sweep(const TuneOptions& options, Collective tuned, bool knows_cables, int ranks,
-                          std::ostream& err) {
+std::vector<Winner> find_winners(const TuneOptions& options, Collective tuned, bool knows_cables, int ranks,
+                                 std::ostream& err) {
   std::vector<Winner> winners;
   const std::uint64_t whole = sizeof(float) * static_cast<std::uint64_t>(ranks);
   for (const std::uint64_t asked : sweep_sizes(options.sweep)) {
@@ -164,7 +164,7 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     const bool wanted =
         collectives.empty() || std::find(collectives.begin(), collectives.end(), name_of(tuned)) != collectives.end();
     if (!wanted) continue;
-    for (const auto& row : rows_of(tuned, ranks, sweep(options, tuned, knows_cables, ranks, err))) {
+    for (const auto& row : rows_of(tuned, ranks, find_winners(options, tuned, knows_cables, ranks, err))) {
       text += to_text(row);
     }
   }

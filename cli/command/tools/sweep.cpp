@@ -1,0 +1,192 @@
+#include "testbed/sweep/sweep.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <ostream>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "cli/command/commands.h"
+#include "plugin/base/deadline.h"
+#include "testbed/base/exit_status.h"
+#include "testbed/base/files.h"
+#include "testbed/base/interruption.h"
+#include "testbed/base/json_text.h"
+#include "testbed/base/units.h"
+#include "testbed/render/render.h"
+#include "testbed/result/results_folder.h"
+
+namespace meshbed::testbed {
+namespace {
+
+namespace po = boost::program_options;
+
+struct SweepWords {
+  std::vector<std::string> vary;
+  std::string fail, points_file, results, csv, max_points = "100000", time_limit = "300", workers;
+  bool zip = false, strict = false, json = false;
+};
+
+std::string kept_line(std::size_t points, const std::string& folder) {
+  return fmt::format("{} are kept in {}; --resume goes on from there", counted(points, "point"), folder);
+}
+
+/// How far the sweep is: on a terminal in one line that is rewritten, elsewhere in a line every ten seconds.
+class SweepProgress {
+ public:
+  explicit SweepProgress(std::ostream& err) : err_(err), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+  void show(std::size_t done, std::size_t total) {
+    if (resumed_ == kNotKnown) resumed_ = done - 1;
+    if (!next_.passed() && done < total) return;
+    next_ = Deadline::after_ms(terminal_ ? 200 : 10'000);
+    const double gone_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    const auto run = static_cast<double>(done - resumed_);
+    const double left_s = run > 0 ? gone_s / run * static_cast<double>(total - done) : 0;
+    if (terminal_) {
+      err_ << (done == total ? "\r\033[K"
+                             : fmt::format("\r\033[Kmeshbed: sweep: {} of {} points, {:.0f} s gone, about "
+                                           "{:.0f} s left",
+                                           done, total, gone_s, left_s))
+           << std::flush;
+    } else if (done < total) {
+      err_ << fmt::format("meshbed: sweep: {} of {} points, {:.0f} s gone, about {:.0f} s left\n", done, total, gone_s,
+                          left_s)
+           << std::flush;
+    }
+  }
+
+ private:
+  std::ostream& err_;
+  static constexpr std::size_t kNotKnown = ~std::size_t{0};
+  bool terminal_;
+  std::size_t resumed_ = kNotKnown;  // points that were not run now
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  Deadline next_ = Deadline::after_ms(terminal_ ? 200 : 10'000);
+};
+
+std::uint64_t count_of(const char* option, const std::string& text, std::uint64_t most) {
+  const bool is_number = !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
+  const std::uint64_t count = is_number ? std::stoull(text) : 0;
+  if (count < 1 || count > most) {
+    throw std::runtime_error(fmt::format("{} {}: expects a whole number from 1 to {}", option, text, most));
+  }
+  return count;
+}
+
+std::string default_folder(const sweep::Options& options) {
+  std::vector<std::string> settings = options.overrides;
+  for (const std::string& fault : options.faults) settings.push_back("fault=" + fault);
+  return fmt::format("{}/{}/sweep", kResultsFolder,
+                     variant_name(std::filesystem::path(options.scenario_path).stem().string(), settings));
+}
+
+void take_words(const SweepWords& words, sweep::Options& options) {
+  options.points_max = count_of("--max-points", words.max_points, 10'000'000);
+  options.workers = static_cast<int>(words.workers.empty() ? std::max(1U, std::thread::hardware_concurrency())
+                                                           : count_of("--workers", words.workers, 1024));
+  const std::string limit = words.time_limit;
+  options.time_limit_s = static_cast<double>(count_of("--time-limit", limit, 1'000'000));
+  if (!words.fail.empty()) options.fail = sweep::parse_fail(words.fail);
+  if (!options.fail_at.empty()) {
+    if (words.fail.empty()) throw std::runtime_error("--fail-at has no effect without --fail; add --fail each-cable");
+    if (const auto at = parse_time_ps(options.fail_at); !at) {
+      throw std::runtime_error("--fail-at " + at.error().text);
+    }
+  }
+  if (!words.points_file.empty()) {
+    if (!words.vary.empty()) throw std::runtime_error("--points has no effect with --vary; remove one of them");
+    std::tie(options.axes, options.points) = sweep::read_points(read_text_file(words.points_file), words.points_file);
+    if (options.points.size() > options.points_max) {
+      throw std::runtime_error(fmt::format("{}: {} points are more than --max-points {}", words.points_file,
+                                           options.points.size(), options.points_max));
+    }
+    return;
+  }
+  for (const std::string& each : words.vary) {
+    options.axes.push_back(sweep::parse_axis(each));
+    const auto same = [&](const sweep::Axis& axis) { return axis.key == options.axes.back().key; };
+    if (std::count_if(options.axes.begin(), options.axes.end(), same) > 1) {
+      throw std::runtime_error("--vary " + each + ": the key is varied twice; give all its values at once");
+    }
+  }
+  if (options.axes.empty() && words.fail.empty()) {
+    throw std::runtime_error("sweep: nothing is varied; give --vary KEY=VALUE,VALUE or --fail each-cable");
+  }
+  options.points = sweep::combine(options.axes, words.zip, options.points_max);
+}
+
+}  // namespace
+
+int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  SweepWords words;
+  sweep::Options options;
+  Syntax syntax("sweep SCENARIO --vary KEY=V1,V2,... [--vary ...] [--fail WHAT] [options]");
+  syntax.operands.add_options()  //
+      ("scenario", po::value(&options.scenario_path)->required()->value_name("SCENARIO"), "the scenario file");
+  syntax.positions.add("scenario", 1);
+  syntax.options.add_options()  //
+      ("vary", po::value(&words.vary)->value_name("KEY=V1,V2,..."),
+       "a field and its values; may be repeated: every combination is run. Commas in brackets or quotes do not "
+       "separate values; KEY fault adds one: fault=[cable_down,target=node0-node1,at=2ms],none")                  //
+      ("zip", po::bool_switch(&words.zip), "the first values of all --vary together, then the second ones, ...")  //
+      ("points", po::value(&words.points_file)->value_name("FILE"),
+       "instead of --vary: CSV, a line of keys and a line of values for each point")  //
+      ("fail", po::value(&words.fail)->value_name("WHAT"),
+       "each-cable, each-nic, each-node, pairs (of cables): run each point intact, and once without each of them. A "
+       "NIC's link to a switch counts as a cable")                                                                //
+      ("fail-at", po::value(&options.fail_at)->value_name("TIME"), "they fail at this time, not from the start")  //
+      ("baseline", po::value(&options.baseline)->value_name("KEY=VALUE"),
+       "the points that ratio_baseline compares with; default: the intact ones, without --fail the first point")  //
+      ("set", po::value(&options.overrides)->value_name("KEY=VALUE"), "override a key in all points")             //
+      ("fault", po::value(&options.faults)->value_name("KIND,KEY=VALUE,..."), "add a fault to all points")        //
+      ("results", po::value(&words.results)->value_name("DIR"),
+       "where sweep.json, sweep.csv and points.jsonl are written; default: results/SCENARIO/sweep")    //
+      ("csv", po::value(&words.csv)->value_name("FILE"), "also write the table there")                 //
+      ("json", po::bool_switch(&words.json), "print JSON instead of the table")                        //
+      ("resume", po::bool_switch(&options.resume), "take over the points that DIR has of this sweep")  //
+      ("strict", po::bool_switch(&words.strict), "exit status 1 if a point failed")                    //
+      ("max-points", po::value(&words.max_points)->value_name("N")->default_value(words.max_points),
+       "refuse to run more points")  //
+      ("time-limit", po::value(&words.time_limit)->value_name("SECONDS")->default_value(words.time_limit),
+       "of one point, wall-clock time; one that exceeds it is a row with that status")  //
+      ("workers", po::value(&words.workers)->value_name("N"), "points that run at one time; default: all processors");
+  syntax.only_with({"vary"}, {"zip"});
+  if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  take_words(words, options);
+
+  const std::string folder = words.results.empty() ? default_folder(options) : words.results;
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) {
+    throw std::runtime_error(
+        fmt::format("--results {}: {}; name a folder that you may write to", folder, problem.message()));
+  }
+  options.journal = folder + "/points.jsonl";
+  const Interruption interruption("", kept_line(0, folder));
+  SweepProgress progress(err);
+  const sweep::Outcome outcome = sweep::run(options, [&](std::size_t done, std::size_t total) {
+    Interruption::set_kept(kept_line(done, folder));
+    progress.show(done, total);
+  });
+  const document::Table& table = *outcome.table.find_table("points");
+  const std::string json = json_text(json_of(outcome.table), kIndent) + "\n";
+  write_text_file(folder + "/sweep.json", json);
+  write_text_file(folder + "/sweep.csv", csv_of(table));
+  if (!words.csv.empty()) write_text_file(words.csv, csv_of(table));
+  if (words.json) {
+    out << json;
+  } else {
+    out << text_of(outcome.table)
+        << fmt::format("\n{}, {} ok{}; results in {}\n", counted(outcome.points, "point"),
+                       outcome.points - outcome.failed,
+                       outcome.resumed > 0 ? fmt::format(", {} of them resumed", outcome.resumed) : "", folder);
+  }
+  return words.strict && outcome.failed > 0 ? kExitBroken : kExitOk;
+}
+
+}  // namespace meshbed::testbed

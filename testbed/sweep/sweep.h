@@ -1,0 +1,45 @@
+#pragma once
+// Sweep: the variants of a scenario, each run in the simulated world by a process of its own, as one table.
+//
+// What has been run stands in a journal, a line a point, so that a sweep that was ended can be resumed. The table is in
+// the order of the points, whatever the order in which they ended: the same points give the same bytes.
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "testbed/result/document.h"
+#include "testbed/sweep/points.h"
+
+namespace meshbed::testbed::sweep {
+
+struct Options {
+  std::string scenario_path;
+  std::vector<std::string> overrides;  // of all points, as --set takes them
+  std::vector<std::string> faults;     // of all points, as --fault takes them
+  std::vector<Axis> axes;
+  std::vector<Values> points;  // one value for each axis
+  Fail fail = Fail::kNothing;
+  std::string fail_at;              // empty: from the start
+  std::string baseline;             // "KEY=VALUE"; empty: the intact variant, without --fail the first point
+  double time_limit_s = 0;          // of one point, wall-clock; 0: none
+  std::size_t points_max = 100000;  // failures included
+  int workers = 1;                  // runs at one time
+  std::string journal;              // a file; empty: none
+  bool resume = false;              // take over what the journal has of this sweep
+};
+
+struct Outcome {
+  document::Document table;
+  std::size_t points = 0;
+  std::size_t failed = 0;   // points whose status is not "ok"
+  std::size_t resumed = 0;  // points that the journal had
+};
+
+/// `on_point(done, total)` is called after each point, by one thread at a time. Throws ScenarioError for a scenario
+/// that cannot be read, and std::runtime_error for an axis whose values are all refused, too many points, or a journal
+/// of another sweep. A point that fails, is refused or reaches its time limit is a row of the table.
+Outcome run(const Options& options, const std::function<void(std::size_t done, std::size_t total)>& on_point);
+
+}  // namespace meshbed::testbed::sweep

@@ -1,0 +1,165 @@
+// meshbed sweep: one command, one table; what was run is kept, and resumed with the same bytes.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "testbed/base/files.h"
+#include "tests/support/command.h"
+
+namespace sweep_command_test {
+
+using namespace meshbed::test;
+using meshbed::testbed::read_text_file;
+using nlohmann::json;
+
+namespace {
+
+CommandResult sweep(const std::string& arguments) {
+  return run_command_line(meshbed_program() + " sweep " + arguments + " 2>&1");
+}
+
+json points_of(const std::string& folder) { return json::parse(read_text_file(folder + "/sweep.json")).at("points"); }
+
+}  // namespace
+
+TEST_CASE("sizes by kinds, intact and without each cable: a row for each point, and run's own figures in it") {
+  const std::string folder = scratch_folder("sweep_kinds");
+  const CommandResult swept =
+      sweep(scenario_file("ring4") + " --vary workload.bytes=64K,256K --vary " +
+            "topology.kind=ring,switch --fail each-cable --csv " + folder + "/s.csv --results " + folder);
+  CHECK(swept.status == 0);
+  CHECK(swept.output.find("20 points, 12 ok") != std::string::npos);
+  const json points = points_of(folder);
+  REQUIRE(points.size() == 20);
+  CHECK(points[0].at("ratio_baseline") == 1.0);
+  CHECK(points[1].at("failed") == "node0-node1");
+  CHECK(points[1].at("ratio_baseline").get<double>() > 1.5);
+  CHECK(points[6].at("failed") == "node0-switch0");
+  CHECK(points[6].at("status") == "unreachable");
+  CHECK(points[6].at("time_us").is_null());
+  CHECK(points[6].at("reason").get<std::string>().find("no path") != std::string::npos);
+  CHECK(read_text_file(folder + "/s.csv") == read_text_file(folder + "/sweep.csv"));
+  const json single =
+      json::parse(run_command_line(meshbed_program() + " run --json --no-trace --no-expect " + scenario_file("ring4") +
+                                   " --set workload.bytes=256K --results " + folder + " 2>/dev/null")
+                      .output);
+  CHECK(points[10].at("time_us").get<double>() * 1e3 == doctest::Approx(single.at("time_ns").get<double>()));
+  CHECK(points[10].at("busbw_GBps") == single.at("busbw_GBps"));
+}
+
+TEST_CASE("nodes, NICs and pairs out, from the start and during the run") {
+  const std::string folder = scratch_folder("sweep_nodes");
+  const std::string ring = scenario_file("ring4") + " --set workload.bytes=64K --results " + folder;
+  CHECK(sweep(ring + " --fail each-node").status == 0);
+  json points = points_of(folder);
+  REQUIRE(points.size() == 5);
+  for (const json& point : points) CHECK(point.at("status") == "ok");  // three ranks in a line are left
+  CHECK(sweep(ring + " --fail each-node --fail-at 250us").status == 0);
+  points = points_of(folder);
+  CHECK(points[1].at("status") == "failed");  // a dead rank
+  CHECK(points[1].at("reason").get<std::string>().find("rank") != std::string::npos);
+  CHECK(sweep(ring + " --fail pairs").status == 0);
+  points = points_of(folder);
+  REQUIRE(points.size() == 7);
+  int unreachable = 0;
+  for (const json& point : points) unreachable += point.at("status") == "unreachable" ? 1 : 0;
+  CHECK(unreachable == 6);  // two cables less cut a ring in two
+  CHECK(sweep(ring + " --fail pairs --strict").status == 1);
+}
+
+TEST_CASE("faults, points from a file, what stands together, and a baseline by name") {
+  const std::string folder = scratch_folder("sweep_axes");
+  const std::string pair = scenario_file("pair") + " --set workload.bytes=64K --results " + folder;
+  CHECK(sweep(pair + " --vary 'fault=[loss,target=node0-node1,at=0s,loss=0.01],none' --baseline fault=none").status ==
+        0);
+  json points = points_of(folder);
+  REQUIRE(points.size() == 2);
+  CHECK(points[1].at("ratio_baseline") == 1.0);
+  std::ofstream(folder + "/points.csv") << "workload.bytes,seed\n4K,1\n8K,2\n";
+  CHECK(sweep(scenario_file("pair") + " --points " + folder + "/points.csv --results " + folder).status == 0);
+  CHECK(points_of(folder).size() == 2);
+  CHECK(sweep(pair + " --vary workload.bytes=4K,8K --vary seed=1,2 --zip").status == 0);
+  points = points_of(folder);
+  REQUIRE(points.size() == 2);
+  CHECK(points[1].at("workload.bytes") == "8K");
+  CHECK(points[1].at("seed") == "2");
+}
+
+TEST_CASE("a sweep that was killed is resumed with the same bytes, wherever the kill came") {
+  const std::string folder = scratch_folder("sweep_resume"), whole = folder + "/whole", cut = folder + "/cut";
+  const std::string arguments =
+      scenario_file("pair") + " --vary workload.bytes=1K,2K,4K,8K,16K,32K,64K,128K --vary seed=1,2 --workers 2";
+  CHECK(sweep(arguments + " --results " + whole).status == 0);
+  for (const int lines : {1, 2, 5, 16}) {
+    // As a kill leaves it: whole lines, and the beginning of one more.
+    std::filesystem::create_directories(cut);
+    const std::string journal = read_text_file(whole + "/points.jsonl");
+    std::size_t end = 0;
+    for (int line = 0; line < lines; ++line) end = journal.find('\n', end) + 1;
+    std::ofstream(cut + "/points.jsonl") << journal.substr(0, end + 20);
+    const CommandResult resumed = sweep(arguments + " --resume --results " + cut);
+    CHECK(resumed.status == 0);
+    for (const char* file : {"/sweep.json", "/sweep.csv"})
+      CHECK(read_text_file(cut + file) == read_text_file(whole + file));
+    std::filesystem::remove_all(cut);
+  }
+  // A real one.
+  const CommandResult killed = run_command_line("timeout -s KILL 1 " + meshbed_program() + " sweep " + arguments +
+                                                " --results " + cut + " >/dev/null 2>&1");
+  CHECK(sweep(arguments + " --resume --results " + cut).status == 0);
+  CHECK(read_text_file(cut + "/sweep.json") == read_text_file(whole + "/sweep.json"));
+  CHECK(killed.status != 2);
+  const CommandResult other = sweep(scenario_file("ring4") + " --vary seed=1,2 --resume --results " + cut);
+  CHECK(other.status == 2);
+  CHECK(other.output.find("is of another scenario") != std::string::npos);
+}
+
+TEST_CASE("two sweeps do not write to one folder at one time") {
+  const std::string folder = scratch_folder("sweep_two");
+  const std::string arguments = scenario_file("pair") + " --vary seed=1,2,3,4,5,6,7,8 --results " + folder;
+  const CommandResult both = run_command_line(
+      "(" + meshbed_program() + " sweep " + arguments + " >" + folder + "/first 2>&1; echo $? >" + folder +
+      "/status) & sleep 0.3; " + meshbed_program() + " sweep " + arguments + " 2>&1; echo status $?; wait");
+  const bool is_refused = both.output.find("is being written by another sweep") != std::string::npos;
+  // The first one may have ended before the second began.
+  CHECK((is_refused || both.output.find("8 points, 8 ok") != std::string::npos));
+  CHECK(read_text_file(folder + "/status") == "0\n");
+  CHECK(points_of(folder).size() == 8);
+}
+
+TEST_CASE("bad input is refused with place, cause and fix, before anything runs") {
+  const std::string pair = scenario_file("pair") + " --results " + scratch_folder("sweep_bad") + " ";
+  const auto refused = [&](const std::string& arguments, const std::string& words) {
+    const CommandResult result = sweep(pair + arguments);
+    CAPTURE(result.output);
+    CHECK(result.status == 2);
+    CHECK(result.output.find(words) != std::string::npos);
+    CHECK(result.output.find('\n') == result.output.size() - 1);
+  };
+  refused("--vary workload.bites=1K,2K", "did you mean");
+  refused("--vary workload.bytes=1K,2K --vary workload.bytes=4K", "varied twice");
+  refused("", "nothing is varied");
+  refused("--vary workload.bytes=lots", "--vary workload.bytes");
+  refused("--fail each-cat", "expects each-cable, each-nic, each-node or pairs");
+  refused("--fail-at 2ms --vary seed=1,2", "has no effect without --fail");
+  refused("--fail each-cable --fail-at soon", "--fail-at");
+  refused("--vary seed=1,2 --baseline seed=3", "is not a KEY=VALUE of --vary");
+  refused("--vary seed=1,2,3 --max-points 2", "3 points are more than --max-points 2");
+  refused("--vary seed=1 --fail pairs --max-points 0", "expects a whole number");
+  refused("--points /nowhere.csv", "/nowhere.csv");
+}
+
+TEST_CASE("Ctrl-C exits 130 and says what is kept") {
+  const std::string folder = scratch_folder("sweep_interrupted");
+  const CommandResult result = run_command_line(
+      "timeout -s INT --preserve-status 0.7 " + meshbed_program() + " sweep " + scenario_file("ring4") +
+      " --vary seed=1,2,3,4,5,6,7,8,9,10,11,12 --workers 1 --results " + folder + " 2>&1 >/dev/null");
+  CHECK(result.status == 130);
+  CHECK(result.output.find("--resume goes on from there") != std::string::npos);
+  CHECK(read_text_file(folder + "/points.jsonl").find("scenario_sha256") != std::string::npos);
+}
+
+}  // namespace sweep_command_test
