@@ -94,11 +94,6 @@ int run_silently(const RunWorld& world, const Scenario& scenario, const RunComma
   return errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
 }
 
-/// What Progress counts.
-const char* counted_by(WorkloadKind kind) {
-  return kind == WorkloadKind::kCollective ? "iterations" : kind == WorkloadKind::kMatrix ? "cases" : "";
-}
-
 /// What is left of a run that is interrupted.
 std::string kept_of(const std::string& folder) {
   const bool has_earlier = std::filesystem::exists(folder + "/summary.json");
@@ -116,7 +111,7 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   if (facts.faults_by == FaultsBy::kHands) err << left_to_hands_line(scenario);
   ResultsFolder folder = results_folder(options, scenario, facts.name);
   std::optional<Interruption> interruption;
-  if (facts.virtual_time) interruption.emplace(counted_by(scenario.workload.kind), kept_of(folder.path()));
+  if (facts.virtual_time) interruption.emplace(info_of(scenario.workload.kind).counts, kept_of(folder.path()));
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));

@@ -20,10 +20,6 @@ double algbw_of(const RunResult& result, Picoseconds time_ps) {
   return time_ps > 0 ? static_cast<double>(result.bytes) / static_cast<double>(time_ps) * 1e3 : 0;
 }
 
-bool ends_another(const std::string& kind) {
-  return kind == "cable_up" || kind == "port_up" || kind == "node_continue";
-}
-
 /// The time in which faults were active; ends at the end of time where one never ended.
 struct ActiveTime {
   Picoseconds begin_ps = 0, end_ps = 0;
@@ -33,15 +29,14 @@ ActiveTime active_time(const Scenario& scenario, const std::vector<FaultEvent>& 
   ActiveTime time{taken.front().at_ps, std::numeric_limits<Picoseconds>::max()};
   for (const FaultEvent& event : taken) {
     const Fault& fault = scenario.faults[event.step.fault];
+    const auto ended = info_of(fault.kind).ends;
     if (!event.step.begins) {
       active.erase(event.step.fault);
-    } else if (!ends_another(fault.kind)) {
+    } else if (!ended) {
       active.insert(event.step.fault);
     } else {
-      const std::string ended =
-          fault.kind == "node_continue" ? "node_stop" : fault.kind.substr(0, fault.kind.find('_')) + "_down";
       std::erase_if(active, [&](std::size_t each) {
-        return scenario.faults[each].kind == ended && scenario.faults[each].target == fault.target;
+        return scenario.faults[each].kind == *ended && scenario.faults[each].target == fault.target;
       });
     }
     time.end_ps = active.empty() ? event.at_ps : std::numeric_limits<Picoseconds>::max();

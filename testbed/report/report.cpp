@@ -275,10 +275,10 @@ nlohmann::ordered_json faults_json(const Scenario& scenario, const std::vector<F
     const Fault& fault = scenario.faults[event.step.fault];
     auto cut = nlohmann::ordered_json::array();
     for (const models::PortRef port : ports_of(scenario.cluster, fault)) {
-      if (cuts(fault)) cut.push_back(sim::port_name(scenario.cluster, port));
+      if (cuts(fault.kind)) cut.push_back(sim::port_name(scenario.cluster, port));
     }
     list.push_back({{"fault", text_of(scenario, event.step)},
-                    {"kind", fault.kind},
+                    {"kind", name_of(fault.kind)},
                     {"target", fault.target},
                     {"point", point_of(fault)},
                     {"begins", event.step.begins},

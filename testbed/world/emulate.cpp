@@ -307,7 +307,7 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   collect(scenario, options, outcome, true, result);
   for (const FaultEvent& event : result.faults) {
     const Fault& fault = scenario.faults[event.step.fault];
-    if (fault.kind != "node_kill") continue;
+    if (fault.kind != FaultKind::kNodeKill) continue;
     for (RankError& error : without_power(scenario, find_node(scenario.cluster, fault.target), event.at_ps)) {
       result.errors.push_back(std::move(error));
     }

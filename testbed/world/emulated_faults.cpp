@@ -141,10 +141,10 @@ void EmulatedFaults::strangers(std::size_t fault, bool) {
 
 void refuse_what_machines_cannot(const Scenario& scenario) {
   for (std::size_t index = 0; index < scenario.faults.size(); ++index) {
-    if (scenario.faults[index].kind != "strangers") continue;
-    throw std::runtime_error(fmt::format(
-        "{}: [[fault]] \"{}\": only the simulated world can tell which ports listen; use --world sim, or leave it out",
-        scenario.path, text_of(scenario, {.fault = index})));
+    const std::string why = info_of(scenario.faults[index].kind).simulated_only;
+    if (why.empty()) continue;
+    throw std::runtime_error(fmt::format("{}: [[fault]] \"{}\": {}; use --world sim, or leave it out", scenario.path,
+                                         text_of(scenario, {.fault = index}), why));
   }
 }
 

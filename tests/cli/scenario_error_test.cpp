@@ -296,7 +296,7 @@ TEST_CASE("a topology that cannot be is refused where it is asked for") {
 TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[workload]\nroot = 3\n") == "test.toml:5:8: root: 3 is no rank; there are 3 ranks");
   CHECK(on_triangle("[workload]\nkind = \"idle\"\nmemory = \"gpu\"\n") ==
-        "test.toml:6:10: memory: gpu is for collective, matrix, megakernel and reconnect; other workloads have their "
+        "test.toml:6:10: memory: gpu is for collective, matrix, reconnect, megakernel; other workloads have their "
         "messages in "
         "host memory");
   CHECK(
@@ -336,14 +336,16 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
         "test.toml:8:13: iteration: 1 never comes; the last is 0 (workload.iterations = 1)");
   CHECK(on_triangle(pulled + "iteration = 1\n") == "test.toml:7:13: iteration: goes with point = \"iteration\"");
   CHECK(on_triangle("[workload]\nkind = \"idle\"\n" + pulled + "point = \"iteration\"\n") ==
-        "test.toml:9:9: point: 'iteration' is of a collective or of reconnect; other workloads have 'start'");
+        "test.toml:9:9: point: 'iteration' is for collective, reconnect; other workloads have 'start'");
   CHECK(on_triangle("[workload]\nkind = \"reconnect\"\n" + pulled + "point = \"iteration\"\n").empty());
   CHECK(on_triangle(pulled + "[expect]\nlost = \"node1\"\n") ==
         "test.toml:8:8: lost: there is no [[fault]] node_kill of 'node1'");
-  CHECK(on_triangle(pulled + "amount = 1\n") == "test.toml:7:10: amount: cable_down has none");
+  CHECK(on_triangle(pulled + "amount = 1\n") ==
+        "test.toml:7:10: amount: cable_down has none; it is for loss, delay, rate, reorder");
   CHECK(on_triangle("[[fault]]\nkind = \"node_kill\"\ntarget = \"node0\"\nduration = \"1s\"\n") ==
         "test.toml:7:12: duration: node_kill has none");
-  CHECK(on_triangle(pulled + "address = \"192.168.100.7/24\"\n") == "test.toml:7:11: address: cable_down has none");
+  CHECK(on_triangle(pulled + "address = \"192.168.100.7/24\"\n") ==
+        "test.toml:7:11: address: cable_down has none; it is for address_change");
   const std::string change = "[[fault]]\nkind = \"address_change\"\ntarget = \"node0/rocep1s0f1\"\n";
   CHECK(on_triangle(change) == "test.toml:4:1: [[fault]] address_change needs address, as \"192.168.100.77/24\"");
   CHECK(on_triangle("[[fault]]\nkind = \"address_change\"\ntarget = \"node0\"\naddress = \"192.168.100.7/24\"\n")
@@ -384,7 +386,7 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
         "test.toml:4:1: [[fault]] strangers come over the management network, and node1 is not on it\n"
         "test.toml:4:1: [[fault]] strangers come over the management network, and node0 is not on it");
   CHECK(on_triangle("[[fault]]\nkind = \"node_kill\"\ntarget = \"node0\"\nconnections = 3\n") ==
-        "test.toml:7:15: connections: node_kill has none; strangers have");
+        "test.toml:7:15: connections: node_kill has none; it is for strangers");
   CHECK(on_triangle("[[fault]]\nkind = \"loss\"\n") == "test.toml:4:1: [[fault]] needs kind and target");
 }
 
