@@ -75,7 +75,7 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    fmt::format("MASTER_ADDR={}", address),
                                    fmt::format("MASTER_PORT={}", MetalPlace().port),
                                    fmt::format("{}={}", coll::kJobKeyVariable, job_key),
-                                   fmt::format("{}={}", kWorldNameVariable, kEmulatedWorld),
+                                   fmt::format("{}={}", kWorldNameVariable, name_of(WorldKind::kEmulated)),
                                    fmt::format("{}=.", kFaultFolderVariable),
                                    fs::read_symlink("/proc/self/exe").string()};
   command.insert(command.end(), options.command.begin(), options.command.end());
