@@ -41,6 +41,8 @@ const Section<ModelsSpec> kModels{"[models]",
                                        [](const Value& v, ModelsSpec& s) { v.text(s.profile); }},
                                   }};
 
+const std::string kCollectiveNames = list_names(models::collective_names());
+
 /// Of the dictionary, from the list of the kinds.
 std::string workload_kinds_table() {
   std::string table = "| kind | meaning |\n|---|---|\n";
@@ -54,8 +56,7 @@ const Section<WorkloadSpec> kWorkload{
     {
         {"kind", "text", "'collective'", "one of the kinds below",
          [](const Value& v, WorkloadSpec& s) { v.kind(s.value.kind, kWorkloadKinds); }},
-        {"collective", "text", "'all_reduce'",
-         "all_reduce, all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather or scatter",
+        {"collective", "text", "'all_reduce'", kCollectiveNames.c_str(),
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.collective, models::collective_names()); }},
         {"bytes", "size", "'64M'",
          "as nccl-tests counts it: all_reduce the buffer, all_gather the whole output; whole elements",
