@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "emu/clock.h"
 #include "emu/microvm/microvm.h"
 #include "emu/microvm/monitor.h"
 #include "emu/scratch.h"
 #include "emu/stop_event.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {

@@ -81,7 +81,7 @@ std::optional<NodeEnd> NamespaceRun::wait(Deadline deadline, Outcome& outcome, s
     }
     if (!running) return std::nullopt;
     if (deadline.passed()) return NodeEnd::kTimedOut;
-    if (poll(wanted.data(), wanted.size(), deadline.left_ms()) <= 0) continue;  // interrupted, or time is over
+    if (poll(wanted.data(), wanted.size(), deadline.remaining_ms()) <= 0) continue;  // interrupted, or time is over
     if (wanted.front().revents != 0) return NodeEnd::kStopped;
     for (std::size_t at = 0; at < processes.size(); ++at) {
       Process& each = processes[at];
@@ -99,7 +99,7 @@ Outcome NamespaceRun::run(const NamespaceRunOptions& options) {
   std::optional<NodeEnd> gave_up;
   try {
     start(options, outcome, processes);
-    gave_up = wait(Deadline::in_s(options.time_limit_s), outcome, processes);
+    gave_up = wait(Deadline::after_s(options.time_limit_s), outcome, processes);
   } catch (const std::runtime_error&) {
     for (const Process& each : processes) {
       if (each.id > 0) kill_group(each.id);

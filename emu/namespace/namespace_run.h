@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "emu/clock.h"
 #include "emu/cluster.h"
 #include "emu/namespace/namespace_plan.h"
 #include "emu/outcome.h"
 #include "emu/scratch.h"
 #include "emu/stop_event.h"
+#include "plugin/base/deadline.h"
 
 namespace meshbed::emu {
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "emu/clock.h"
+#include "plugin/base/deadline.h"
 #include "testbed/base/files.h"
 #include "testbed/report/report.h"
 #include "testbed/scenario/placement.h"
@@ -25,7 +25,7 @@ EmulatedFaults::EmulatedFaults(const Scenario& scenario, emu::MicroVms& machines
 std::vector<std::string> EmulatedFaults::serve() {
   const std::size_t before = taken_.size();
   if (pending()) look_for_points();
-  while (!due_.empty() && due_.front().at_s <= emu::now_s()) {
+  while (!due_.empty() && due_.front().at_s <= now_s()) {
     const Due due = due_.front();
     due_.erase(due_.begin());
     take(due);
@@ -61,7 +61,7 @@ void EmulatedFaults::look_for_points() {
       ++point;
       continue;
     }
-    const double now_s = emu::now_s();
+    const double now_s = meshbed::now_s();
     if (start_s_ == 0) start_s_ = now_s;
     for (const FaultStep& step : board_.steps_from(*point)) {
       const Due due{now_s + static_cast<double>(step.after_ps) / kPicosecondsPerSecond, step};
@@ -80,7 +80,7 @@ void EmulatedFaults::look_for_points() {
 void EmulatedFaults::take(const Due& due) {
   board_.take(due.step, *this);
   taken_.push_back(
-      {due.step, static_cast<Picoseconds>((emu::now_s() - start_s_) * static_cast<double>(kPicosecondsPerSecond))});
+      {due.step, static_cast<Picoseconds>((now_s() - start_s_) * static_cast<double>(kPicosecondsPerSecond))});
 }
 
 /// The ranks may go on.

@@ -10,7 +10,6 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "emu/clock.h"
 #include "emu/config.h"
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
@@ -18,6 +17,7 @@
 #include "emu/process.h"
 #include "emu/scratch.h"
 #include "emu/shell_quote.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/units.h"
 #include "plugin/coll/store/job_key.h"
 #include "testbed/base/machine_signals.h"
@@ -411,7 +411,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
   const emu::Outcome begun = machines.outcome();
   const emu::NodeOutcome& first = begun.nodes[first_node(scenario)];
   RankWatch ranks(scenario, options, begun, out, err);
-  std::optional<emu::Deadline> grace;  // from when a rank has failed
+  std::optional<Deadline> grace;  // from when a rank has failed
   bool waiting = options.after_port.has_value(), ready = false, flooded = false;
   ProgramRun run;
   while (!machines.advance(kOutputTurn_s)) {
@@ -439,7 +439,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
                       first.name, *options.after_port));
       machines.stop();
     }
-    if (ranks.one_failed() && !grace) grace = emu::Deadline::in_s(kGrace_s);
+    if (ranks.one_failed() && !grace) grace = Deadline::after_s(kGrace_s);
     const bool mpirun_ended = options.mpi && ranks.ends().front().status;
     if (options.mpi && !mpirun_ended && run.troubles.empty()) {
       if (const auto ended = ended_server(now)) {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <thread>
 
+#include "plugin/base/deadline.h"
 #include "tests/emu/clusters.h"
 
 namespace namespace_run_test {
@@ -62,7 +63,7 @@ TEST_CASE("what does not end in time is killed with all that it started, and nam
   const std::string child = text_of(outcome.nodes[0].commands[0].stdout_path);
   REQUIRE_FALSE(child.empty());
   // The kill is done, the process may still be ending.
-  const Deadline deadline = Deadline::in_s(30);
+  const auto deadline = meshbed::Deadline::after_s(30);
   const std::string stat = "/proc/" + std::to_string(std::stoi(child)) + "/stat";
   const auto runs = [&] {
     const std::string text = text_of(stat);
