@@ -103,7 +103,7 @@ Result<PerftestPeer> peer_of(const Scenario& scenario, const MetalPlace& place, 
                     .device = link.device(),
                     .gid_index = -1,
                     .writes = place.rank == 1};
-  for (const models::Nic& nic : scenario.cluster.nodes[static_cast<std::size_t>(place.rank)].nics) {
+  for (const models::Nic& nic : scenario.cluster.at(place.rank).nics) {
     for (const models::IpPrefix& address : nic.addresses) {
       peer.gid_index = std::max(peer.gid_index, gid_index_of(peer.device, emu::gid_text(to_text(address))));
     }

@@ -28,8 +28,8 @@ namespace {
 constexpr const char* kCudaNames[] = {"libcuda.so", "libcudart.so"};
 
 std::string port_name(const models::Cluster& cluster, models::PortRef port) {
-  const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-  return fmt::format("{}/{}", node.name, node.nics[static_cast<std::size_t>(port.nic)].device);
+  const auto& node = cluster.at(port.node);
+  return fmt::format("{}/{}", node.name, node.nic(port.nic).device);
 }
 
 void check_netdevs(const models::Node& node, const std::vector<Place>& places, Diagnostics& diagnostics) {
@@ -126,7 +126,7 @@ bool check_gpu_models(const models::Node& node, const char* key, const Place& pl
 /// Every rank's node has GPUs, and there are models of them.
 void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagnostics) {
   for (int rank = 0; rank < ranks_of(scenario); ++rank) {
-    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
+    const models::Node& node = scenario.cluster.at(node_of(scenario, rank));
     if (node.gpus.empty()) {
       return diagnostics.add(place, fmt::format("memory: {} has no GPU: set gpus to 1 or more", node.name));
     }

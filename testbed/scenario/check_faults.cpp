@@ -32,7 +32,7 @@ Named named_by(const models::Cluster& cluster, const std::string& target) {
   const int node = find_node(cluster, target.substr(0, slash));
   if (node < 0) return Named::kNothing;
   if (slash == std::string::npos) return Named::kNode;
-  const int nic = find_nic(cluster.nodes[static_cast<std::size_t>(node)], target.substr(slash + 1));
+  const int nic = find_nic(cluster.at(node), target.substr(slash + 1));
   return nic < 0 ? Named::kNothing : Named::kPort;
 }
 
@@ -89,8 +89,7 @@ std::string owner_of(const models::Cluster& cluster, const models::IpAddress& ad
 /// What is wrong with the new address of an interface; empty: nothing.
 std::string address_problem(const Scenario& scenario, const Fault& fault) {
   const models::PortRef port = ports_of(scenario.cluster, fault).front();
-  const auto& own =
-      scenario.cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  const auto& own = scenario.cluster.nic_of(port);
   const auto old = std::find_if(own.addresses.begin(), own.addresses.end(), [&](const models::IpPrefix& prefix) {
     return models::same_subnet(prefix, fault.address);
   });
@@ -148,9 +147,9 @@ void check_strangers(const Scenario& scenario, const FaultSpec& said, Diagnostic
                                : "[[fault]] strangers needs from, the node that they come from");
   }
   for (const int node : {from, find_node(scenario.cluster, fault.target)}) {
-    if (node < 0 || scenario.cluster.nodes[static_cast<std::size_t>(node)].management) continue;
+    if (node < 0 || scenario.cluster.at(node).management) continue;
     diagnostics.add(said.place, fmt::format("[[fault]] strangers come over the management network, and {} is not on it",
-                                            scenario.cluster.nodes[static_cast<std::size_t>(node)].name));
+                                            scenario.cluster.at(node).name));
   }
 }
 

@@ -99,15 +99,14 @@ std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Faul
   }
   const auto slash = fault.target.find('/');
   const int node = find_node(cluster, fault.target.substr(0, slash));
-  const models::Node& owner = cluster.nodes.at(static_cast<std::size_t>(node));
+  const models::Node& owner = cluster.at(node);
   std::vector<models::PortRef> ports;
   if (slash != std::string::npos) {
     const std::string name = fault.target.substr(slash + 1);
     const models::PortRef port{node, find_nic(owner, name)};
     const models::Bond* const bond = models::bond_of(cluster, port);
     // By the name of a RoCE LAG's device, all of its functions.
-    if (bond == nullptr || !bond->lag || models::function_name(owner.nics[static_cast<std::size_t>(port.nic)]) == name)
-      return {port};
+    if (bond == nullptr || !bond->lag || models::function_name(owner.nic(port.nic)) == name) return {port};
     for (const int nic : bond->functions) ports.push_back({node, nic});
     return ports;
   }

@@ -174,8 +174,8 @@ class Schedule {
     const models::PortRef end = draw_.once_in(2) ? cluster_.cables[cable].a : cluster_.cables[cable].b;
     // Where both ends of a cable got other addresses at once, neither would know where the other one is.
     if (readdresses && !readdressed_.insert(cable).second) return "";
-    const models::Node& owner = cluster_.nodes[static_cast<std::size_t>(end.node)];
-    const models::Nic& nic = owner.nics[static_cast<std::size_t>(end.nic)];
+    const models::Node& owner = cluster_.at(end.node);
+    const models::Nic& nic = owner.nic(end.nic);
     const std::string head = fmt::format("\n[[fault]]\nkind = \"{}\"\ntarget = \"{}\"\n", kind.name,
                                          kind.target == FaultTarget::kNode   ? fmt::format("node{}", node)
                                          : kind.target == FaultTarget::kPort ? owner.name + "/" + nic.device

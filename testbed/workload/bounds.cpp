@@ -32,18 +32,14 @@ PathsByDevices paths_by_devices(const Scenario& scenario, const Simulation& simu
 }
 
 std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& port) {
-  const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-  return models::rdma_mtu_bytes(node.nics[static_cast<std::size_t>(port.nic)].mtu_bytes);
+  const models::Node& node = cluster.at(port.node);
+  return models::rdma_mtu_bytes(node.nic(port.nic).mtu_bytes);
 }
 
 /// What its cable or switch port lets through; 0: it hangs on neither, or an end of its cable is left out.
 std::uint64_t cabled_rate_bps(const models::Cluster& cluster, const models::PortRef& port) {
-  const auto nic_bps = [&cluster](const models::PortRef& at) {
-    return cluster.nodes[static_cast<std::size_t>(at.node)].nics[static_cast<std::size_t>(at.nic)].rate_bps;
-  };
-  const auto is_up = [&cluster](const models::PortRef& at) {
-    return cluster.nodes[static_cast<std::size_t>(at.node)].nics[static_cast<std::size_t>(at.nic)].link_up;
-  };
+  const auto nic_bps = [&cluster](const models::PortRef& at) { return cluster.nic_of(at).rate_bps; };
+  const auto is_up = [&cluster](const models::PortRef& at) { return cluster.nic_of(at).link_up; };
   const auto least = [](std::uint64_t limit_bps, std::uint64_t rate_bps) {
     return limit_bps > 0 ? std::min(limit_bps, rate_bps) : rate_bps;
   };

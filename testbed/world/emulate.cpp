@@ -67,7 +67,7 @@ int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
 
 std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank,
                                       const std::string& job_key) {
-  const models::Node& first = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))];  // rank 0's
+  const models::Node& first = scenario.cluster.at(node_of(scenario, 0));  // rank 0's
   const std::string address = to_text(first.management->address.address);
   std::vector<std::string> command{"/usr/bin/env",
                                    fmt::format("RANK={}", rank),
@@ -197,8 +197,7 @@ void refuse_shared_subnets(const Scenario& scenario) {
         fmt::format("--world emu: functions of one QSFP port have a subnet each there, and several of {} are in {}; "
                     "give each cable "
                     "its own subnet",
-                    scenario.cluster.nodes[static_cast<std::size_t>(segment.ports.front().node)].name,
-                    subnet_text(segment.subnet)));
+                    scenario.cluster.at(segment.ports.front().node).name, subnet_text(segment.subnet)));
   }
 }
 

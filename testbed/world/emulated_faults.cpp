@@ -88,13 +88,11 @@ void EmulatedFaults::answer(const std::string& point) {
   for (const std::string& folder : folders_) write_text_file(answer_file(folder, point), "");
 }
 
-const std::string& EmulatedFaults::name_of(int node) const {
-  return scenario_.cluster.nodes[static_cast<std::size_t>(node)].name;
-}
+const std::string& EmulatedFaults::name_of(int node) const { return scenario_.cluster.at(node).name; }
 
 const std::string& EmulatedFaults::netdev_of(models::PortRef port) const {
-  const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(port.node)];
-  return node.nics[static_cast<std::size_t>(port.nic)].netdev;
+  const models::Node& node = scenario_.cluster.at(port.node);
+  return node.nic(port.nic).netdev;
 }
 
 void EmulatedFaults::shape(models::PortRef port, const sim::Shape& shape) {

@@ -14,8 +14,7 @@ namespace {
 /// Broadcasts and multicasts that this port's kernel takes in.
 bool is_for_everybody(models::PortRef port, const models::IpAddress& destination) {
   if (is_all_nodes(destination)) return true;
-  const auto& nic =
-      World::get().cluster().nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  const auto& nic = World::get().cluster().nic_of(port);
   return std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const models::IpPrefix& prefix) {
     return prefix.address.family == models::Family::kIpv4 && prefix.length_bits < 31 &&
            broadcast_of(prefix) == destination;

@@ -14,7 +14,7 @@ models::Cluster with_later_links(models::Cluster cluster, const Scenario& scenar
     const bool readdresses = fault.kind == FaultKind::kAddressChange;
     if (!readdresses && !gives_link(fault.kind)) continue;
     for (const models::PortRef port : ports_of(scenario.cluster, fault)) {
-      models::Nic& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+      models::Nic& nic = cluster.nic_of(port);
       if (readdresses) {
         nic.addresses.push_back(fault.address);
       } else {
