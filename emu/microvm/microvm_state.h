@@ -59,7 +59,7 @@ struct MicroVms::State {
   void time_out();
   bool all_over() const;
   // ---- what became of them (microvm_outcome.cpp)
-  Outcome outcome() const;
+  ClusterOutcome outcome() const;
   NodeOutcome outcome_of(std::size_t index) const;
   std::string console_end(const Vm& vm) const;
 

@@ -39,7 +39,7 @@ std::vector<std::string> command_line(const EmuNode& node, int index, std::size_
 NamespaceRun::NamespaceRun(EmuCluster cluster)
     : cluster_(std::move(cluster)), scratch_(std::filesystem::temp_directory_path(), "meshbed-emu") {}
 
-void NamespaceRun::start(const NamespaceRunOptions& options, Outcome& outcome, std::vector<Process>& processes) {
+void NamespaceRun::start(const NamespaceRunOptions& options, ClusterOutcome& outcome, std::vector<Process>& processes) {
   for (std::size_t index = 0; index < cluster_.nodes.size(); ++index) {
     const EmuNode& node = cluster_.nodes[index];
     NodeOutcome& result = outcome.nodes.emplace_back();
@@ -71,7 +71,7 @@ void NamespaceRun::start(const NamespaceRunOptions& options, Outcome& outcome, s
   }
 }
 
-std::optional<NodeEnd> NamespaceRun::wait(Deadline deadline, Outcome& outcome, std::vector<Process>& processes) {
+std::optional<NodeEnd> NamespaceRun::wait(Deadline deadline, ClusterOutcome& outcome, std::vector<Process>& processes) {
   while (true) {
     std::vector<pollfd> wanted{{.fd = stop_.descriptor(), .events = POLLIN, .revents = 0}};
     bool running = false;
@@ -92,8 +92,8 @@ std::optional<NodeEnd> NamespaceRun::wait(Deadline deadline, Outcome& outcome, s
   }
 }
 
-Outcome NamespaceRun::run(const NamespaceRunOptions& options) {
-  Outcome outcome;
+ClusterOutcome NamespaceRun::run(const NamespaceRunOptions& options) {
+  ClusterOutcome outcome;
   std::vector<Process> processes;
   const double started_s = now_s();
   std::optional<NodeEnd> gave_up;

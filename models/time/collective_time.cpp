@@ -119,7 +119,7 @@ double within_us(const Machine& machine, const CollectiveCall& call, const Way& 
 CollectiveCall as_run(const Machine& machine, const CollectiveCall& call) {
   CollectiveCall run = call;
   // NVLink's domain has hosts, and no NIC between them.
-  if (machine.transport == Transport::kWithin) run.nodes = 1;
+  if (machine.transport == MachineTransport::kWithin) run.nodes = 1;
   if (machine[MachineParameter::kRootedAsAll] < 1) return run;
   if (call.collective == Collective::kReduce) run.collective = Collective::kAllReduce;
   if (call.collective == Collective::kBroadcast) {
@@ -170,7 +170,7 @@ std::optional<bool> by_threshold(const Machine& machine, MachineParameter thresh
 
 /// NCCL's sends and receives between nodes have no buffers for LL; a library's own kernels are not NCCL's.
 bool has_simple_only(const Machine& machine, const CollectiveCall& call) {
-  return call.nodes > 1 && machine.transport != Transport::kKernel &&
+  return call.nodes > 1 && machine.transport != MachineTransport::kKernel &&
          (is_of_pairs(call) || call.collective == Collective::kSendRecv);
 }
 

@@ -104,8 +104,8 @@ std::string last_words(const std::string& path) {
 }
 
 /// Waits for the end; what rank 0 says on standard error is said here, line by line, as it comes.
-emu::Outcome wait_and_follow(const Scenario& scenario, emu::MicroVms& machines, const EmulateOptions& options,
-                             EmulatedFaults& faults, std::vector<std::string>& waiters) {
+emu::ClusterOutcome wait_and_follow(const Scenario& scenario, emu::MicroVms& machines, const EmulateOptions& options,
+                                    EmulatedFaults& faults, std::vector<std::string>& waiters) {
   const emu::NodeOutcome first = machines.outcome().nodes[static_cast<std::size_t>(node_of(scenario, 0))];
   LineFollower follower(first.commands.front().stderr_path,
                         [&](std::string_view line) { options.say(fmt::format("{}: {}", first.name, line)); });
@@ -149,7 +149,7 @@ void refuse_switch_mtus_and_vlans(const Scenario& scenario) {
 }
 
 nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
-                                         const emu::Outcome& outcome) {
+                                         const emu::ClusterOutcome& outcome) {
   auto nodes = nlohmann::ordered_json::array();
   for (const emu::NodeOutcome& node : outcome.nodes) {
     nodes.push_back({{"name", node.name}, {"memory_mib", node.memory_mib}});
@@ -165,7 +165,7 @@ nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, co
 
 }  // namespace
 
-void collect(const Scenario& scenario, const EmulateOptions& options, const emu::Outcome& outcome, bool followed,
+void collect(const Scenario& scenario, const EmulateOptions& options, const emu::ClusterOutcome& outcome, bool followed,
              Emulation& result) {
   const emu::NodeOutcome& first = outcome.nodes[static_cast<std::size_t>(node_of(scenario, 0))];
   if (options.collect) options.collect(first.folder);
@@ -300,7 +300,7 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   for (const emu::NodeOutcome& node : machines.outcome().nodes) folders.push_back(node.folder);
   EmulatedFaults faults(scenario, machines, folders);
   Emulation result;
-  const emu::Outcome outcome = wait_and_follow(scenario, machines, options, faults, result.waiters);
+  const emu::ClusterOutcome outcome = wait_and_follow(scenario, machines, options, faults, result.waiters);
   result.faults = faults.taken();
   result.interrupted = MachineSignals::interrupted();
   collect(scenario, options, outcome, true, result);

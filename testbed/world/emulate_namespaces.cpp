@@ -127,7 +127,7 @@ Emulation emulate_in_namespaces(const Scenario& scenario, const EmulateOptions& 
     options.say(fmt::format(
         "{} nodes in this host's kernel {} ({}), {}", cluster.nodes.size(), kernel, to_text(standing.layout()),
         standing.is_ours() ? fmt::format("set up in {:.1f} s", ready_s) : "as meshbed emu up left them"));
-    const emu::Outcome outcome = run.run({.layout = standing.layout(), .time_limit_s = options.time_limit_s});
+    const emu::ClusterOutcome outcome = run.run({.layout = standing.layout(), .time_limit_s = options.time_limit_s});
     collect(scenario, options, outcome, false, result);
     result.machines = {{"backend", "namespaces"},
                        {"layout", to_text(standing.layout())},

@@ -39,17 +39,17 @@ bool is_all_nodes(const models::IpAddress& address) {
   return address == group;
 }
 
-void UdpStack::send(const Route& route, const Datagram& datagram) {
+void UdpStack::send(const IpRoute& route, const Datagram& datagram) {
   if (const auto far = resolve(route)) put_on_wire({.route = route, .far = *far, .datagram = datagram});
 }
 
 void UdpStack::send_to_all(models::PortRef port, const Datagram& datagram) {
   if (is_for_everybody(port, datagram.destination.address)) {
-    const Route home{.kind = RouteKind::kLocal,
-                     .node = port.node,
-                     .port = port,
-                     .source = datagram.source.address,
-                     .destination = datagram.source.address};
+    const IpRoute home{.kind = RouteKind::kLocal,
+                       .node = port.node,
+                       .port = port,
+                       .source = datagram.source.address,
+                       .destination = datagram.source.address};
     Neighbour self = *resolve(home);
     self.port = port;
     put_on_wire({.route = home, .far = self, .datagram = datagram, .to_all = true});
