@@ -1,6 +1,7 @@
 // What became of the virtual machines, from their marks and from what lies in the job folders.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>

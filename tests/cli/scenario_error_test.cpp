@@ -216,8 +216,7 @@ TEST_CASE("prefix overlap: one subnet within another, on two cables, or twice on
   CHECK(on_triangle("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n"
                     "addresses = [\"192.168.100.9/24\"]\n") ==
         "test.toml:8:13: prefix overlap: node0/rocep1s0f0 and node0/rocep1s0f1 are both in 192.168.100.0/24; a node "
-        "needs "
-        "one subnet per NIC, or its kernel sends everything through the first");
+        "needs one subnet per NIC, or its kernel sends everything through the first");
   const std::string managed = on_triangle("[management]\nsubnet = \"192.168.0.0/16\"\n");
   CHECK(managed.find("test.toml:5:10: prefix overlap: 192.168.0.0/16 of node0/mgmt0 and 192.168.100.0/24 of") == 0);
   CHECK(managed.find("(the management network's is [management] subnet)") != std::string::npos);
@@ -297,8 +296,7 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[workload]\nroot = 3\n") == "test.toml:5:8: root: 3 is no rank; there are 3 ranks");
   CHECK(on_triangle("[workload]\nkind = \"idle\"\nmemory = \"gpu\"\n") ==
         "test.toml:6:10: memory: gpu is for collective, matrix, reconnect, megakernel; other workloads have their "
-        "messages in "
-        "host memory");
+        "messages in host memory");
   CHECK(
       on_triangle("[workload]\nkind = \"reconnect\"\nmemory = \"gpu\"\n") ==
       "test.toml:6:10: memory: the adapters of node0 take no dma-buf of GPU memory: set gpu_direct to dma-buf or both");
