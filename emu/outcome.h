@@ -1,5 +1,5 @@
 #pragma once
-// Outcome: what became of a run in emulated nodes.
+// ClusterOutcome: what became of a run in emulated nodes.
 
 #include <optional>
 #include <string>
@@ -40,7 +40,7 @@ struct NodeOutcome {
   int memory_mib = 0;        // what QEMU took at most; 0: not known
 };
 
-struct Outcome {
+struct ClusterOutcome {
   std::vector<NodeOutcome> nodes;
   std::vector<std::string>
       troubles;        // one line each: who, what happened, the end of the console; empty where all is done

@@ -102,7 +102,7 @@ int idle_rank_of(Collective op, int root, int ranks) {
 RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root,
                      std::uint64_t element_bytes) {
   const std::size_t ranks = hops.size();
-  const bool no_ring = op == Collective::kAllToAll || op == Collective::kGather || op == Collective::kScatter;
+  const bool no_ring = pattern_of(op) == CollectivePattern::kPairs;
   if (ranks < 2 || bytes == 0 || no_ring) return {};
 
   const int idle_rank = idle_rank_of(op, root, static_cast<int>(ranks));

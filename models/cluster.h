@@ -6,6 +6,7 @@
 // vector.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -116,6 +117,9 @@ struct Node {
   bool peer_memory = false;  // nvidia_peermem is loaded: adapters register GPU memory by its address
   std::optional<ManagementPort> management;
   std::vector<std::pair<std::string, std::string>> environment;  // for every rank on this node
+
+  const Nic& nic(int number) const { return nics.at(static_cast<std::size_t>(number)); }
+  Nic& nic(int number) { return nics.at(static_cast<std::size_t>(number)); }
 };
 
 struct PortRef {
@@ -164,6 +168,14 @@ struct Cluster {
   std::vector<Switch> switches;
   std::vector<Router> routers = {};
   std::optional<ManagementNetwork> management;
+
+  // Numbers count from 0; of one that there is not, they throw std::out_of_range.
+  const Node& at(int node) const { return nodes.at(static_cast<std::size_t>(node)); }
+  Node& at(int node) { return nodes.at(static_cast<std::size_t>(node)); }
+  const Nic& nic_of(int node, int nic) const { return at(node).nic(nic); }
+  Nic& nic_of(int node, int nic) { return at(node).nic(nic); }
+  const Nic& nic_of(PortRef port) const { return nic_of(port.node, port.nic); }
+  Nic& nic_of(PortRef port) { return nic_of(port.node, port.nic); }
 };
 
 /// Room for every header that a RoCE packet may ever carry, as Linux reserves it (iboe_get_mtu,

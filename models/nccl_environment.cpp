@@ -14,9 +14,7 @@ namespace {
 
 constexpr std::int64_t kLargestGidIndex = 255;
 
-const Node& node_with(const Cluster& cluster, PortRef port) {
-  return cluster.nodes[static_cast<std::size_t>(port.node)];
-}
+const Node& node_with(const Cluster& cluster, PortRef port) { return cluster.at(port.node); }
 const Nic& nic_with(const Cluster& cluster, PortRef port) {
   return node_with(cluster, port).nics[static_cast<std::size_t>(port.nic)];
 }

@@ -41,7 +41,7 @@ std::uint64_t through_bps(const Node& node, const std::vector<std::pair<int, std
   ByLink all;
   std::map<std::string, Port> ports;  // those without a name are one each, which limits nothing
   for (const auto& [index, rate_bps] : nics) {
-    const Nic& nic = node.nics[static_cast<std::size_t>(index)];
+    const Nic& nic = node.nic(index);
     all[nic.pcie] += rate_bps;
     Port& port = ports[nic.qsfp];
     port.rate_bps = nic.qsfp.empty() ? port.rate_bps + rate_bps : std::max(port.rate_bps, rate_bps);
@@ -75,8 +75,8 @@ std::vector<SharedLink> shared_links(const Cluster& cluster) {
   std::map<std::pair<int, int>, Behind> links;          // [node, PCIe link]
   std::map<std::pair<int, std::string>, Behind> qsfps;  // [node, name]
   const auto add = [&](PortRef port, std::uint64_t rate_bps) {
-    const Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-    const Nic& nic = node.nics[static_cast<std::size_t>(port.nic)];
+    const Node& node = cluster.at(port.node);
+    const Nic& nic = node.nic(port.nic);
     const auto put = [&](Behind& each) {
       each.ports_bps += rate_bps;
       each.fastest_bps = std::max(each.fastest_bps, rate_bps);
@@ -92,22 +92,21 @@ std::vector<SharedLink> shared_links(const Cluster& cluster) {
   }
   for (const Switch& box : cluster.switches) {
     for (const PortRef port : box.ports) {
-      const std::uint64_t own_bps =
-          cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)].rate_bps;
+      const std::uint64_t own_bps = cluster.nic_of(port).rate_bps;
       add(port, box.rate_bps == 0 ? own_bps : std::min(box.rate_bps, own_bps));
     }
   }
   std::vector<SharedLink> found;
   for (auto& [key, each] : links) {
     const auto [node, index] = key;
-    const PcieLink& link = cluster.nodes[static_cast<std::size_t>(node)].pcie[static_cast<std::size_t>(index)];
+    const PcieLink& link = cluster.at(node).pcie[static_cast<std::size_t>(index)];
     if (each.ports_bps <= link.rate_bps) continue;
     std::sort(each.ports.begin(), each.ports.end());
     found.push_back(
         {.node = node, .pcie = index, .name = link.name, .rate_bps = link.rate_bps, .ports = std::move(each.ports)});
   }
   for (auto& [key, each] : qsfps) {
-    const Node& node = cluster.nodes[static_cast<std::size_t>(key.first)];
+    const Node& node = cluster.at(key.first);
     std::uint64_t fed_bps = 0;
     for (const auto& [link, bps] : each.by_link) {
       const std::uint64_t rate_bps = link < 0 ? 0 : node.pcie[static_cast<std::size_t>(link)].rate_bps;
@@ -142,7 +141,7 @@ std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gp
   std::vector<int> own;
   const int pcie = gpu < static_cast<int>(node.gpus.size()) ? node.gpus[static_cast<std::size_t>(gpu)].pcie : -1;
   for (const int nic : nics) {
-    if (pcie >= 0 && node.nics[static_cast<std::size_t>(nic)].pcie == pcie) own.push_back(nic);
+    if (pcie >= 0 && node.nic(nic).pcie == pcie) own.push_back(nic);
   }
   if (!own.empty() || nics.empty()) return own;
   const auto count = static_cast<int>(nics.size());
@@ -169,7 +168,7 @@ std::vector<std::vector<int>> cabled_nics(const Cluster& cluster) {
 
 std::uint64_t node_rate_bps(const Node& node, const std::vector<int>& nics) {
   std::vector<std::pair<int, std::uint64_t>> rates;
-  for (const int each : nics) rates.emplace_back(each, node.nics[static_cast<std::size_t>(each)].rate_bps);
+  for (const int each : nics) rates.emplace_back(each, node.nic(each).rate_bps);
   return through_bps(node, rates);
 }
 

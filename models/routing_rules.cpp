@@ -17,9 +17,7 @@ constexpr std::uint64_t kFastLaneBps = 50'000'000'000;
 /// Functions of one fused device (NCCL_NET_MAX_DEVS_PER_NIC), GIDs in a listener's handle (connect.cc 57).
 constexpr std::size_t kFusedMost = 8, kListenGids = 2;
 
-const Nic& nic_at(const Cluster& cluster, int node, int nic) {
-  return cluster.nodes[static_cast<std::size_t>(node)].nics[static_cast<std::size_t>(nic)];
-}
+const Nic& nic_at(const Cluster& cluster, int node, int nic) { return cluster.nic_of(node, nic); }
 
 /// Between devices: of a RoCE LAG any function's.
 bool has_cable_to(const Cluster& cluster, const Topology& topology, PortRef from, PortRef to) {
@@ -191,7 +189,7 @@ std::optional<GidEntry> nccl_gid(const std::vector<GidEntry>& table, const NcclS
 
 NcclDevices nccl_devices(const Cluster& cluster, int node, const NcclSettings& settings) {
   const auto media = media_of(cluster);
-  const std::vector<Nic>& nics = cluster.nodes[static_cast<std::size_t>(node)].nics;
+  const std::vector<Nic>& nics = cluster.at(node).nics;
   NcclDevices found;
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     const bool is_open =
@@ -366,7 +364,7 @@ RuleAims::RuleAims(RoutingRule rule, const Cluster& cluster, const Topology& top
 Aimed RuleAims::aim(int from, int to, int device, int peer_device) const {
   if (rule_ != RoutingRule::kAncestor) return nccl_->aim(from, to, device, peer_device);
   // It reads none of NCCL's variables, but NCCL loads it after its bootstrap.
-  const auto starts = [this](int node) { return has_socket_interface(cluster_.nodes[static_cast<std::size_t>(node)]); };
+  const auto starts = [this](int node) { return has_socket_interface(cluster_.at(node)); };
   if (!starts(from) || !starts(to)) return {Aim::kRefused, -1};
   return aim_of_ancestor(cluster_, topology_, live_, from, to);
 }

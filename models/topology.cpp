@@ -17,11 +17,9 @@
 namespace meshbed::models {
 namespace {
 
-const Nic& nic_of(const Cluster& cluster, PortRef port) {
-  return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-}
+const Nic& nic_of(const Cluster& cluster, PortRef port) { return cluster.nic_of(port); }
 
-const Node& node_of(const Cluster& cluster, PortRef port) { return cluster.nodes[static_cast<std::size_t>(port.node)]; }
+const Node& node_of(const Cluster& cluster, PortRef port) { return cluster.at(port.node); }
 
 /// The one with the port's addresses.
 const Nic& device_at(const Cluster& cluster, PortRef port) { return nic_of(cluster, device_of(cluster, port)); }

@@ -170,7 +170,7 @@ Result<Plan> plan_of(const TopologyOptions& options) {
 }
 
 Nic& nic_at(Cluster& cluster, const TopologyOptions& options, PortRef port) {
-  auto& nics = cluster.nodes[static_cast<std::size_t>(port.node)].nics;
+  auto& nics = cluster.at(port.node).nics;
   while (nics.size() <= static_cast<std::size_t>(port.nic)) {
     Nic nic;
     name_nic(nic, static_cast<int>(nics.size()));
@@ -216,8 +216,7 @@ Result<void> add_cables(Cluster& cluster, const TopologyOptions& options, const 
       ++subnets;
       nic_at(cluster, options, a).addresses = {*address_a};
       nic_at(cluster, options, b).addresses = {*address_b};
-      cluster.cables.push_back({.name = cluster.nodes[static_cast<std::size_t>(a.node)].name + "-" +
-                                        cluster.nodes[static_cast<std::size_t>(b.node)].name + rail_suffix(rail),
+      cluster.cables.push_back({.name = cluster.at(a.node).name + "-" + cluster.at(b.node).name + rail_suffix(rail),
                                 .a = a,
                                 .b = b,
                                 .rate_bps = options.rate_bps,
@@ -257,7 +256,7 @@ Result<void> name_sparks(Node& node, const TopologyOptions& options, const Plan&
   const auto functions = spark_functions(options.functions, cabled / plan.rails, plan.rails, nics);
   if (!functions) return functions.error();
   for (int nic = 0; nic < nics; ++nic) {
-    name_spark_nic(node.nics[static_cast<std::size_t>(nic)], (*functions)[static_cast<std::size_t>(nic)]);
+    name_spark_nic(node.nic(nic), (*functions)[static_cast<std::size_t>(nic)]);
   }
   join_spark_functions(node, options.functions);
   return ok();
@@ -289,13 +288,13 @@ Result<Cluster> generate_topology(const TopologyOptions& options) {
   Cluster cluster;
   cluster.nodes.resize(static_cast<std::size_t>(options.nodes));
   for (int node = 0; node < options.nodes; ++node) {
-    cluster.nodes[static_cast<std::size_t>(node)].name = "node" + std::to_string(node);
+    cluster.at(node).name = "node" + std::to_string(node);
   }
   const auto cabled = options.kind == TopologyKind::kSwitch ? add_switches(cluster, options, *plan)
                                                             : add_cables(cluster, options, *plan);
   if (!cabled) return cabled.error();
   for (int index = 0; index < options.nodes; ++index) {
-    Node& node = cluster.nodes[static_cast<std::size_t>(index)];
+    Node& node = cluster.at(index);
     const int nics_cabled = static_cast<int>(node.nics.size());
     if (options.nics > 0) nic_at(cluster, options, {index, options.nics - 1});
     if (options.functions == NicLayout::kSeparate) continue;

@@ -145,7 +145,7 @@ TEST_CASE("a node without a GPU, a GPU without a model and a workload without bu
   refused("--set topology.gpus=0", "memory: node0 has no GPU: set gpus to 1 or more");
   refused("--set topology.gpu_model=Voodoo2",
           "gpu_model: there is no model of a GPU 'Voodoo2'; there are GB10, H100, A100, H200, and a profile's file");
-  refused("--set workload.kind=idle", "memory: gpu is for collective, matrix, megakernel and reconnect");
+  refused("--set workload.kind=idle", "memory: gpu is for collective, matrix, reconnect, megakernel");
 }
 
 TEST_CASE("a megakernel on GPUs, its persistent kernel in PTX, gives the bits of host memory's, and repeats") {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/base/deadline.h"
 #include "tests/support/sources.h"
 
 namespace tidy_test {
@@ -239,8 +240,7 @@ const std::vector<Ban>& bans() {
        "take what strangers must not guess from plugin/base/random.h"},
       {{"chrono"},
        R"(std::chrono::(system|steady|high_resolution)_clock)",
-       {"plugin/base/deadline.h", "emu/clock.h", "sim/cuda/process/process_host.h",
-        "sim/host/load/standard_library.cpp"},
+       {"plugin/base/deadline.h", "sim/cuda/process/process_host.h", "sim/host/load/standard_library.cpp"},
        "use the room's clock door, so that simulated time moves there"},
       {{"clock_gettime", "gettimeofday"},
        R"(\bclock_gettime\s*\(|\bgettimeofday\s*\()",

@@ -36,7 +36,7 @@ double median(std::vector<double> values) {
 double simulated_us(const Scenario& scenario, const std::string& name) {
   const auto measured = [&] {
     sim::Recorder recorder(scenario.cluster, "");
-    const RunResult result = run_workload(run_world(kSimulatedWorld), scenario, {.recorder = &recorder});
+    const RunResult result = run_workload(run_world(WorldKind::kSimulated), scenario, {.recorder = &recorder});
     if (!result.simulation.errors.empty()) throw std::runtime_error(result.simulation.errors.front().text);
     if (!result.simulation.ended_well()) throw std::runtime_error("the run made no progress");
     if (result.wrong > 0) throw std::runtime_error(result.first_wrong);

@@ -103,7 +103,7 @@ Result<PerftestPeer> peer_of(const Scenario& scenario, const MetalPlace& place, 
                     .device = link.device(),
                     .gid_index = -1,
                     .writes = place.rank == 1};
-  for (const models::Nic& nic : scenario.cluster.nodes[static_cast<std::size_t>(place.rank)].nics) {
+  for (const models::Nic& nic : scenario.cluster.at(place.rank).nics) {
     for (const models::IpPrefix& address : nic.addresses) {
       peer.gid_index = std::max(peer.gid_index, gid_index_of(peer.device, emu::gid_text(to_text(address))));
     }
@@ -245,14 +245,14 @@ void require_perftest() {
 
 int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   PerftestOptions options;
-  options.run.world = kEmulatedWorld;
+  std::string world = name_of(WorldKind::kEmulated);
   options.run.time_limit_text = "1200";
   Syntax syntax("bench perftest SCENARIO [options]");
   syntax.operands.add_options()  //
       ("scenario", po::value(&options.run.scenario_path)->required()->value_name("SCENARIO"), "two nodes on a cable");
   syntax.positions.add("scenario", 1);
   syntax.options.add_options()  //
-      ("world", po::value(&options.run.world)->value_name("emu|metal")->default_value(options.run.world),
+      ("world", po::value(&world)->value_name("emu|metal")->default_value(world),
        "where it is run")                                                                                     //
       ("set", po::value(&options.run.overrides)->value_name("KEY=VALUE"), "override a key; may be repeated")  //
       ("repetitions", po::value(&options.repetitions_text)->value_name("N")->default_value("5"),
@@ -262,7 +262,8 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
       ("keep", po::value(&options.keep)->value_name("FILE"), "also write the result, with its provenance, to FILE")  //
       ("json", po::bool_switch(&options.run.json), "print JSON instead of the table");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
-  require_choice("--world", "world", options.run.world, world_names(/*real_only=*/true));
+  require_choice("--world", "world", world, world_names(/*real_only=*/true));
+  options.run.world = parse_world(world);
   const Scenario scenario = scenario_for(options.run);
   require_pair(scenario);
   require_perftest();
@@ -272,7 +273,7 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
                                                                 : run_perftest_on_metal(scenario, options, err, result);
   if (result.is_null()) return status;
   result["benchmark"] = "perftest";
-  result["world"] = options.run.world;
+  result["world"] = world;
   result["messages_under_way"] = NetLink::kDepth;
   result["provenance"] = bench_provenance();
   out << (options.run.json ? json_text(result, kIndent) + "\n" : table(result));

@@ -16,7 +16,7 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/bench_ring_gpu.h"
 #include "cli/bench/bench_ring_simulated.h"
-#include "emu/clock.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/prng.h"
 #include "plugin/ring/queue/live_ring.h"
 #include "plugin/ring/telemetry/telemetry.h"
@@ -90,10 +90,10 @@ nlohmann::json bench_hand_over(int count) {
   });
   ring::LiveRing ring = *ring::LiveRing::over(control, slots, ring::kLayout2026_05);
   for (int index = 0; index < count && error.empty(); ++index) {
-    const std::int64_t before_ns = emu::now_ns();
+    const std::int64_t before_ns = now_ns();
     Result<void> done = ring.publish({.opcode = ring::opcode::kUserFirst});
     if (done) done = ring.done_within(0, kLong_ms);
-    times_ns.push_back(static_cast<double>(emu::now_ns() - before_ns));
+    times_ns.push_back(static_cast<double>(now_ns() - before_ns));
     if (!done) error = done.error().text;
   }
   ring.shut_down();

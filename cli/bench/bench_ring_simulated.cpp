@@ -101,7 +101,7 @@ nlohmann::json run_rings(const Scenario& scenario, const std::string& name) {
   const auto body = [&]() -> nlohmann::json {
     sim::Recorder recorder(scenario.cluster, "");
     const double before_s = cpu_seconds();
-    RunResult result = run_workload(run_world(kSimulatedWorld), scenario, {.recorder = &recorder});
+    RunResult result = run_workload(run_world(WorldKind::kSimulated), scenario, {.recorder = &recorder});
     const double spent_s = cpu_seconds() - before_s;
     if (!result.simulation.errors.empty()) throw std::runtime_error(result.simulation.errors.front().text);
     add_process_usage(result);

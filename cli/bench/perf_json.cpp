@@ -116,7 +116,7 @@ Json row_json(const PerfOptions& options, const SizeRun& run, double bus_factor)
 /// Those that rank 0 has.
 Json environment_json(const Scenario& scenario) {
   Json lines = Json::array();
-  const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))];
+  const models::Node& node = scenario.cluster.at(node_of(scenario, 0));
   for (const auto& [name, value] : node.environment) lines.push_back(name + "=" + value);
   return lines;
 }

@@ -113,7 +113,7 @@ std::string sweep_preamble(const PerfOptions& options, const Scenario& scenario,
       options.checks, options.graph_launches, pacing_lines(options));
   constexpr int kRanksShown = 16;
   for (int rank = 0; rank < std::min(ranks_of(scenario), kRanksShown); ++rank) {
-    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
+    const models::Node& node = scenario.cluster.at(node_of(scenario, rank));
     text += fmt::format("#  Rank {:>2} on {:>10} with {}\n", rank, node.name, counted(node.nics.size(), "NIC"));
   }
   if (ranks_of(scenario) > kRanksShown) text += fmt::format("#  ... and {} more\n", ranks_of(scenario) - kRanksShown);

@@ -62,7 +62,7 @@ bool all_present(const std::vector<Prerequisite>& findings) {
 
 WorldReport look_at_sim() {
   const BuiltFiles files = built_files();
-  WorldReport report{.world = kSimulatedWorld, .can_run = false, .verdict = "", .findings = {}};
+  WorldReport report{.world = name_of(WorldKind::kSimulated), .can_run = false, .verdict = "", .findings = {}};
   report.findings = {find_file("net plugin", files.net_plugin), find_file("engine", files.engine),
                      find_file("drop-in verbs", files.libibverbs)};
   report.can_run = all_present(report.findings);
@@ -71,7 +71,7 @@ WorldReport look_at_sim() {
 }
 
 WorldReport look_at_emu() {
-  WorldReport report{.world = kEmulatedWorld, .can_run = false, .verdict = "", .findings = {}};
+  WorldReport report{.world = name_of(WorldKind::kEmulated), .can_run = false, .verdict = "", .findings = {}};
   for (const emu::Part& part : emu::look_at_parts()) report.findings.push_back({part.what, part.present, part.detail});
   report.can_run = all_present(report.findings);
   report.verdict = report.can_run ? "can run, in virtual machines: " + emu::probe_accelerator().reason
@@ -92,7 +92,7 @@ WorldReport look_at_namespaces() {
 }
 
 WorldReport look_at_metal() {
-  WorldReport report{.world = kMetalWorld, .can_run = false, .verdict = "", .findings = {}};
+  WorldReport report{.world = name_of(WorldKind::kMetal), .can_run = false, .verdict = "", .findings = {}};
   report.findings = {find_devices(), find_library("rdma-core", "libibverbs.so.1")};
   if (const std::string problem = hca_problem_of_shell(); !problem.empty()) {
     report.findings.push_back({"a device that NCCL_IB_HCA lets in", false, problem});

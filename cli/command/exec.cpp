@@ -58,7 +58,8 @@ std::string ended(const RankEnd& rank) {
 
 int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  std::string file, world = kEmulatedWorld, time_limit = "300", memory = "512", cpus = "1", output = "256", after_port;
+  std::string file, world = name_of(WorldKind::kEmulated), time_limit = "300", memory = "512", cpus = "1",
+                    output = "256", after_port;
   std::vector<std::string> overrides, variables;
   ProgramOptions options;
   bool plugin = false, dropin = false;
@@ -83,11 +84,11 @@ int exec_command(const Arguments& arguments, std::ostream& out, std::ostream& er
        "keep what rank N leaves in $MESHBED_RESULTS as FOLDER/rank-N");
   if (!parse_arguments(Arguments(arguments.begin(), dashes), syntax, out)) return kExitOk;
 
-  if (world != kEmulatedWorld) {
+  if (world != name_of(WorldKind::kEmulated)) {
     throw std::runtime_error(
         fmt::format("exec: --world {}: programs run in emulated nodes, --world {}; in virtual time `meshbed run` runs "
                     "them, with workload.kind = \"program\", and on real machines you start a program yourself",
-                    world, kEmulatedWorld));
+                    world, name_of(WorldKind::kEmulated)));
   }
   options.programs = split_programs(dashes == arguments.end() ? Arguments{} : Arguments(dashes + 1, arguments.end()));
   options.time_limit_s = static_cast<double>(parse_count("--time-limit", time_limit, 1, 1'000'000));

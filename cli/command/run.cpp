@@ -101,11 +101,6 @@ int run_silently(const RunWorld& world, const Scenario& scenario, const RunComma
   return errors.empty() || scenario.expect.error ? kExitOk : kExitBroken;
 }
 
-/// What Progress counts.
-const char* counted_by(WorkloadKind kind) {
-  return kind == WorkloadKind::kCollective ? "iterations" : kind == WorkloadKind::kMatrix ? "cases" : "";
-}
-
 /// What is left of a run that is interrupted.
 std::string kept_of(const std::string& folder) {
   const bool has_earlier = std::filesystem::exists(folder + "/summary.json");
@@ -123,7 +118,7 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   if (facts.faults_by == FaultsBy::kHands) err << left_to_hands_line(scenario);
   ResultsFolder folder = results_folder(options, scenario, facts.name);
   std::optional<Interruption> interruption;
-  if (facts.virtual_time) interruption.emplace(counted_by(scenario.workload.kind), kept_of(folder.path()));
+  if (facts.virtual_time) interruption.emplace(info_of(scenario.workload.kind).counts, kept_of(folder.path()));
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
@@ -282,7 +277,8 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   require_choice("--backend", "backend", options.backend, {"auto", "microvm", "namespaces"});
   const RunWorld& world = run_world(options.run.world);
   if (options.backend != "auto" && !world.boots_nodes()) {
-    throw std::runtime_error("--backend is the emulated world's; --world " + options.run.world + " has none");
+    throw std::runtime_error(
+        fmt::format("--backend is the emulated world's; --world {} has none", name_of(options.run.world)));
   }
   if (!options.perfetto_out.empty() && (options.no_trace || world.boots_nodes())) {
     throw std::runtime_error(options.no_trace ? "--perfetto-out shows what --no-trace leaves out: give one of them"
@@ -297,12 +293,14 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   check_telemetry_options(options.telemetry, world.facts());
   ask_for_telemetry(options.telemetry, scenario.workload);
   if (!world.facts().virtual_time && scenario.workload.kind == WorkloadKind::kProgram) {
-    throw std::runtime_error("--world " + options.run.world +
-                             ": programs are ranks in the simulated world alone; in emulated nodes `meshbed exec` runs "
-                             "them, and on real machines your launcher does");
+    throw std::runtime_error(
+        fmt::format("--world {}: programs are ranks in the simulated world alone; in emulated nodes `meshbed exec` "
+                    "runs them, and on real machines your launcher does",
+                    name_of(options.run.world)));
   }
   if (!world.facts().virtual_time && scenario.workload.kind == WorkloadKind::kMegakernel) {
-    throw std::runtime_error("--world " + options.run.world + ": megakernels are simulated; leave --world out");
+    throw std::runtime_error(
+        fmt::format("--world {}: megakernels are simulated; leave --world out", name_of(options.run.world)));
   }
   if (world.boots_nodes()) return run_in_nodes(world, scenario, options, arguments, out, err);
   return run_here(world, scenario, options, arguments, out, err);

@@ -134,7 +134,7 @@ int shell_command(const Arguments& arguments, std::ostream& out, std::ostream& e
     serve_terminal(machines, machines.terminal(node));
   }
   machines.stop();
-  const emu::Outcome outcome = machines.outcome();
+  const emu::ClusterOutcome outcome = machines.outcome();
   for (const std::string& trouble : outcome.troubles) say(trouble);
   if (MachineSignals::interrupted()) return kExitInterrupted;
   const auto there = std::find_if(outcome.nodes.begin(), outcome.nodes.end(),

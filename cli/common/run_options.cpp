@@ -27,8 +27,13 @@ void add_run_options(po::options_description& options, RunOptions& values) {
       ("fabric", po::value(&values.fabric)->value_name("fluid|chunk"),
        "how the network is shared; default: the scenario's")  //
       ("profile", po::value(&values.profile)->value_name("NAME"),
-       "what software costs, as models.profile; meshbed models lists them; default: the scenario's")              //
-      ("world", po::value(&values.world)->value_name("WORLD")->default_value(values.world), "sim, emu or metal")  //
+       "what software costs, as models.profile; meshbed models lists them; default: the scenario's")  //
+      ("world",
+       po::value<std::string>()
+           ->value_name("WORLD")
+           ->default_value(name_of(values.world))
+           ->notifier([&values](const std::string& text) { values.world = parse_world(text); }),
+       "sim, emu or metal")  //
       ("contexts", po::value(&values.contexts)->value_name("raw|ucontext|boost|thread"),
        "SimGrid's context factory")  //
       ("time-limit", po::value(&values.time_limit_text)->value_name("SECONDS")->default_value(values.time_limit_text),
@@ -58,7 +63,7 @@ std::vector<std::string> settings_of(const RunOptions& options) {
 }
 
 std::vector<std::string> metal_words(const RunOptions& options) {
-  std::vector<std::string> words{"--world", kMetalWorld, "--time-limit", options.time_limit_text};
+  std::vector<std::string> words{"--world", name_of(WorldKind::kMetal), "--time-limit", options.time_limit_text};
   for (const std::string& each : options.overrides) words.insert(words.end(), {"--set", each});
   for (const std::string& each : options.faults) words.insert(words.end(), {"--fault", each});
   if (options.seed) words.insert(words.end(), {"--seed", std::to_string(*options.seed)});
@@ -68,12 +73,13 @@ std::vector<std::string> metal_words(const RunOptions& options) {
 Scenario scenario_for(const RunOptions& options) {
   const bool virtual_time = run_world(options.world).facts().virtual_time;
   if (!virtual_time && !(options.fabric.empty() && options.contexts.empty())) {
-    throw std::runtime_error("--fabric and --contexts are the simulated world's; --world " + options.world +
-                             " has a real network");
+    throw std::runtime_error(fmt::format(
+        "--fabric and --contexts are the simulated world's; --world {} has a real network", name_of(options.world)));
   }
   if (!virtual_time && !options.profile.empty()) {
-    throw std::runtime_error("--profile is the simulated world's; in --world " + options.world +
-                             " software takes the time that it takes");
+    throw std::runtime_error(
+        fmt::format("--profile is the simulated world's; in --world {} software takes the time that it takes",
+                    name_of(options.world)));
   }
   if (!options.fabric.empty()) require_fabric(options.fabric);
   if (!options.contexts.empty()) {

@@ -24,7 +24,7 @@ struct RunOptions {
   std::optional<std::uint64_t> seed;
   std::string fabric;   // empty: the scenario's
   std::string profile;  // likewise
-  std::string world = kSimulatedWorld;
+  WorldKind world = WorldKind::kSimulated;
   std::string contexts;
   std::string time_limit_text = "300";
   bool json = false;

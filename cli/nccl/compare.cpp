@@ -51,7 +51,7 @@ std::vector<NcclPoint> compared_points(const std::vector<models::Collective>& op
 /// Of the run whose results are in `folder`.
 nlohmann::json summary_in(const std::string& folder, const Scenario& scenario) {
   return nlohmann::json::parse(
-      read_text_file(fmt::format("{}/{}/{}/summary.json", folder, scenario.name, kSimulatedWorld)));
+      read_text_file(fmt::format("{}/{}/{}/summary.json", folder, scenario.name, name_of(WorldKind::kSimulated))));
 }
 
 /// The children go on as another command, whose words may be wrong: here it is said once, before any starts.

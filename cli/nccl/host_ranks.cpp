@@ -56,7 +56,7 @@ Variables common_variables(const Scenario& scenario) {
 }
 
 Variables variables_of(const Scenario& scenario, const HostRanks& ranks, int rank, const Variables& common) {
-  const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
+  const models::Node& node = scenario.cluster.at(node_of(scenario, rank));
   Variables variables(node.environment.begin(), node.environment.end());
   for (const auto& [name, value] : common) variables[name] = value;
   for (const auto& [name, value] : gpu_environment(node, library_path(ranks.library))) variables[name] = value;

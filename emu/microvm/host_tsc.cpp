@@ -1,9 +1,9 @@
 #include "emu/microvm/host_tsc.h"
 
-#include "emu/clock.h"
-
 #if defined(__x86_64__)
 #include <x86intrin.h>
+
+#include "plugin/base/deadline.h"
 #endif
 
 namespace meshbed::emu {

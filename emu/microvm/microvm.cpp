@@ -188,12 +188,12 @@ MicroVms::~MicroVms() { stop(); }
 
 void MicroVms::start() { state_->start(); }
 bool MicroVms::advance(double seconds) { return state_->advance(seconds); }
-Outcome MicroVms::outcome() const { return state_->outcome(); }
+ClusterOutcome MicroVms::outcome() const { return state_->outcome(); }
 void MicroVms::stop() { state_->kill_all(NodeEnd::kStopped); }
 double MicroVms::ready_s() const { return state_->ready_s; }
 const std::string& MicroVms::folder() const { return state_->scratch.path(); }
 
-Outcome MicroVms::wait() {
+ClusterOutcome MicroVms::wait() {
   while (!state_->advance(state_->options.time_limit_s)) {
   }
   return state_->outcome();

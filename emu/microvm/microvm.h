@@ -50,9 +50,9 @@ class MicroVms final : public Stoppable {
   /// begin. Between two calls the caller may inject faults.
   bool advance(double seconds);
   /// advance() to the end; what became of it.
-  Outcome wait();
+  ClusterOutcome wait();
   /// As wait() gives it, at any time.
-  Outcome outcome() const;
+  ClusterOutcome outcome() const;
   /// Kills what still runs.
   void stop();
   /// Makes advance() and wait() stop() and return soon. For signal handlers and other threads.

@@ -1,6 +1,7 @@
 // What became of the virtual machines, from their marks and from what lies in the job folders.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -23,8 +24,8 @@ std::optional<int> number_in(const std::string& path) {
 
 }  // namespace
 
-Outcome MicroVms::State::outcome() const {
-  Outcome outcome;
+ClusterOutcome MicroVms::State::outcome() const {
+  ClusterOutcome outcome;
   for (std::size_t node = 0; node < vms.size(); ++node) outcome.nodes.push_back(outcome_of(node));
   outcome.troubles = troubles;
   outcome.ready_s = ready_s;

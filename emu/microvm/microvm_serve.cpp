@@ -32,9 +32,9 @@ bool MicroVms::State::all_over() const {
 }
 
 bool MicroVms::State::advance(double seconds) {
-  const Deadline slice = Deadline::in_s(seconds);
+  const Deadline slice = Deadline::after_s(seconds);
   while (!all_over()) {
-    const Deadline limit = Deadline::in_s(time_left_s());
+    const Deadline limit = Deadline::after_s(time_left_s());
     if (limit.passed()) {
       time_out();
       break;
@@ -44,7 +44,8 @@ bool MicroVms::State::advance(double seconds) {
     // poll() ignores negative descriptors, which are those of consoles that are closed.
     for (const Vm& vm : vms) wanted.push_back({.fd = vm.console.number(), .events = POLLIN, .revents = 0});
     if (hub) wanted.push_back({.fd = hub->console.number(), .events = POLLIN, .revents = 0});
-    if (poll(wanted.data(), wanted.size(), std::min(slice.left_ms(), limit.left_ms())) < 0 && errno != EINTR) break;
+    if (poll(wanted.data(), wanted.size(), std::min(slice.remaining_ms(), limit.remaining_ms())) < 0 && errno != EINTR)
+      break;
     if (wanted.front().revents != 0) {
       troubles.push_back("stopped before the end");
       break;
@@ -138,7 +139,7 @@ void MicroVms::State::order(Vm& vm, const std::vector<std::string>& command) {
   if (send(vm.console.number(), text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size())) {
     return console_closed(vm);
   }
-  const Deadline deadline = Deadline::in_s(kPatience_s);
+  const Deadline deadline = Deadline::after_s(kPatience_s);
   while (vm.did.count(number) == 0) {
     if (deadline.passed() || advance(0.01) || vm.process < 0) {
       throw std::runtime_error(fmt::format("node '{}' did not answer to: {}", vm.name, fmt::join(command, " ")));

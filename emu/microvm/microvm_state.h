@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "emu/clock.h"
 #include "emu/microvm/microvm.h"
 #include "emu/microvm/monitor.h"
 #include "emu/scratch.h"
 #include "emu/stop_event.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {
@@ -59,7 +59,7 @@ struct MicroVms::State {
   void time_out();
   bool all_over() const;
   // ---- what became of them (microvm_outcome.cpp)
-  Outcome outcome() const;
+  ClusterOutcome outcome() const;
   NodeOutcome outcome_of(std::size_t index) const;
   std::string console_end(const Vm& vm) const;
 

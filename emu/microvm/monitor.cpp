@@ -32,7 +32,7 @@ nlohmann::json Monitor::next_object(const Deadline& deadline, const std::string&
       return object;
     }
     pollfd wanted{.fd = socket_.number(), .events = POLLIN, .revents = 0};
-    const int ready = poll(&wanted, 1, deadline.left_ms());
+    const int ready = poll(&wanted, 1, deadline.remaining_ms());
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) fail(fmt::format("no answer in {} s", kAnswerLimit_s));
     std::array<char, 4096> block{};
@@ -43,7 +43,7 @@ nlohmann::json Monitor::next_object(const Deadline& deadline, const std::string&
 }
 
 void Monitor::greet() {
-  const Deadline deadline = Deadline::in_s(kAnswerLimit_s);
+  const Deadline deadline = Deadline::after_s(kAnswerLimit_s);
   while (!next_object(deadline, "its greeting").contains("QMP")) {
   }
   execute("qmp_capabilities");
@@ -57,7 +57,7 @@ void Monitor::execute(const std::string& command, const nlohmann::json& argument
     throw std::runtime_error(
         fmt::format("node '{}': QEMU does not take '{}': {}", name_, command, std::generic_category().message(errno)));
   }
-  const Deadline deadline = Deadline::in_s(kAnswerLimit_s);
+  const Deadline deadline = Deadline::after_s(kAnswerLimit_s);
   for (;;) {
     const nlohmann::json object = next_object(deadline, fmt::format("the answer to '{}'", command));
     if (object.contains("return")) return;

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "emu/clock.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/descriptor.h"
 
 namespace meshbed::emu {

@@ -39,7 +39,7 @@ std::vector<std::string> command_line(const EmuNode& node, int index, std::size_
 NamespaceRun::NamespaceRun(EmuCluster cluster)
     : cluster_(std::move(cluster)), scratch_(std::filesystem::temp_directory_path(), "meshbed-emu") {}
 
-void NamespaceRun::start(const NamespaceRunOptions& options, Outcome& outcome, std::vector<Process>& processes) {
+void NamespaceRun::start(const NamespaceRunOptions& options, ClusterOutcome& outcome, std::vector<Process>& processes) {
   for (std::size_t index = 0; index < cluster_.nodes.size(); ++index) {
     const EmuNode& node = cluster_.nodes[index];
     NodeOutcome& result = outcome.nodes.emplace_back();
@@ -71,7 +71,7 @@ void NamespaceRun::start(const NamespaceRunOptions& options, Outcome& outcome, s
   }
 }
 
-std::optional<NodeEnd> NamespaceRun::wait(Deadline deadline, Outcome& outcome, std::vector<Process>& processes) {
+std::optional<NodeEnd> NamespaceRun::wait(Deadline deadline, ClusterOutcome& outcome, std::vector<Process>& processes) {
   while (true) {
     std::vector<pollfd> wanted{{.fd = stop_.descriptor(), .events = POLLIN, .revents = 0}};
     bool running = false;
@@ -81,7 +81,7 @@ std::optional<NodeEnd> NamespaceRun::wait(Deadline deadline, Outcome& outcome, s
     }
     if (!running) return std::nullopt;
     if (deadline.passed()) return NodeEnd::kTimedOut;
-    if (poll(wanted.data(), wanted.size(), deadline.left_ms()) <= 0) continue;  // interrupted, or time is over
+    if (poll(wanted.data(), wanted.size(), deadline.remaining_ms()) <= 0) continue;  // interrupted, or time is over
     if (wanted.front().revents != 0) return NodeEnd::kStopped;
     for (std::size_t at = 0; at < processes.size(); ++at) {
       Process& each = processes[at];
@@ -92,14 +92,14 @@ std::optional<NodeEnd> NamespaceRun::wait(Deadline deadline, Outcome& outcome, s
   }
 }
 
-Outcome NamespaceRun::run(const NamespaceRunOptions& options) {
-  Outcome outcome;
+ClusterOutcome NamespaceRun::run(const NamespaceRunOptions& options) {
+  ClusterOutcome outcome;
   std::vector<Process> processes;
   const double started_s = now_s();
   std::optional<NodeEnd> gave_up;
   try {
     start(options, outcome, processes);
-    gave_up = wait(Deadline::in_s(options.time_limit_s), outcome, processes);
+    gave_up = wait(Deadline::after_s(options.time_limit_s), outcome, processes);
   } catch (const std::runtime_error&) {
     for (const Process& each : processes) {
       if (each.id > 0) kill_group(each.id);

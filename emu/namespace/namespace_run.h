@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "emu/clock.h"
 #include "emu/cluster.h"
 #include "emu/namespace/namespace_plan.h"
 #include "emu/outcome.h"
 #include "emu/scratch.h"
 #include "emu/stop_event.h"
+#include "plugin/base/deadline.h"
 
 namespace meshbed::emu {
 
@@ -36,7 +36,7 @@ class NamespaceRun final : public Stoppable {
 
   /// Starts all commands and waits for their ends, the time limit, or a request to stop; then nothing of them runs.
   /// Throws std::runtime_error where a command cannot be started.
-  Outcome run(const NamespaceRunOptions& options);
+  ClusterOutcome run(const NamespaceRunOptions& options);
 
   void request_stop() noexcept override { stop_.request(); }
   bool stop_requested() const { return stop_.is_requested(); }
@@ -49,9 +49,9 @@ class NamespaceRun final : public Stoppable {
     Descriptor descriptor;  // readable: it has ended (pidfd_open(2))
   };
 
-  void start(const NamespaceRunOptions& options, Outcome& outcome, std::vector<Process>& processes);
+  void start(const NamespaceRunOptions& options, ClusterOutcome& outcome, std::vector<Process>& processes);
   /// Waits for all; why it gave up, nullopt: all ended.
-  std::optional<NodeEnd> wait(Deadline deadline, Outcome& outcome, std::vector<Process>& processes);
+  std::optional<NodeEnd> wait(Deadline deadline, ClusterOutcome& outcome, std::vector<Process>& processes);
 
   EmuCluster cluster_;
   Scratch scratch_;

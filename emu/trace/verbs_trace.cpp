@@ -13,11 +13,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emu/clock.h"
+#include "plugin/base/deadline.h"
 
 namespace {
 
-using meshbed::emu::now_ns;
+using meshbed::now_ns;
 
 struct Pending {
   std::uint64_t wr_id;

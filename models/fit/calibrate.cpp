@@ -121,7 +121,7 @@ std::vector<std::vector<Start>> ladder(MachineParameter threshold, const std::ve
 }
 
 /// NCCL's cost table says which way a call goes; nothing of that kind is known of a library's own kernels.
-bool chooses_by_table(const Machine& machine) { return machine.transport != Transport::kKernel; }
+bool chooses_by_table(const Machine& machine) { return machine.transport != MachineTransport::kKernel; }
 
 std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps, bool by_table) {
   std::vector<Group> groups;
@@ -277,7 +277,7 @@ Machine as_expected(const Machine& machine, const std::string& source) {
   constexpr double kNoLimit = 1e9;
   Machine start = without_calibration(machine);
   const bool is_capped = start[MachineParameter::kHostCapGBps] < kNoLimit;
-  if (is_capped && start.transport != Transport::kMessage && !is_known(start, MachineParameter::kHostCapGBps)) {
+  if (is_capped && start.transport != MachineTransport::kMessage && !is_known(start, MachineParameter::kHostCapGBps)) {
     const double share = node_GBps(start) / wire_GBps(start);
     if (!is_known(start, MachineParameter::kNicFraction)) put(start, MachineParameter::kNicFraction, share, source);
     put(start, MachineParameter::kHostCapGBps, kNoLimit, source);

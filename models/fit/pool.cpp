@@ -12,18 +12,18 @@ namespace {
 /// Transports whose classes tell of one another; kAlone: each is its own kind.
 enum class Family : std::uint8_t { kAlone, kVerbs, kStaged, kUnified, kOffloaded, kTcp };
 
-Family family_of(Transport transport) {
+Family family_of(MachineTransport transport) {
   switch (transport) {
-    case Transport::kVerbs:
+    case MachineTransport::kVerbs:
       return Family::kVerbs;
-    case Transport::kStaged:
+    case MachineTransport::kStaged:
       return Family::kStaged;
-    case Transport::kUnified:
+    case MachineTransport::kUnified:
       return Family::kUnified;
-    case Transport::kEfa:
-    case Transport::kTcpx:
+    case MachineTransport::kEfa:
+    case MachineTransport::kTcpx:
       return Family::kOffloaded;  // a cloud's own protocol, driven by a plugin's threads
-    case Transport::kTcp:
+    case MachineTransport::kTcp:
       return Family::kTcp;
     default:
       return Family::kAlone;

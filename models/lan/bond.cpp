@@ -7,10 +7,10 @@
 namespace meshbed::models {
 namespace {
 
-const Node& node_at(const Cluster& cluster, PortRef port) { return cluster.nodes[static_cast<std::size_t>(port.node)]; }
+const Node& node_at(const Cluster& cluster, PortRef port) { return cluster.at(port.node); }
 
 const Bond* bond_of(const Node& node, int nic) {
-  const int bond = node.nics[static_cast<std::size_t>(nic)].bond;
+  const int bond = node.nic(nic).bond;
   return bond < 0 ? nullptr : &node.bonds[static_cast<std::size_t>(bond)];
 }
 

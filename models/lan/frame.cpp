@@ -11,9 +11,7 @@
 namespace meshbed::models {
 namespace {
 
-const Nic& plugged_nic(const Cluster& cluster, PortRef port) {
-  return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-}
+const Nic& plugged_nic(const Cluster& cluster, PortRef port) { return cluster.nic_of(port); }
 
 /// The ports by which the device hangs on the switch: of a RoCE LAG those of its functions that do.
 std::vector<PortRef> plugged_ports(const Cluster& cluster, const Switch& box, PortRef device) {

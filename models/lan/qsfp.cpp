@@ -13,7 +13,7 @@ namespace {
 using Socket = std::tuple<int, std::string, int>;  // node, name, NIC
 
 Socket socket_of(const Cluster& cluster, PortRef port) {
-  const Nic& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  const Nic& nic = cluster.nic_of(port);
   return {port.node, nic.qsfp, nic.qsfp.empty() ? port.nic : -1};
 }
 

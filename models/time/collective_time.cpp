@@ -119,7 +119,7 @@ double within_us(const Machine& machine, const CollectiveCall& call, const Way& 
 CollectiveCall as_run(const Machine& machine, const CollectiveCall& call) {
   CollectiveCall run = call;
   // NVLink's domain has hosts, and no NIC between them.
-  if (machine.transport == Transport::kWithin) run.nodes = 1;
+  if (machine.transport == MachineTransport::kWithin) run.nodes = 1;
   if (machine[MachineParameter::kRootedAsAll] < 1) return run;
   if (call.collective == Collective::kReduce) run.collective = Collective::kAllReduce;
   if (call.collective == Collective::kBroadcast) {
@@ -170,7 +170,7 @@ std::optional<bool> by_threshold(const Machine& machine, MachineParameter thresh
 
 /// NCCL's sends and receives between nodes have no buffers for LL; a library's own kernels are not NCCL's.
 bool has_simple_only(const Machine& machine, const CollectiveCall& call) {
-  return call.nodes > 1 && machine.transport != Transport::kKernel &&
+  return call.nodes > 1 && machine.transport != MachineTransport::kKernel &&
          (is_of_pairs(call) || call.collective == Collective::kSendRecv);
 }
 
@@ -270,10 +270,7 @@ const char* name_of(CollectiveAlgorithm algorithm) {
   return kNames.at(static_cast<std::size_t>(algorithm));
 }
 
-bool is_of_pairs(const CollectiveCall& call) {
-  return call.collective == Collective::kAllToAll || call.collective == Collective::kGather ||
-         call.collective == Collective::kScatter;
-}
+bool is_of_pairs(const CollectiveCall& call) { return pattern_of(call.collective) == CollectivePattern::kPairs; }
 
 int ranks_of_node(const CollectiveCall& call) { return (call.ranks + call.nodes - 1) / call.nodes; }
 
@@ -287,17 +284,9 @@ Steps steps_of(const CollectiveCall& call, CollectiveAlgorithm algorithm) {
     const double levels = std::ceil(std::log2(nodes));
     return {2 * (std::ceil(ranks / nodes) - 1 + levels), 2 * levels};
   }
-  switch (call.collective) {
-    case Collective::kAllReduce:
-      return {2 * (ranks - 1), 2 * (nodes - 1)};
-    case Collective::kSendRecv:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kAllToAll:
-      return {1, nodes > 1 ? 1.0 : 0.0};
-    default:
-      return {ranks - 1, nodes - 1};
-  }
+  if (call.collective == Collective::kAllReduce) return {2 * (ranks - 1), 2 * (nodes - 1)};
+  if (is_of_pairs(call) || call.collective == Collective::kSendRecv) return {1, nodes > 1 ? 1.0 : 0.0};
+  return {ranks - 1, nodes - 1};
 }
 
 double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cabling cabling) {
@@ -306,23 +295,16 @@ double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cab
   // Around a ring of N nodes a pair is N/4 hops apart, over two directions' cables: half of that on each.
   const double relayed = cabling == Cabling::kRing && nodes > 3 ? nodes / 4 : 1;
   if (algorithm == CollectiveAlgorithm::kTree) return 2 * bytes * (nodes - 1) / nodes;
-  switch (call.collective) {
-    case Collective::kAllReduce:
-      if (algorithm == CollectiveAlgorithm::kDirect) return bytes * (ranks - 1) * relayed;
-      return 2 * bytes * (ranks - 1) / ranks;
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-      return bytes * (ranks - 1) / ranks * (algorithm == CollectiveAlgorithm::kDirect ? relayed : 1);
-    case Collective::kGather:
-    case Collective::kScatter:
-      return bytes * (ranks - 1) / ranks;
-    case Collective::kAllToAll: {
-      const double here = nodes > 1 ? ranks / nodes : 1;
-      return here * bytes * (ranks - here) / ranks * relayed;
-    }
-    default:
-      return bytes;
+  const bool direct = algorithm == CollectiveAlgorithm::kDirect;
+  if (call.collective == Collective::kAllReduce) {
+    return direct ? bytes * (ranks - 1) * relayed : 2 * bytes * (ranks - 1) / ranks;
   }
+  if (is_all_to_all(call.collective)) {
+    const double here = nodes > 1 ? ranks / nodes : 1;
+    return here * bytes * (ranks - here) / ranks * relayed;
+  }
+  if (!has_shares(call.collective)) return bytes;
+  return bytes * (ranks - 1) / ranks * (direct && !is_of_pairs(call) ? relayed : 1);
 }
 
 CollectiveTime collective_time(const Machine& machine, const CollectiveCall& asked) {

@@ -95,36 +95,36 @@ constexpr std::array<const char*, 11> kTransports{"none", "verbs",     "staged",
 
 /// What a transport says of values on which a profile is silent.
 struct TransportDefault {
-  Transport transport;
+  MachineTransport transport;
   MachineParameter parameter;
   double value;
   Basis basis;
   const char* source;
 };
 constexpr std::array<TransportDefault, 14> kTransportDefaults{{
-    {Transport::kStaged, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
+    {MachineTransport::kStaged, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
      "without GPUDirect each byte crosses PCIe twice and host memory twice"},
-    {Transport::kTcp, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
+    {MachineTransport::kTcp, MachineParameter::kNicFraction, 0.5, Basis::kGuess,
      "sockets: as staged by way of the host, and the kernel copies once more"},
-    {Transport::kStaged, MachineParameter::kHostCapGBps, 16, Basis::kConstant,
+    {MachineTransport::kStaged, MachineParameter::kHostCapGBps, 16, Basis::kConstant,
      "NCCL src/graph/topo.h @5067397: AMD_BW, what goes by way of a host's own PCIe ports; 10 to 22 of Intel's"},
-    {Transport::kEfa, MachineParameter::kNetLatencyUs, 35, Basis::kGuess,
+    {MachineTransport::kEfa, MachineParameter::kNetLatencyUs, 35, Basis::kGuess,
      "aws-ofi-nccl src/platform-aws.cpp @01666ec tells NCCL 35 us of p5en and later, 75 of what is older"},
-    {Transport::kTcpx, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
-    {Transport::kTcp, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
-    {Transport::kStaged, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
-    {Transport::kUnified, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
-    {Transport::kTcp, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
-    {Transport::kTcpx, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
-    {Transport::kEfa, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
-    {Transport::kWithin, MachineParameter::kIntraGBps, 13.1, Basis::kGuess,
+    {MachineTransport::kTcpx, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
+    {MachineTransport::kTcp, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
+    {MachineTransport::kStaged, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {MachineTransport::kUnified, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {MachineTransport::kTcp, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {MachineTransport::kTcpx, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {MachineTransport::kEfa, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
+    {MachineTransport::kWithin, MachineParameter::kIntraGBps, 13.1, Basis::kGuess,
      "PCIe 3.0 x16: 15.75 GB/s, less 26 bytes of headers a packet of 128"},
-    {Transport::kWithin, MachineParameter::kDuplexFraction, 0.55, Basis::kGuess,
+    {MachineTransport::kWithin, MachineParameter::kDuplexFraction, 0.55, Basis::kGuess,
      "PCIe: 0.75 where GPUs reach one another, whose read requests and acknowledgements go the other way; 0.41 by way "
      "of the host's memory: two RTX 2080 Ti, alltoall 4.6 GB/s each way where broadcast reaches 11.1 (NCCL-tests; "
      "Anthony-Hoo.github.io posts/AutoDL_Multi-GPU_Interconnection_Test.md)"},
     // NCCL src/device/sendrecv.h @5067397: the peers' tasks run side by side, each on warps of its own.
-    {Transport::kWithin, MachineParameter::kPairsUs, 3, Basis::kGuess,
+    {MachineTransport::kWithin, MachineParameter::kPairsUs, 3, Basis::kGuess,
      "two RTX 2080 Ti: alltoall of up to 8 KiB takes 13.0 us where all_gather takes 10.0 (NCCL-tests; "
      "Anthony-Hoo.github.io posts/AutoDL_Multi-GPU_Interconnection_Test.md)"},
 }};
@@ -171,8 +171,10 @@ static_assert(kNever < 4, "a threshold of 1 byte must be below every share of a 
 const char* name_of(Cabling cabling) { return kCablings.at(static_cast<std::size_t>(cabling)); }
 std::optional<Cabling> parse_cabling(std::string_view name) { return parse_name<Cabling>(kCablings, name); }
 
-const char* name_of(Transport transport) { return kTransports.at(static_cast<std::size_t>(transport)); }
-std::optional<Transport> parse_transport(std::string_view name) { return parse_name<Transport>(kTransports, name); }
+const char* name_of(MachineTransport transport) { return kTransports.at(static_cast<std::size_t>(transport)); }
+std::optional<MachineTransport> parse_transport(std::string_view name) {
+  return parse_name<MachineTransport>(kTransports, name);
+}
 
 const ParameterInfo& info_of(MachineParameter parameter) { return kInfo.at(static_cast<std::size_t>(parameter)); }
 

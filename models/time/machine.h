@@ -102,7 +102,7 @@ const char* name_of(Cabling cabling);  // switch ring mesh
 std::optional<Cabling> parse_cabling(std::string_view name);
 
 /// What carries the bytes: which constants of the library hold, and which other classes a class is like.
-enum class Transport : std::uint8_t {
+enum class MachineTransport : std::uint8_t {
   kNone,     // nothing is said of it
   kVerbs,    // RoCE or InfiniBand, NIC to GPU memory
   kStaged,   // the same by way of host memory
@@ -115,8 +115,9 @@ enum class Transport : std::uint8_t {
   kKernel,   // a persistent kernel rings the doorbells, or waits for who does
   kMessage,  // point-to-point
 };
-const char* name_of(Transport transport);  // none verbs staged unified efa tcp tcpx slingshot within kernel message
-std::optional<Transport> parse_transport(std::string_view name);
+const char* name_of(
+    MachineTransport transport);  // none verbs staged unified efa tcp tcpx slingshot within kernel message
+std::optional<MachineTransport> parse_transport(std::string_view name);
 
 struct Machine {
   std::string name, description;
@@ -125,7 +126,7 @@ struct Machine {
   std::vector<std::string> variants;  // beginnings of a row's variant, where one file has several kinds of software
   std::vector<std::string> fitted_on;
   Cabling cabling = Cabling::kSwitch;
-  Transport transport = Transport::kNone;
+  MachineTransport transport = MachineTransport::kNone;
   int ranks_per_node = 1;
   std::array<std::optional<Value>, kParameters> values;
   std::map<std::string, ToldErrors> residuals, held_out;  // of the profile that was read; see models/profile.h

@@ -21,7 +21,7 @@ double message_us(const Machine& machine, const MessageTest& test, std::uint64_t
   const auto size = static_cast<double>(bytes);
   const double fraction = test.read ? machine[MachineParameter::kReadFraction] : 1;
   // One queue pair is one adapter's, where the class is a node of several.
-  const bool is_node = machine.transport != Transport::kMessage && machine[MachineParameter::kNics] > 1;
+  const bool is_node = machine.transport != MachineTransport::kMessage && machine[MachineParameter::kNics] > 1;
   const double one_GBps =
       wire_GBps(machine) / machine[MachineParameter::kNics] * machine[MachineParameter::kNicFraction];
   const double rate_GBps = is_node ? std::min(node_GBps(machine), one_GBps) : node_GBps(machine);

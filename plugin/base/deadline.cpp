@@ -19,6 +19,11 @@ Deadline Deadline::after_ms(std::int64_t milliseconds) {
   return Deadline(now_ns() + std::clamp<std::int64_t>(milliseconds, 0, kYear) * kNsPerMs);
 }
 
+Deadline Deadline::after_s(double seconds) {
+  constexpr double kYear_s = 365.0 * 24 * 3600;
+  return Deadline(now_ns() + static_cast<std::int64_t>(std::clamp(seconds, 0.0, kYear_s) * 1e9));
+}
+
 int Deadline::remaining_ms() const {
   if (is_never()) return -1;
   const std::int64_t left_ns = std::max<std::int64_t>(0, at_ns_ - now_ns());

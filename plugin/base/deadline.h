@@ -1,5 +1,6 @@
 #pragma once
-// The product's one door to time: the monotonic clock, and Deadline, a moment after which a wait gives up.
+// The one door to time of the product, and of what runs in real time around it: the monotonic clock, and Deadline, a
+// moment after which a wait gives up.
 
 #include <cstdint>
 
@@ -9,6 +10,8 @@ inline constexpr std::int64_t kNsPerMs = 1'000'000;
 
 /// CLOCK_MONOTONIC in nanoseconds; virtual in a simulation.
 std::int64_t now_ns();
+/// The same in seconds.
+inline double now_s() { return static_cast<double>(now_ns()) / 1e9; }
 
 class Deadline {
  public:
@@ -16,6 +19,7 @@ class Deadline {
   Deadline() = default;
   static Deadline never() { return {}; }
   static Deadline after_ms(std::int64_t milliseconds);
+  static Deadline after_s(double seconds);
   /// Options express "no deadline" by zero.
   static Deadline after_ms_or_never(std::int64_t milliseconds) {
     return milliseconds > 0 ? after_ms(milliseconds) : never();

@@ -255,7 +255,7 @@ meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** c
     if (options == nullptr || comm == nullptr) return invalid("options or comm is null");
     auto read = meshbed::coll::read_options(*options);
     if (!read) return read.error();
-    auto listener = read->rank == 0 ? this_copy().id_listeners.take(read->bootstrap) : meshbed::coll::Socket();
+    auto listener = read->rank == 0 ? this_copy().id_listeners.take(read->bootstrap) : meshbed::Socket();
     return hand_over(Communicator::create_at(*read, std::move(listener)), comm);
   });
 }

@@ -36,14 +36,14 @@ struct Ring {
 Result<SharedMemory> create_ring() { return create_shared(sizeof(Ring)); }
 Result<SharedMemory> map_ring(Descriptor descriptor) { return map_shared(std::move(descriptor), sizeof(Ring)); }
 
-Link::Link(Side side, SharedMemory ring, Peer peer, std::shared_ptr<PollBackoff> poll_backoff)
+LocalLink::LocalLink(Side side, SharedMemory ring, Peer peer, std::shared_ptr<PollBackoff> poll_backoff)
     : side_(side),
       memory_(std::move(ring)),
       ring_(*static_cast<Ring*>(memory_.begin.get())),
       peer_(std::move(peer)),
       poll_backoff_(std::move(poll_backoff)) {}
 
-Link::~Link() {
+LocalLink::~LocalLink() {
   (side_ == Side::kSends ? ring_.sender_closed : ring_.receiver_closed).store(1);
   for (const Request& request : requests_) {
     if (request.under_way) poll_backoff_->request_ends();
@@ -51,7 +51,7 @@ Link::~Link() {
   peer_.doorbell.ring();
 }
 
-Result<Request*> Link::post(void* data, std::size_t size_bytes, int tag) {
+Result<Request*> LocalLink::post(void* data, std::size_t size_bytes, int tag) {
   if (side_ == Side::kSends && size_bytes > kMessageBytesMax) {
     return refuse(ErrorCode::kInvalidArgument, "a message of " + std::to_string(size_bytes) + " bytes: at most " +
                                                    std::to_string(kMessageBytesMax) + " go at once");
@@ -74,11 +74,11 @@ Result<Request*> Link::post(void* data, std::size_t size_bytes, int tag) {
   return &request;
 }
 
-bool Link::settled(const Request& request) const {
+bool LocalLink::settled(const Request& request) const {
   return ring_.taken.load(std::memory_order_acquire) > request.number;
 }
 
-Result<std::optional<std::size_t>> Link::test(Request& request) {
+Result<std::optional<std::size_t>> LocalLink::test(Request& request) {
   if (side_ == Side::kReceives) {
     while (!settled(request) && ring_.posted.load(std::memory_order_acquire) > ring_.taken.load()) take();
   }
@@ -98,7 +98,7 @@ Result<std::optional<std::size_t>> Link::test(Request& request) {
   return std::optional<std::size_t>(slot.size_bytes);
 }
 
-void Link::take() {
+void LocalLink::take() {
   const std::uint64_t number = ring_.taken.load();
   Slot& slot = ring_.slots[number % ring_.slots.size()];
   const Request& request = request_of(number);
@@ -109,7 +109,7 @@ void Link::take() {
   peer_.doorbell.ring();
 }
 
-int Link::read(const Request& request, std::uint64_t address, std::size_t size_bytes) const {
+int LocalLink::read(const Request& request, std::uint64_t address, std::size_t size_bytes) const {
   for (std::size_t done = 0; done < size_bytes;) {
     const iovec to{request.data + done, size_bytes - done};
     const iovec from{reinterpret_cast<void*>(address + done), size_bytes - done};
@@ -121,7 +121,7 @@ int Link::read(const Request& request, std::uint64_t address, std::size_t size_b
   return peer_.socket.is_gone() ? ESRCH : kTaken;
 }
 
-Error Link::failure(const Request& request) const {
+Error LocalLink::failure(const Request& request) const {
   const Slot& slot = ring_.slots[request.number % ring_.slots.size()];
   const std::string message = "message " + std::to_string(request.number) + " of " + std::to_string(slot.size_bytes) +
                               " bytes with tag " + std::to_string(slot.tag) + ", " + who() + ": ";
@@ -135,13 +135,13 @@ Error Link::failure(const Request& request) const {
   return refuse(ErrorCode::kSystem, message + "its receiver cannot read it: " + text_of_errno(slot.outcome));
 }
 
-Error Link::peer_is_gone() const {
+Error LocalLink::peer_is_gone() const {
   const bool closed = (side_ == Side::kSends ? ring_.receiver_closed : ring_.sender_closed).load() != 0;
   return refuse(ErrorCode::kRemote,
                 who() + (closed ? " has closed this connection" : " is gone: it ended or was killed"));
 }
 
-std::string Link::who() const {
+std::string LocalLink::who() const {
   return (side_ == Side::kSends ? "the receiver, process " : "the sender, process ") + std::to_string(peer_.process);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Link: one direction between two processes of a host. Messages match in order; nothing is copied but once.
+// LocalLink: one direction between two processes of a host. Messages match in order; nothing is copied but once.
 //
 // The sender writes where a message lies into a ring in shared memory, and the receiver reads it from there, out of the
 // sender's memory and into its own (process_vm_readv(2)), when it tests the receive: the copy is made by who needs the
@@ -40,10 +40,10 @@ struct Peer {
   Doorbell doorbell;
 };
 
-class Link;
+class LocalLink;
 
 struct Request {
-  Link* link = nullptr;
+  LocalLink* link = nullptr;
   std::uint64_t number = 0;  // of the link's, from 0
   char* data = nullptr;
   std::size_t size_bytes = 0;
@@ -51,14 +51,14 @@ struct Request {
   bool under_way = false;
 };
 
-class Link {
+class LocalLink {
  public:
   enum class Side : std::uint8_t { kSends, kReceives };
-  Link(Side side, SharedMemory ring, Peer peer, std::shared_ptr<PollBackoff> poll_backoff);
+  LocalLink(Side side, SharedMemory ring, Peer peer, std::shared_ptr<PollBackoff> poll_backoff);
   /// With requests under way or not; the peer's next test of one fails.
-  ~Link();
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  ~LocalLink();
+  LocalLink(const LocalLink&) = delete;
+  LocalLink& operator=(const LocalLink&) = delete;
 
   Side side() const { return side_; }
   /// nullptr: 32 are under way.

@@ -83,7 +83,7 @@ Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<PollBackoff> po
   return std::unique_ptr<Listener>(new Listener(std::move(*socket), made.secret, std::move(poll_backoff)));
 }
 
-Result<std::unique_ptr<Link>> Listener::accept() {
+Result<std::unique_ptr<LocalLink>> Listener::accept() {
   while (auto guest = socket_.accept()) {
     if (guests_.size() == kGuestsMax) guests_.erase(guests_.begin());
     guests_.push_back(std::move(*guest));
@@ -102,10 +102,10 @@ Result<std::unique_ptr<Link>> Listener::accept() {
         letter && (*letter)->size_bytes == sizeof hello && hello.magic == kMagic && hello.secret == secret_;
     if (ours) return answer(std::move(socket), std::move(**letter), text);
   }
-  return std::unique_ptr<Link>();
+  return std::unique_ptr<LocalLink>();
 }
 
-Result<std::unique_ptr<Link>> Listener::answer(UnixSocket guest, Letter letter, std::span<const char> text) {
+Result<std::unique_ptr<LocalLink>> Listener::answer(UnixSocket guest, Letter letter, std::span<const char> text) {
   Hello hello;
   std::memcpy(&hello, text.data(), sizeof hello);
   auto [ring_descriptor, doorbell_descriptor] = std::move(letter.descriptors);
@@ -122,8 +122,8 @@ Result<std::unique_ptr<Link>> Listener::answer(UnixSocket guest, Letter letter, 
     return refuse(ErrorCode::kRemote,
                   "the sender, process " + std::to_string(process) + ", is gone: it ended or gave up");
   }
-  return std::make_unique<Link>(Link::Side::kReceives, std::move(*ring),
-                                Peer{std::move(guest), process, std::move(*doorbell)}, poll_backoff_);
+  return std::make_unique<LocalLink>(LocalLink::Side::kReceives, std::move(*ring),
+                                     Peer{std::move(guest), process, std::move(*doorbell)}, poll_backoff_);
 }
 
 Result<void> Connecting::begin(Handle& handle) {
@@ -154,18 +154,18 @@ Result<void> Connecting::begin(Handle& handle) {
   return ok();
 }
 
-Result<std::unique_ptr<Link>> Connecting::go_on(Handle& handle) {
+Result<std::unique_ptr<LocalLink>> Connecting::go_on(Handle& handle) {
   const std::lock_guard lock(mutex_);
   if (handle.attempt == 0) {
     if (auto begun = begin(handle); !begun) return begun.error();
-    return std::unique_ptr<Link>();
+    return std::unique_ptr<LocalLink>();
   }
   const auto found = attempts_.find(handle.attempt);
   if (found == attempts_.end()) return refuse(ErrorCode::kInvalidArgument, "a handle whose attempt has ended");
   Answer answer;
   const std::span<char> text(reinterpret_cast<char*>(&answer), sizeof answer);
   auto letter = found->second->socket.receive(text);
-  if (letter && !*letter) return std::unique_ptr<Link>();
+  if (letter && !*letter) return std::unique_ptr<LocalLink>();
   const auto attempt = std::move(found->second);
   attempts_.erase(found);
   const int process = attempt->socket.process();
@@ -176,8 +176,8 @@ Result<std::unique_ptr<Link>> Connecting::go_on(Handle& handle) {
   if (answer.refused != 0) return unreadable(who + ", read our memory", static_cast<int>(answer.refused));
   auto doorbell = Doorbell::map(std::move((*letter)->descriptors[0]));
   if (!doorbell) return doorbell.error();
-  return std::make_unique<Link>(Link::Side::kSends, std::move(attempt->ring),
-                                Peer{std::move(attempt->socket), process, std::move(*doorbell)}, poll_backoff_);
+  return std::make_unique<LocalLink>(LocalLink::Side::kSends, std::move(attempt->ring),
+                                     Peer{std::move(attempt->socket), process, std::move(*doorbell)}, poll_backoff_);
 }
 
 }  // namespace meshbed::local

@@ -31,12 +31,12 @@ class Listener {
  public:
   static Result<std::unique_ptr<Listener>> open(std::shared_ptr<PollBackoff> poll_backoff, Handle* handle);
   /// nullptr: nobody yet.
-  Result<std::unique_ptr<Link>> accept();
+  Result<std::unique_ptr<LocalLink>> accept();
 
  private:
   Listener(UnixSocket socket, std::uint64_t secret, std::shared_ptr<PollBackoff> poll_backoff)
       : socket_(std::move(socket)), secret_(secret), poll_backoff_(std::move(poll_backoff)) {}
-  Result<std::unique_ptr<Link>> answer(UnixSocket guest, Letter letter, std::span<const char> text);
+  Result<std::unique_ptr<LocalLink>> answer(UnixSocket guest, Letter letter, std::span<const char> text);
 
   UnixSocket socket_;
   std::uint64_t secret_;
@@ -49,7 +49,7 @@ class Connecting {
  public:
   explicit Connecting(std::shared_ptr<PollBackoff> poll_backoff) : poll_backoff_(std::move(poll_backoff)) {}
   /// Begins or goes on with the attempt that `handle` is about. nullptr: not yet.
-  Result<std::unique_ptr<Link>> go_on(Handle& handle);
+  Result<std::unique_ptr<LocalLink>> go_on(Handle& handle);
   const std::shared_ptr<PollBackoff>& poll_backoff() const { return poll_backoff_; }
 
  private:

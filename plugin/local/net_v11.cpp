@@ -119,7 +119,7 @@ int deregister_memory(void* /*comm*/, void* /*mhandle*/) { return kNcclSuccess; 
 
 int isend(void* send_comm, void* data, std::size_t size, int tag, void* /*mhandle*/, void* /*event*/, void** request) {
   return at_boundary("isend", [&]() -> Result<void> {
-    auto posted = static_cast<Link*>(send_comm)->post(data, size, tag);
+    auto posted = static_cast<LocalLink*>(send_comm)->post(data, size, tag);
     if (!posted) return posted.error();
     *request = *posted;
     return ok();
@@ -130,7 +130,7 @@ int irecv(void* recv_comm, int n, void** data, std::size_t* sizes, int* tags, vo
           void** request) {
   return at_boundary("irecv", [&]() -> Result<void> {
     if (n != 1) return misused("irecv: one receive at a time (maxRecvs is 1)");
-    auto posted = static_cast<Link*>(recv_comm)->post(data[0], sizes[0], tags[0]);
+    auto posted = static_cast<LocalLink*>(recv_comm)->post(data[0], sizes[0], tags[0]);
     if (!posted) return posted.error();
     *request = *posted;
     return ok();
@@ -149,7 +149,7 @@ int test(void* request, int* done, int* sizes) {
 }
 
 int close_link(void* comm) {
-  delete static_cast<Link*>(comm);
+  delete static_cast<LocalLink*>(comm);
   return kNcclSuccess;
 }
 

@@ -10,9 +10,7 @@ namespace {
 
 using models::PortRef;
 
-const models::Node& node_of(const models::Cluster& cluster, PortRef port) {
-  return cluster.nodes[static_cast<std::size_t>(port.node)];
-}
+const models::Node& node_of(const models::Cluster& cluster, PortRef port) { return cluster.at(port.node); }
 
 int bond_index(const models::Cluster& cluster, PortRef port) {
   return node_of(cluster, port).nics[static_cast<std::size_t>(port.nic)].bond;

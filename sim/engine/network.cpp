@@ -18,15 +18,15 @@ namespace {
 
 /// Of the function: two of a RoCE LAG have two links.
 std::string link_end(const models::Cluster& cluster, PortRef port) {
-  const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-  return node.name + "/" + models::function_name(node.nics[static_cast<std::size_t>(port.nic)]);
+  const auto& node = cluster.at(port.node);
+  return node.name + "/" + models::function_name(node.nic(port.nic));
 }
 
 }  // namespace
 
 std::string port_name(const models::Cluster& cluster, PortRef port) {
-  const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-  return node.name + "/" + node.nics[static_cast<std::size_t>(port.nic)].device;
+  const auto& node = cluster.at(port.node);
+  return node.name + "/" + node.nic(port.nic).device;
 }
 
 Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
@@ -54,7 +54,7 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
     const auto& sw = cluster.switches[index];
     for (const PortRef port : sw.ports) {
       MESHBED_CHECK(state(port).link_out < 0);
-      const auto& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+      const auto& nic = cluster.nic_of(port);
       const std::uint64_t rate = sw.rate_bps != 0 ? std::min(sw.rate_bps, nic.rate_bps) : nic.rate_bps;
       const std::string name = link_end(cluster, port);
       auto& port_state = state(port);
@@ -70,7 +70,7 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
 
 void Network::add_shared() {
   for (const models::SharedLink& shared : models::shared_links(cluster_)) {
-    const std::string name = cluster_.nodes[static_cast<std::size_t>(shared.node)].name + "/" + shared.name;
+    const std::string name = cluster_.at(shared.node).name + "/" + shared.name;
     const int out = add_link(name + ">", shared.rate_bps);
     // What comes out of a cable was held to the rate of the port at its other end.
     const bool is_cabled = shared.is_qsfp() && state(shared.ports.front()).cable >= 0;

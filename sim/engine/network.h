@@ -140,9 +140,7 @@ class Network {
   void add_routers();
   /// The router of `from`, where it joins the switches of both ports and these differ; -1: none.
   int router_between(models::PortRef from, models::PortRef to) const;
-  const models::Nic& nic(models::PortRef port) const {
-    return cluster_.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-  }
+  const models::Nic& nic(models::PortRef port) const { return cluster_.nic_of(port); }
   bool owns(models::PortRef port, const models::IpAddress& address) const;
   /// neighbour(), asked over one port.
   models::PortRef answering(models::PortRef port, const models::IpAddress& address) const;

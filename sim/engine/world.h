@@ -159,11 +159,9 @@ class World final : public Timeline {
   Outcome run();
 
   const models::Cluster& cluster() const { return options_.cluster; }
-  const models::Node& node_at(int node) const { return options_.cluster.nodes[static_cast<std::size_t>(node)]; }
+  const models::Node& node_at(int node) const { return options_.cluster.at(node); }
   /// For faults: what a NIC has may change while the run goes on. Whoever changes it tells those who must know.
-  models::Nic& change_nic(models::PortRef port) {
-    return options_.cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-  }
+  models::Nic& change_nic(models::PortRef port) { return options_.cluster.nic_of(port); }
   const WorldOptions& options() const { return options_; }
   Network& network() { return *network_; }
   Fabric& fabric() { return *fabric_; }

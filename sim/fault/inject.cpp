@@ -91,7 +91,7 @@ void continue_node(World& world, int node) {
 }
 
 void kill_node(World& world, int node) {
-  const std::size_t nics = world.cluster().nodes[static_cast<std::size_t>(node)].nics.size();
+  const std::size_t nics = world.cluster().at(node).nics.size();
   for (std::size_t nic = 0; nic < nics; ++nic) set_link(world, {node, static_cast<int>(nic)}, false);
   world.kill_node(node);
 }

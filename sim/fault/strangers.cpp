@@ -57,8 +57,7 @@ void Strangers::look() {
 }
 
 void Strangers::call(std::uint16_t port, Crowd& crowd) {
-  const models::IpAddress address =
-      world_.cluster().nodes[static_cast<std::size_t>(options_.target)].management->address.address;
+  const models::IpAddress address = world_.cluster().at(options_.target).management->address.address;
   const int family = address.family == models::Family::kIpv4 ? AF_INET : AF_INET6;
   auto socket = std::make_shared<TcpSocket>(*process_, family);
   socket->from_stranger = true;

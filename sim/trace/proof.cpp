@@ -20,7 +20,7 @@ bool has_port_of(const models::Cluster& cluster, const std::vector<models::PortR
 
 /// True where a router that is `from`'s gateway joins the switches of both.
 bool joined_by_router(const models::Cluster& cluster, const models::PortRef& from, const models::PortRef& to) {
-  const int router = cluster.nodes[static_cast<std::size_t>(from.node)].nics[static_cast<std::size_t>(from.nic)].router;
+  const int router = cluster.nic_of(from).router;
   if (router < 0) return false;
   const auto on_one_of_its_switches = [&](const models::PortRef& port) {
     const std::vector<int>& switches = cluster.routers[static_cast<std::size_t>(router)].switches;

@@ -23,9 +23,8 @@ std::string gid_text(const models::RawGid& gid) {
 }  // namespace
 
 std::string endpoint_name(const models::Cluster& cluster, const models::PortRef& port) {
-  const bool known =
-      port.node >= 0 && static_cast<std::size_t>(port.node) < cluster.nodes.size() && port.nic >= 0 &&
-      static_cast<std::size_t>(port.nic) < cluster.nodes[static_cast<std::size_t>(port.node)].nics.size();
+  const bool known = port.node >= 0 && static_cast<std::size_t>(port.node) < cluster.nodes.size() && port.nic >= 0 &&
+                     static_cast<std::size_t>(port.nic) < cluster.at(port.node).nics.size();
   return known ? port_name(cluster, port) : "nowhere";
 }
 

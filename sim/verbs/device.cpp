@@ -41,9 +41,7 @@ RateCode rate_code(std::uint64_t rate_bps) {
 
 }  // namespace
 
-const models::Nic& nic_of(const System& system, models::PortRef port) {
-  return system.world.cluster().nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-}
+const models::Nic& nic_of(const System& system, models::PortRef port) { return system.world.cluster().nic_of(port); }
 
 const models::GidEntry* gid_at(const models::Nic& nic, std::uint32_t index) {
   const auto found = std::find_if(nic.gids.begin(), nic.gids.end(),
@@ -120,7 +118,7 @@ int query_gid(const System& system, models::PortRef port, std::uint8_t number, i
   entry.gid_index = found->index;
   entry.port_num = number;
   entry.gid_type = found->type == models::GidType::kRoceV1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
-  const std::size_t nics = system.world.cluster().nodes[static_cast<std::size_t>(port.node)].nics.size();
+  const std::size_t nics = system.world.cluster().at(port.node).nics.size();
   entry.ndev_ifindex = found->vlan == 0 ? interface_index_of(port) : vlan_interface_index_of(port, nics);
   return 0;
 }

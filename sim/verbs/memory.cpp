@@ -159,7 +159,7 @@ int reg_mr(System& system, ProtectionDomain& domain, std::uint64_t address, std:
   if (auto device = find_device_memory(address, length)) {
     // Linux pins pages of the process; only a peer memory client knows whose pages these are: EFAULT without one.
     const models::PortRef port = domain.context->port;
-    if (!system.world.cluster().nodes[static_cast<std::size_t>(port.node)].peer_memory) return EFAULT;
+    if (!system.world.cluster().at(port.node).peer_memory) return EFAULT;
     region.address = reinterpret_cast<std::uint64_t>(device->bytes) + (address - device->address);
     region.device = std::move(device);
   } else if (!mapped(address, length)) {

@@ -107,7 +107,7 @@ int modify_qp(System& system, Process& process, std::uint32_t number, const ibv_
   if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from) return EINVAL;
   if (const int error = check_mask(system, from, to, mask)) return error;
   if (const int error = check_values(nic_of(system, qp->context->port), attr, mask)) return error;
-  Route route = qp->route;
+  PairRoute route = qp->route;
   if (to == IBV_QPS_RTR) {
     if (const int error = resolve_route(system, *qp, attr, route)) return error;
     qp = find_own();  // time has passed: another thread may have destroyed or moved it

@@ -65,7 +65,7 @@ struct RecvEntry {
 struct Flight;
 
 /// Where packets of a queue pair go: found when it becomes ready to receive.
-struct Route {
+struct PairRoute {
   models::PortRef peer;
   const Path* path = nullptr;  // nullptr: loopback within the port
   std::uint64_t flow = 0;      // what a bond hashes
@@ -92,7 +92,7 @@ struct QueuePair {
   ibv_qp_cap cap{};
   ibv_qp_state state = IBV_QPS_RESET;
   ibv_qp_attr attr{};  // as ibv_modify_qp set it
-  Route route;
+  PairRoute route;
 
   // --- requester ---
   Ring<SendEntry> send;
@@ -143,7 +143,7 @@ void finish_recv(System& system, QueuePair& qp, ibv_wc wc, bool solicited);
 
 /// Finds the way to the destination that `qp` is wanted to have; errno as ibv_modify_qp returns it. Blocks where nobody
 /// answers, during which `qp` may go.
-int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted, Route& route);
+int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted, PairRoute& route);
 
 /// "QP 0x101 -> 0x102 (RTS), 2 sends unfinished, 3 receives posted"
 std::string describe(const QueuePair& qp);

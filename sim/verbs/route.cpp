@@ -1,4 +1,4 @@
-// Route: from a source GID index and a destination GID to the port at the other end, as Linux resolves the Ethernet
+// From a source GID index and a destination GID to the port at the other end, as Linux resolves the Ethernet
 // address of a RoCE destination (ib_resolve_eth_dmac, rdma_resolve_ip in drivers/infiniband/core).
 //
 // The kernel looks for a route through the source GID's own interface only. IPv4 takes an address without such a route
@@ -75,7 +75,7 @@ models::PortRef ask_wire(const System& system, models::PortRef port, const model
 
 }  // namespace
 
-int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted, Route& route) {
+int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted, PairRoute& route) {
   const models::PortRef port = qp.context->port;
   const ibv_ah_attr& attr = wanted.ah_attr;
   route.flow = udp_source_port(qp.number, wanted.dest_qp_num);

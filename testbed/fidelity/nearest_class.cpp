@@ -172,7 +172,7 @@ std::optional<Nearest> nearest_class(const MeasuredFile& file, const std::vector
   std::string its_class;
   double most = 0;
   for (const models::Machine& machine : profiles) {
-    if ((machine.transport == models::Transport::kMessage) != messages) continue;
+    if ((machine.transport == models::MachineTransport::kMessage) != messages) continue;
     for (const std::string& each : machine.classes) {
       const auto score = likeness(told, each_node, machine, each);
       const double all = score ? *score + keywords_in(file.set_up, machine) : 0;

@@ -34,7 +34,7 @@ Prediction predict(const std::string& profile, const std::string& collective, st
   } catch (const std::runtime_error& error) {
     throw std::invalid_argument(error.what());
   }
-  if (machine.transport == models::Transport::kMessage) {
+  if (machine.transport == models::MachineTransport::kMessage) {
     throw std::invalid_argument(profile + " is of single messages: it has no collective");
   }
   const models::CollectiveCall call = testbed::call_on(machine, *kind, bytes, ranks);

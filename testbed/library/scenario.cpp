@@ -82,8 +82,10 @@ Scenario& Scenario::fault(const std::string& text) { return with({testbed::fault
 Scenario& Scenario::fail(const std::string& target) {
   const auto& nodes = state_->parsed.cluster.nodes;
   const bool is_node = std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) { return node.name == target; });
-  const char* kind = is_node ? "node_kill" : target.find('/') != std::string::npos ? "port_down" : "cable_down";
-  return fault(std::string(kind) + ",target=" + target + ",at=0s");
+  const auto kind = is_node                                 ? testbed::FaultKind::kNodeKill
+                    : target.find('/') != std::string::npos ? testbed::FaultKind::kPortDown
+                                                            : testbed::FaultKind::kCableDown;
+  return fault(std::string(testbed::name_of(kind)) + ",target=" + target + ",at=0s");
 }
 
 std::string Scenario::get(const std::string& key) const {

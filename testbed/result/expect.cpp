@@ -186,7 +186,7 @@ class Checker {
     const auto& taken = result_.simulation.faults;
     return std::any_of(taken.begin(), taken.end(), [&](const FaultEvent& event) {
       const Fault& fault = scenario_.faults[event.step.fault];
-      return fault.kind == "node_kill" && fault.target == *expect_.lost;
+      return fault.kind == FaultKind::kNodeKill && fault.target == *expect_.lost;
     });
   }
 
@@ -211,7 +211,7 @@ class Checker {
         }
       }
       for (const Fault& fault : scenario_.faults) {
-        const bool its_own = fault.kind == "address_change" && fault.target.rfind(node.name + "/", 0) == 0;
+        const bool its_own = fault.kind == FaultKind::kAddressChange && fault.target.rfind(node.name + "/", 0) == 0;
         if (its_own && says(to_text(fault.address.address))) return true;
       }
     }

@@ -4,14 +4,9 @@
 #include <cstddef>
 #include <limits>
 #include <set>
-#include <string>
 
 namespace meshbed::testbed {
 namespace {
-
-bool ends_another(const std::string& kind) {
-  return kind == "cable_up" || kind == "port_up" || kind == "node_continue";
-}
 
 /// The time in which faults were active; ends at the end of time where one never ended.
 struct ActiveTime {
@@ -22,15 +17,14 @@ ActiveTime active_time(const Scenario& scenario, const std::vector<FaultEvent>& 
   ActiveTime time{taken.front().at_ps, std::numeric_limits<Picoseconds>::max()};
   for (const FaultEvent& event : taken) {
     const Fault& fault = scenario.faults[event.step.fault];
+    const auto ended = info_of(fault.kind).ends;
     if (!event.step.begins) {
       active.erase(event.step.fault);
-    } else if (!ends_another(fault.kind)) {
+    } else if (!ended) {
       active.insert(event.step.fault);
     } else {
-      const std::string ended =
-          fault.kind == "node_continue" ? "node_stop" : fault.kind.substr(0, fault.kind.find('_')) + "_down";
       std::erase_if(active, [&](std::size_t each) {
-        return scenario.faults[each].kind == ended && scenario.faults[each].target == fault.target;
+        return scenario.faults[each].kind == *ended && scenario.faults[each].target == fault.target;
       });
     }
     time.end_ps = active.empty() ? event.at_ps : std::numeric_limits<Picoseconds>::max();

@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "emu/clock.h"
+#include "plugin/base/deadline.h"
 #include "plugin/net/state/state_socket.h"
 
 namespace meshbed::testbed {
@@ -154,7 +154,7 @@ void add_path(const std::string& word, StateSockets& sockets) {
 
 /// Reads up to the end; the problem, or "".
 std::string read_answer(int descriptor, std::string& text, int patience_ms) {
-  const auto give_up = emu::Deadline::in_s(patience_ms / 1000.0);
+  const auto give_up = Deadline::after_s(patience_ms / 1000.0);
   for (;;) {
     char bytes[65536];
     const ssize_t count = ::recv(descriptor, bytes, sizeof bytes, 0);
@@ -166,7 +166,7 @@ std::string read_answer(int descriptor, std::string& text, int patience_ms) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return std::strerror(errno);
     pollfd ready{.fd = descriptor, .events = POLLIN, .revents = 0};
-    if (give_up.passed() || ::poll(&ready, 1, give_up.left_ms()) == 0) {
+    if (give_up.passed() || ::poll(&ready, 1, give_up.remaining_ms()) == 0) {
       return fmt::format("no answer within {} s: the process stands still, or its service thread does",
                          patience_ms / 1000.0);
     }

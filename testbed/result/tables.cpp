@@ -21,9 +21,9 @@ Table fault_table(const Scenario& scenario, const std::vector<FaultEvent>& taken
     const Fault& fault = scenario.faults[event.step.fault];
     Value cut = Value::array();
     for (const models::PortRef port : ports_of(scenario.cluster, fault)) {
-      if (cuts(fault)) cut.push_back(sim::port_name(scenario.cluster, port));
+      if (cuts(fault.kind)) cut.push_back(sim::port_name(scenario.cluster, port));
     }
-    table.add({text_of(scenario, event.step), fault.kind, fault.target, point_of(fault), event.step.begins,
+    table.add({text_of(scenario, event.step), name_of(fault.kind), fault.target, point_of(fault), event.step.begins,
                static_cast<double>(event.at_ps) / 1e3, std::move(cut)});
   }
   return table;

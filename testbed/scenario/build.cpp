@@ -132,7 +132,7 @@ std::vector<std::string> Builder::names_for(const GeneratedName& wanted) const {
   } else {
     const bool is_pcie = wanted.list == "pcie", is_bond = wanted.list == "bond";
     if (const int node = find_node(cluster, wanted.owner); node >= 0) {
-      const models::Node& owner = cluster.nodes[static_cast<std::size_t>(node)];
+      const models::Node& owner = cluster.at(node);
       if (is_pcie) names = generated_names(owner.pcie);
       if (!is_pcie && !is_bond) names = device_names(owner);
     }

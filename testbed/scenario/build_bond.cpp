@@ -76,7 +76,7 @@ void check_said(const NicSpec& said, const BondSpec& bond, const Refuse& refuse)
 
 /// The NIC that is a function of the card of all these, and none of them; nullptr: there is none.
 const models::Nic* left_out_of(const models::Node& node, const NodeSpec& owner, const Bond& bond) {
-  const models::Nic& first = node.nics[static_cast<std::size_t>(bond.functions.front())];
+  const models::Nic& first = node.nic(bond.functions.front());
   for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
     const bool is_listed =
         std::find(bond.functions.begin(), bond.functions.end(), static_cast<int>(nic)) != bond.functions.end();
@@ -110,14 +110,14 @@ std::size_t place_in(const Bond& bond, int nic) {
 }
 
 std::string port_text(const models::Cluster& cluster, PortRef port) {
-  const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-  return node.name + "/" + models::function_name(node.nics[static_cast<std::size_t>(port.nic)]);
+  const models::Node& node = cluster.at(port.node);
+  return node.name + "/" + models::function_name(node.nic(port.nic));
 }
 
 /// What is wrong with the cables of `bond`; empty: nothing.
 std::string cabling_problem(const models::Cluster& cluster, int node, const Bond& bond,
                             const std::map<PortRef, Far>& ends) {
-  const std::string own = fmt::format("{} of {}", bond.name, cluster.nodes[static_cast<std::size_t>(node)].name);
+  const std::string own = fmt::format("{} of {}", bond.name, cluster.at(node).name);
   const Far* first = nullptr;
   for (std::size_t place = 0; place < bond.functions.size(); ++place) {
     const PortRef port{node, bond.functions[place]};
@@ -142,8 +142,7 @@ std::string cabling_problem(const models::Cluster& cluster, int node, const Bond
     }
     first = &far;
     if (at_switch) continue;
-    const std::string other =
-        fmt::format("{} of {}", theirs->name, cluster.nodes[static_cast<std::size_t>(far.peer.node)].name);
+    const std::string other = fmt::format("{} of {}", theirs->name, cluster.at(far.peer.node).name);
     if (theirs->mode != bond.mode) {
       return fmt::format("mode: {} is {}, and {} at the other end {}; give both the same", own, to_string(bond.mode),
                          other, to_string(theirs->mode));
@@ -161,9 +160,7 @@ std::string cabling_problem(const models::Cluster& cluster, int node, const Bond
 
 /// The port has a link at the start: it is plugged in, and up at both ends.
 bool has_link(const models::Cluster& cluster, PortRef port, const std::map<PortRef, Far>& ends) {
-  const auto is_up = [&](PortRef end) {
-    return cluster.nodes[static_cast<std::size_t>(end.node)].nics[static_cast<std::size_t>(end.nic)].link_up;
-  };
+  const auto is_up = [&](PortRef end) { return cluster.nic_of(end).link_up; };
   const auto found = ends.find(port);
   if (found == ends.end() || !is_up(port)) return false;
   return found->second.switch_index >= 0 || is_up(found->second.peer);

@@ -120,7 +120,7 @@ void Builder::join_functions_to_ports() {
     for (const NicSpec& said : spec->nics) {
       const int nic = find_nic(node, said.device);
       if (nic < 0 || !said.has("qsfp")) continue;
-      node.nics[static_cast<std::size_t>(nic)].qsfp = said.qsfp == "none" ? "" : said.qsfp;
+      node.nic(nic).qsfp = said.qsfp == "none" ? "" : said.qsfp;
     }
   }
 }

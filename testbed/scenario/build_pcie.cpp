@@ -67,7 +67,7 @@ void Builder::hang_on_pcie(models::Node& node, const NodeSpec& spec) {
   for (const NicSpec& said : spec.nics) {
     const int nic = find_nic(node, said.device);
     if (nic < 0 || !said.has("pcie") || said.pcie.empty()) continue;
-    node.nics[static_cast<std::size_t>(nic)].pcie = link_of("pcie", said.pcie, said.at("pcie"));
+    node.nic(nic).pcie = link_of("pcie", said.pcie, said.at("pcie"));
   }
   if (!spec.has("gpu_pcie")) return;
   if (spec.gpu_pcie.size() != node.gpus.size()) {

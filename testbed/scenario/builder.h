@@ -52,7 +52,7 @@ class Builder {
 
   /// What there is of the kind that a --set named: generated and listed.
   std::vector<std::string> names_for(const GeneratedName& wanted) const;
-  models::Node& node_at(int node) { return built_.cluster.nodes[static_cast<std::size_t>(node)]; }
+  models::Node& node_at(int node) { return built_.cluster.at(node); }
   models::Nic& nic_at(models::PortRef port) { return node_at(port.node).nics[static_cast<std::size_t>(port.nic)]; }
 
   const NodeSpec* spec_of(const models::Node& node) const;

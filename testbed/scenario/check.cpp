@@ -28,8 +28,8 @@ namespace {
 constexpr const char* kCudaNames[] = {"libcuda.so", "libcudart.so"};
 
 std::string port_name(const models::Cluster& cluster, models::PortRef port) {
-  const auto& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-  return fmt::format("{}/{}", node.name, node.nics[static_cast<std::size_t>(port.nic)].device);
+  const auto& node = cluster.at(port.node);
+  return fmt::format("{}/{}", node.name, node.nic(port.nic).device);
 }
 
 void check_netdevs(const models::Node& node, const std::vector<Place>& places, Diagnostics& diagnostics) {
@@ -126,7 +126,7 @@ bool check_gpu_models(const models::Node& node, const char* key, const Place& pl
 /// Every rank's node has GPUs, and there are models of them.
 void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagnostics) {
   for (int rank = 0; rank < ranks_of(scenario); ++rank) {
-    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, rank))];
+    const models::Node& node = scenario.cluster.at(node_of(scenario, rank));
     if (node.gpus.empty()) {
       return diagnostics.add(place, fmt::format("memory: {} has no GPU: set gpus to 1 or more", node.name));
     }
@@ -137,16 +137,13 @@ void check_gpus(const Scenario& scenario, const Place& place, Diagnostics& diagn
 void check_memory(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   if (!scenario.workload.gpu_memory) return;
   const Place& place = spec.workload.at("memory");
-  const WorkloadKind kind = scenario.workload.kind;
-  if (kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix || kind == WorkloadKind::kMegakernel) {
-    return check_gpus(scenario, place, diagnostics);
+  const WorkloadInfo& kind = info_of(scenario.workload.kind);
+  if (!kind.gpu_memory) {
+    return diagnostics.add(place,
+                           fmt::format("memory: gpu is for {}; other workloads have their messages in host memory",
+                                       list_names(names_of(&WorkloadInfo::gpu_memory))));
   }
-  if (kind != WorkloadKind::kReconnect) {
-    return diagnostics.add(
-        place,
-        "memory: gpu is for collective, matrix, megakernel and reconnect; other workloads have their messages in "
-        "host memory");
-  }
+  if (kind.runs_engine) return check_gpus(scenario, place, diagnostics);
   for (const auto& node : scenario.cluster.nodes) {
     if (std::all_of(node.nics.begin(), node.nics.end(), [](const models::Nic& nic) { return nic.dma_buf; })) continue;
     return diagnostics.add(place,
@@ -284,7 +281,7 @@ void check_tuning(const Scenario& scenario, const ScenarioSpec& spec, Diagnostic
 
 bool kills(const Scenario& scenario, const std::string& node) {
   return std::any_of(scenario.faults.begin(), scenario.faults.end(),
-                     [&](const Fault& fault) { return fault.kind == "node_kill" && fault.target == node; });
+                     [&](const Fault& fault) { return fault.kind == FaultKind::kNodeKill && fault.target == node; });
 }
 
 }  // namespace

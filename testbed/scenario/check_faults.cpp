@@ -1,7 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "models/lan/bond.h"
 #include "models/lan/vlan.h"
@@ -14,21 +19,35 @@
 namespace meshbed::testbed {
 namespace {
 
-enum class TargetKind { kCable, kSwitch, kNode, kPort, kUnknown };
+enum class Named { kCable, kSwitch, kNode, kPort, kNothing };
 
-TargetKind target_kind(const models::Cluster& cluster, const std::string& target) {
+Named named_by(const models::Cluster& cluster, const std::string& target) {
   for (const auto& cable : cluster.cables) {
-    if (cable.name == target) return TargetKind::kCable;
+    if (cable.name == target) return Named::kCable;
   }
   for (const auto& box : cluster.switches) {
-    if (box.name == target) return TargetKind::kSwitch;
+    if (box.name == target) return Named::kSwitch;
   }
   const auto slash = target.find('/');
   const int node = find_node(cluster, target.substr(0, slash));
-  if (node < 0) return TargetKind::kUnknown;
-  if (slash == std::string::npos) return TargetKind::kNode;
-  const int nic = find_nic(cluster.nodes[static_cast<std::size_t>(node)], target.substr(slash + 1));
-  return nic < 0 ? TargetKind::kUnknown : TargetKind::kPort;
+  if (node < 0) return Named::kNothing;
+  if (slash == std::string::npos) return Named::kNode;
+  const int nic = find_nic(cluster.at(node), target.substr(slash + 1));
+  return nic < 0 ? Named::kNothing : Named::kPort;
+}
+
+bool fits(FaultTarget wanted, Named named) {
+  switch (wanted) {
+    case FaultTarget::kNode:
+      return named == Named::kNode;
+    case FaultTarget::kCable:
+      return named == Named::kCable;
+    case FaultTarget::kPort:
+      return named == Named::kPort;
+    case FaultTarget::kLinks:
+      break;
+  }
+  return named != Named::kNothing && named != Named::kNode;
 }
 
 /// Of a cable, a switch's ports or a port; 0: it is none.
@@ -39,7 +58,7 @@ std::uint64_t rate_bps_of(const models::Cluster& cluster, const std::string& tar
   for (const auto& box : cluster.switches) {
     if (box.name == target) return box.rate_bps;
   }
-  if (target_kind(cluster, target) != TargetKind::kPort) return 0;
+  if (named_by(cluster, target) != Named::kPort) return 0;
   const auto slash = target.find('/');
   const auto& node = cluster.nodes[static_cast<std::size_t>(find_node(cluster, target.substr(0, slash)))];
   return node.nics[static_cast<std::size_t>(find_nic(node, target.substr(slash + 1)))].rate_bps;
@@ -70,8 +89,7 @@ std::string owner_of(const models::Cluster& cluster, const models::IpAddress& ad
 /// What is wrong with the new address of an interface; empty: nothing.
 std::string address_problem(const Scenario& scenario, const Fault& fault) {
   const models::PortRef port = ports_of(scenario.cluster, fault).front();
-  const auto& own =
-      scenario.cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  const auto& own = scenario.cluster.nic_of(port);
   const auto old = std::find_if(own.addresses.begin(), own.addresses.end(), [&](const models::IpPrefix& prefix) {
     return models::same_subnet(prefix, fault.address);
   });
@@ -90,12 +108,23 @@ std::string address_problem(const Scenario& scenario, const Fault& fault) {
   return "";
 }
 
+/// Keys that the fault's kind does not have, and others do.
+void check_keys(const FaultSpec& said, Diagnostics& diagnostics) {
+  std::map<std::string_view, std::vector<std::string>> kinds_by_key;
+  for (const FaultInfo& each : kFaultKinds) {
+    for (const std::string_view key : keys_of(each.kind)) kinds_by_key[key].emplace_back(each.name);
+  }
+  const std::string kind = name_of(said.value.kind);
+  for (const auto& [view, kinds] : kinds_by_key) {
+    const std::string key(view);
+    if (!said.has(key) || std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
+    diagnostics.add(said.at(key), fmt::format("{}: {} has none; it is for {}", key, kind, list_names(kinds)));
+  }
+}
+
 void check_new_address(const Scenario& scenario, const FaultSpec& said, bool has_port, Diagnostics& diagnostics) {
   const Fault& fault = said.value;
-  if (fault.kind != "address_change") {
-    if (said.has("address")) diagnostics.add(said.at("address"), fmt::format("address: {} has none", fault.kind));
-    return;
-  }
+  if (fault.kind != FaultKind::kAddressChange) return;
   if (!said.has("address")) {
     return diagnostics.add(said.place, "[[fault]] address_change needs address, as \"192.168.100.77/24\"");
   }
@@ -108,12 +137,7 @@ void check_new_address(const Scenario& scenario, const FaultSpec& said, bool has
 
 void check_strangers(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
   const Fault& fault = said.value;
-  if (fault.kind != "strangers") {
-    for (const char* key : {"from", "connections", "byte_every"}) {
-      if (said.has(key)) diagnostics.add(said.at(key), fmt::format("{}: {} has none; strangers have", key, fault.kind));
-    }
-    return;
-  }
+  if (fault.kind != FaultKind::kStrangers) return;
   const int from = find_node(scenario.cluster, fault.from);
   if (from < 0) {
     return diagnostics.add(said.has("from") ? said.at("from") : said.place,
@@ -123,31 +147,26 @@ void check_strangers(const Scenario& scenario, const FaultSpec& said, Diagnostic
                                : "[[fault]] strangers needs from, the node that they come from");
   }
   for (const int node : {from, find_node(scenario.cluster, fault.target)}) {
-    if (node < 0 || scenario.cluster.nodes[static_cast<std::size_t>(node)].management) continue;
+    if (node < 0 || scenario.cluster.at(node).management) continue;
     diagnostics.add(said.place, fmt::format("[[fault]] strangers come over the management network, and {} is not on it",
-                                            scenario.cluster.nodes[static_cast<std::size_t>(node)].name));
+                                            scenario.cluster.at(node).name));
   }
-}
-
-bool has_iterations(const Workload& workload) {
-  return workload.kind == WorkloadKind::kCollective || workload.kind == WorkloadKind::kReconnect;
 }
 
 /// " (did you mean 'x'?); there are a, b": of the kind of target that the fault takes.
-std::string targets_hint(const models::Cluster& cluster, const std::string& target, bool nodes, bool cables,
-                         bool ports) {
+std::string targets_hint(const models::Cluster& cluster, const std::string& target, FaultTarget wanted) {
   std::vector<std::string> names;
   for (const models::Node& node : cluster.nodes) {
-    if (nodes) names.push_back(node.name);
+    if (fits(wanted, Named::kNode)) names.push_back(node.name);
     for (const models::Nic& nic : node.nics) {
-      if (!nodes && !cables) names.push_back(node.name + "/" + nic.device);
+      if (fits(wanted, Named::kPort)) names.push_back(node.name + "/" + nic.device);
     }
   }
   for (const auto& cable : cluster.cables) {
-    if (!nodes && !ports) names.push_back(cable.name);
+    if (fits(wanted, Named::kCable)) names.push_back(cable.name);
   }
   for (const auto& box : cluster.switches) {
-    if (!nodes && !cables && !ports) names.push_back(box.name);
+    if (fits(wanted, Named::kSwitch)) names.push_back(box.name);
   }
   if (names.empty()) return "";
   const std::string close = closest_name(target, names);
@@ -158,6 +177,25 @@ std::string targets_hint(const models::Cluster& cluster, const std::string& targ
                      list_names(names), count > kListed ? fmt::format(" and {} more", count - kListed) : "");
 }
 
+void check_amount(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
+  const Fault& fault = said.value;
+  const FaultInfo& kind = info_of(fault.kind);
+  constexpr const char* kWanted[] = {"", "fraction above 0, up to 1", "time, as in '1ms', above 0",
+                                     "rate, as in '10Gb/s', above 0"};
+  if (kind.amount == AmountUnit::kNone) return;
+  const bool is_right = fault.unit == kind.amount && fault.amount > 0;
+  if (!is_right || (kind.amount == AmountUnit::kFraction && fault.amount > 1)) {
+    return diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a {}", kind.name,
+                                                          kWanted[static_cast<std::size_t>(kind.amount)]));
+  }
+  const std::uint64_t whole_bps = rate_bps_of(scenario.cluster, fault.target);
+  if (kind.amount == AmountUnit::kRate && whole_bps > 0 && fault.amount >= static_cast<double>(whole_bps)) {
+    diagnostics.add(said.at("amount"), fmt::format("amount: a rate of {} slows nothing down: {} has {}",
+                                                   rate_text(static_cast<std::uint64_t>(fault.amount)), fault.target,
+                                                   rate_text(whole_bps)));
+  }
+}
+
 }  // namespace
 
 void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& diagnostics) {
@@ -165,31 +203,21 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   if (!said.has("kind") || !said.has("target")) {
     return diagnostics.add(said.place, "[[fault]] needs kind and target");
   }
-  if (fault.kind.empty()) return;  // refused when it was read
-  const TargetKind target = target_kind(scenario.cluster, fault.target);
-  const std::string& kind = fault.kind;
-  const bool on_node = kind.rfind("node_", 0) == 0 || kind == "strangers";
-  const bool on_cable = kind.rfind("cable_", 0) == 0;
-  const bool on_port = kind.rfind("port_", 0) == 0 || kind == "address_change";
-  const bool fits = on_node    ? target == TargetKind::kNode
-                    : on_cable ? target == TargetKind::kCable
-                    : on_port  ? target == TargetKind::kPort
-                               : target != TargetKind::kUnknown && target != TargetKind::kNode;
-  if (!fits) {
+  if (!said.is_known) return;  // refused when it was read
+  const FaultInfo& kind = info_of(fault.kind);
+  const Named named = named_by(scenario.cluster, fault.target);
+  if (!fits(kind.target, named)) {
     diagnostics.add(said.at("target"),
-                    fmt::format("target: {} wants {}, and '{}' is none here{}", kind,
-                                on_node    ? "a node"
-                                : on_cable ? "a cable"
-                                : on_port  ? "NODE/DEVICE"
-                                           : "a cable, a switch or NODE/DEVICE",
-                                fault.target.substr(0, 80),
-                                targets_hint(scenario.cluster, fault.target, on_node, on_cable, on_port)));
+                    fmt::format("target: {} wants {}, and '{}' is none here{}", kind.name, text_of(kind.target),
+                                fault.target.substr(0, 80), targets_hint(scenario.cluster, fault.target, kind.target)));
   }
-  check_new_address(scenario, said, target == TargetKind::kPort, diagnostics);
+  check_keys(said, diagnostics);
+  check_new_address(scenario, said, named == Named::kPort, diagnostics);
   check_strangers(scenario, said, diagnostics);
+  const bool has_iterations = info_of(scenario.workload.kind).has_iterations;
   if (fault.point == "iteration") {
     const int last = scenario.workload.iterations - 1;
-    if (has_iterations(scenario.workload) && fault.iteration > last) {
+    if (has_iterations && fault.iteration > last) {
       diagnostics.add(said.has("iteration") ? said.at("iteration") : said.at("point"),
                       fmt::format("iteration: {} never comes; the last is {} (workload.iterations = {})",
                                   fault.iteration, last, scenario.workload.iterations));
@@ -197,33 +225,14 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   } else if (said.has("iteration")) {
     diagnostics.add(said.at("iteration"), "iteration: goes with point = \"iteration\"");
   }
-  if (fault.point != "start" && !has_iterations(scenario.workload)) {
-    diagnostics.add(
-        said.at("point"),
-        fmt::format("point: '{}' is of a collective or of reconnect; other workloads have 'start'", fault.point));
+  if (fault.point != "start" && !has_iterations) {
+    diagnostics.add(said.at("point"), fmt::format("point: '{}' is for {}; other workloads have 'start'", fault.point,
+                                                  list_names(names_of(&WorkloadInfo::has_iterations))));
   }
-  if (fault.duration_ps > 0 &&
-      (kind == "cable_up" || kind == "port_up" || kind == "node_continue" || kind == "node_kill")) {
-    diagnostics.add(said.at("duration"), fmt::format("duration: {} has none", kind));
+  if (fault.duration_ps > 0 && !kind.lasts) {
+    diagnostics.add(said.at("duration"), fmt::format("duration: {} has none", kind.name));
   }
-  if (said.has("amount") && (on_node || on_cable || on_port)) {
-    diagnostics.add(said.at("amount"), fmt::format("amount: {} has none", kind));
-  }
-  const bool fraction = kind == "loss" || kind == "reorder";
-  if (fraction && (fault.unit != AmountUnit::kFraction || fault.amount <= 0 || fault.amount > 1)) {
-    diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a fraction above 0, up to 1", kind));
-  }
-  const AmountUnit unit = kind == "rate" ? AmountUnit::kRate : AmountUnit::kTime;
-  if ((kind == "rate" || kind == "delay") && (fault.unit != unit || fault.amount <= 0)) {
-    diagnostics.add(said.at("amount"), fmt::format("amount: {} needs a {} above 0", kind,
-                                                   kind == "rate" ? "rate, as in '10Gb/s'," : "time, as in '1ms',"));
-  }
-  const std::uint64_t whole_bps = rate_bps_of(scenario.cluster, fault.target);
-  if (kind == "rate" && fault.unit == unit && whole_bps > 0 && fault.amount >= static_cast<double>(whole_bps)) {
-    diagnostics.add(said.at("amount"), fmt::format("amount: a rate of {} slows nothing down: {} has {}",
-                                                   rate_text(static_cast<std::uint64_t>(fault.amount)), fault.target,
-                                                   rate_text(whole_bps)));
-  }
+  check_amount(scenario, said, diagnostics);
 }
 
 }  // namespace meshbed::testbed

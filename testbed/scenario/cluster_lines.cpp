@@ -22,9 +22,7 @@ std::string topology_line(const Scenario& scenario) {
 }
 
 std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& key) {
-  const auto nic = [&](const models::PortRef& port) -> const models::Nic& {
-    return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-  };
+  const auto nic = [&](const models::PortRef& port) -> const models::Nic& { return cluster.nic_of(port); };
   if (key.source.node < 0 || key.destination.node < 0) return "-";
   for (const models::IpPrefix& left : nic(key.source).addresses) {
     for (const models::IpPrefix& right : nic(key.destination).addresses) {

@@ -14,11 +14,6 @@ namespace {
 
 using models::Collective;
 
-bool has_shares(Collective op) {
-  return op == Collective::kAllGather || op == Collective::kReduceScatter || op == Collective::kAllToAll ||
-         op == Collective::kGather || op == Collective::kScatter;
-}
-
 template <typename Value>
 std::vector<std::string> names_of(int count) {
   std::vector<std::string> names;
@@ -42,10 +37,8 @@ int parse_named(const std::string& option, const std::string& what, const std::s
 CollectiveShape shape_of_count(Collective op, std::uint64_t count, int ranks, coll::DataType type) {
   const std::uint64_t all = count * static_cast<std::uint64_t>(ranks);
   CollectiveShape shape{.count = count, .send_count = count, .recv_count = count, .bytes = 0};
-  if (op == Collective::kAllGather || op == Collective::kGather || op == Collective::kAllToAll) shape.recv_count = all;
-  if (op == Collective::kReduceScatter || op == Collective::kScatter || op == Collective::kAllToAll) {
-    shape.send_count = all;
-  }
+  if (has_shares(info_of(op).receives)) shape.recv_count = all;
+  if (has_shares(info_of(op).sends)) shape.send_count = all;
   shape.bytes = std::max(shape.send_count, shape.recv_count) * size_of(type);
   return shape;
 }

@@ -52,6 +52,7 @@ std::string section_text() {
     text += fmt::format("| `{}` | {} | {} | {} |\n", field.key, cell(field.type), cell(default_cell(field.initial)),
                         cell(field.meaning));
   }
+  if (!section.kinds.empty()) text += "\n" + section.kinds;
   return text;
 }
 

@@ -13,9 +13,7 @@
 namespace meshbed::testbed {
 namespace {
 
-bool shapes(const Fault& fault) {
-  return fault.kind == "loss" || fault.kind == "delay" || fault.kind == "rate" || fault.kind == "reorder";
-}
+bool shapes(const Fault& fault) { return info_of(fault.kind).target == FaultTarget::kLinks; }
 
 template <typename List>
 int index_named(const List& list, const std::string& name) {
@@ -24,11 +22,19 @@ int index_named(const List& list, const std::string& name) {
 }
 
 std::string amount_text(const Fault& fault) {
-  if (fault.kind == "delay") return fmt::format(" {} us", fault.amount / 1e6);
-  if (fault.kind == "rate") return fmt::format(" {} Gb/s", fault.amount / 1e9);
-  if (fault.kind == "address_change") return " to " + to_text(fault.address);
-  if (fault.kind == "strangers") return fmt::format(" from {}, {} a port,", fault.from, fault.connections);
-  return shapes(fault) ? fmt::format(" {}", fault.amount) : "";
+  if (fault.kind == FaultKind::kAddressChange) return " to " + to_text(fault.address);
+  if (fault.kind == FaultKind::kStrangers) return fmt::format(" from {}, {} a port,", fault.from, fault.connections);
+  switch (info_of(fault.kind).amount) {
+    case AmountUnit::kFraction:
+      return fmt::format(" {}", fault.amount);
+    case AmountUnit::kTime:
+      return fmt::format(" {} us", fault.amount / 1e6);
+    case AmountUnit::kRate:
+      return fmt::format(" {} Gb/s", fault.amount / 1e9);
+    case AmountUnit::kNone:
+      break;
+  }
+  return "";
 }
 
 }  // namespace
@@ -47,7 +53,8 @@ std::set<std::string> points_of(const Scenario& scenario) {
 
 std::string text_of(const Scenario& scenario, const FaultStep& step) {
   const Fault& fault = scenario.faults[step.fault];
-  return fmt::format("{}{}{} on {}", step.begins ? "" : "end of ", fault.kind, amount_text(fault), fault.target);
+  return fmt::format("{}{}{} on {}", step.begins ? "" : "end of ", name_of(fault.kind), amount_text(fault),
+                     fault.target);
 }
 
 std::vector<FaultStep> not_taken(const Scenario& scenario, const std::vector<FaultEvent>& taken) {
@@ -92,25 +99,19 @@ std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Faul
   }
   const auto slash = fault.target.find('/');
   const int node = find_node(cluster, fault.target.substr(0, slash));
-  const models::Node& owner = cluster.nodes.at(static_cast<std::size_t>(node));
+  const models::Node& owner = cluster.at(node);
   std::vector<models::PortRef> ports;
   if (slash != std::string::npos) {
     const std::string name = fault.target.substr(slash + 1);
     const models::PortRef port{node, find_nic(owner, name)};
     const models::Bond* const bond = models::bond_of(cluster, port);
     // By the name of a RoCE LAG's device, all of its functions.
-    if (bond == nullptr || !bond->lag || models::function_name(owner.nics[static_cast<std::size_t>(port.nic)]) == name)
-      return {port};
+    if (bond == nullptr || !bond->lag || models::function_name(owner.nic(port.nic)) == name) return {port};
     for (const int nic : bond->functions) ports.push_back({node, nic});
     return ports;
   }
   for (std::size_t nic = 0; nic < owner.nics.size(); ++nic) ports.push_back({node, static_cast<int>(nic)});
   return ports;
-}
-
-bool cuts(const Fault& fault) {
-  return fault.kind == "cable_down" || fault.kind == "port_down" || fault.kind == "node_kill" ||
-         fault.kind == "address_change";
 }
 
 FaultBoard::FaultBoard(const Scenario& scenario)
@@ -162,7 +163,7 @@ bool FaultBoard::slows(const Fault& fault, models::PortRef at, const std::vector
   const auto is_target = [&](models::PortRef each) {
     return std::find(targets.begin(), targets.end(), each) != targets.end();
   };
-  return is_target(at) || (fault.kind == "rate" && port(at).cable >= 0 && is_target(port(at).peer));
+  return is_target(at) || (fault.kind == FaultKind::kRate && port(at).cable >= 0 && is_target(port(at).peer));
 }
 
 /// Losses multiply, delays add up, and the lowest rate counts.
@@ -174,10 +175,10 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
     if (!in_force_[index] || !shapes(fault)) continue;
     const std::vector<models::PortRef> targets = ports_of(scenario_.cluster, fault);
     if (!slows(fault, port, targets)) continue;
-    if (fault.kind == "loss") kept *= 1 - fault.amount;
-    if (fault.kind == "reorder") in_order *= 1 - fault.amount;
-    if (fault.kind == "delay") shape.delay_ps += static_cast<Picoseconds>(fault.amount);
-    if (fault.kind == "rate") {
+    if (fault.kind == FaultKind::kLoss) kept *= 1 - fault.amount;
+    if (fault.kind == FaultKind::kReorder) in_order *= 1 - fault.amount;
+    if (fault.kind == FaultKind::kDelay) shape.delay_ps += static_cast<Picoseconds>(fault.amount);
+    if (fault.kind == FaultKind::kRate) {
       // A wire's functions share what is left of it.
       const bool is_cable = index_named(scenario_.cluster.cables, fault.target) >= 0;
       const std::size_t functions = is_cable ? targets.size() / 2 : 1;
@@ -217,8 +218,7 @@ bool FaultBoard::carrier_of(models::PortRef at) {
   const Port& end = port(at);
   if (!own_end_up(at)) return false;
   if (end.cable < 0) return true;
-  return !holds("cable_down", scenario_.cluster.cables[static_cast<std::size_t>(end.cable)].name) &&
-         own_end_up(end.peer);
+  return !is_pulled(scenario_.cluster.cables[static_cast<std::size_t>(end.cable)].name) && own_end_up(end.peer);
 }
 
 void FaultBoard::tell_shapes(FaultSite& site) {
@@ -272,7 +272,7 @@ void FaultBoard::tell_addresses(FaultSite& site) {
 
 void FaultBoard::tell_nodes(FaultSite& site) {
   for (std::size_t node = 0; node < stopped_.size(); ++node) {
-    const bool now = holds("node_stop", scenario_.cluster.nodes[node].name);
+    const bool now = holds(FaultKind::kNodeStop, scenario_.cluster.nodes[node].name);
     if (killed_[node] || now == stopped_[node]) continue;
     stopped_[node] = now;
     now ? site.stop(static_cast<int>(node)) : site.go_on(static_cast<int>(node));
@@ -288,7 +288,7 @@ bool FaultBoard::is_same_target(const std::string& one, const std::string& other
   return wire_of(one) >= 0 && wire_of(one) == wire_of(other);
 }
 
-bool FaultBoard::holds(const char* kind, const std::string& target) const {
+bool FaultBoard::holds(FaultKind kind, const std::string& target) const {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
     if (in_force_[index] && fault.kind == kind && is_same_target(fault.target, target)) return true;
@@ -296,7 +296,14 @@ bool FaultBoard::holds(const char* kind, const std::string& target) const {
   return false;
 }
 
-void FaultBoard::end_all(const std::string& kind, const std::string& target) {
+/// By any kind of fault that cuts cables.
+bool FaultBoard::is_pulled(const std::string& cable) const {
+  return std::any_of(kFaultKinds.begin(), kFaultKinds.end(), [&](const FaultInfo& each) {
+    return each.target == FaultTarget::kCable && each.cuts && holds(each.kind, cable);
+  });
+}
+
+void FaultBoard::end_all(FaultKind kind, const std::string& target) {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
     if (fault.kind == kind && is_same_target(fault.target, target)) in_force_[index] = false;
@@ -305,28 +312,34 @@ void FaultBoard::end_all(const std::string& kind, const std::string& target) {
 
 void FaultBoard::take(const FaultStep& step, FaultSite& site) {
   const Fault& fault = scenario_.faults.at(step.fault);
-  if (fault.kind == "cable_up") {
-    end_all("cable_down", fault.target);
-  } else if (fault.kind == "port_up") {
-    bring_up(ports_of(scenario_.cluster, fault));
-  } else if (fault.kind == "node_continue") {
-    end_all("node_stop", fault.target);
+  if (const auto ended = info_of(fault.kind).ends) {
+    end_all(*ended, fault.target);
   } else {
     in_force_[step.fault] = step.begins;
   }
-  if (fault.kind == "port_down") {
-    held_down_[step.fault] = step.begins ? ports_of(scenario_.cluster, fault) : std::vector<models::PortRef>();
-  }
-  if (fault.kind == "node_kill") {
-    const int node = find_node(scenario_.cluster, fault.target);
-    if (killed_[static_cast<std::size_t>(node)]) return;
-    killed_[static_cast<std::size_t>(node)] = true;
-    site.kill(node);
-  }
-  if (fault.kind == "strangers") site.strangers(step.fault, step.begins);
-  if (fault.kind == "address_change") {
-    std::erase(readdressed_, step.fault);
-    if (step.begins) readdressed_.push_back(step.fault);
+  switch (fault.kind) {
+    case FaultKind::kPortDown:
+      held_down_[step.fault] = step.begins ? ports_of(scenario_.cluster, fault) : std::vector<models::PortRef>();
+      break;
+    case FaultKind::kPortUp:
+      bring_up(ports_of(scenario_.cluster, fault));
+      break;
+    case FaultKind::kNodeKill: {
+      const int node = find_node(scenario_.cluster, fault.target);
+      if (killed_[static_cast<std::size_t>(node)]) return;
+      killed_[static_cast<std::size_t>(node)] = true;
+      site.kill(node);
+      break;
+    }
+    case FaultKind::kStrangers:
+      site.strangers(step.fault, step.begins);
+      break;
+    case FaultKind::kAddressChange:
+      std::erase(readdressed_, step.fault);
+      if (step.begins) readdressed_.push_back(step.fault);
+      break;
+    default:
+      break;  // what is in force says it all
   }
   tell_links(site);
   tell_shapes(site);

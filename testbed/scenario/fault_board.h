@@ -70,8 +70,6 @@ std::string left_to_hands_line(const Scenario& scenario);
 
 /// A cable's ends, a switch's or a node's ports, the one port, or those of a RoCE LAG's device.
 std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault);
-/// It takes its ports' link or address away, and with it the connections over them.
-bool cuts(const Fault& fault);
 
 /// "cable_down on cable0", "end of loss 0.01 on node0/rocep1s0f0"
 std::string text_of(const Scenario& scenario, const FaultStep& step);
@@ -101,10 +99,11 @@ class FaultBoard {
   Port& port(models::PortRef port) {
     return ports_[static_cast<std::size_t>(port.node)][static_cast<std::size_t>(port.nic)];
   }
-  bool holds(const char* kind, const std::string& target) const;
+  bool holds(FaultKind kind, const std::string& target) const;
+  bool is_pulled(const std::string& cable) const;
   /// The same name, or two cables of one wire.
   bool is_same_target(const std::string& one, const std::string& other) const;
-  void end_all(const std::string& kind, const std::string& target);
+  void end_all(FaultKind kind, const std::string& target);
   bool slows(const Fault& fault, models::PortRef port, const std::vector<models::PortRef>& targets) const;
   sim::Shape shape_of(models::PortRef port) const;
   bool is_down(models::PortRef port) const;

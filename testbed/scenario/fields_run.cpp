@@ -1,10 +1,16 @@
 // The field tables, second half: what runs on the cluster, what goes wrong, what must come out; and the whole file.
 
+#include <fmt/format.h>
+
+#include <cstddef>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "models/algorithm.h"
 #include "models/topology_generate.h"
 #include "plugin/nccl/net_abi.h"
+#include "testbed/base/closest_name.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/megakernel/names.h"
 #include "testbed/scenario/section.h"
@@ -35,31 +41,22 @@ const Section<ModelsSpec> kModels{"[models]",
                                        [](const Value& v, ModelsSpec& s) { v.text(s.profile); }},
                                   }};
 
-void read_kind(const Value& v, WorkloadSpec& s) {
-  std::string kind;
-  v.choice(kind, {"collective", "matrix", "nccl-calls", "reconnect", "megakernel", "program", "idle"});
-  s.value.kind = kind == "nccl-calls"   ? WorkloadKind::kNcclCalls
-                 : kind == "matrix"     ? WorkloadKind::kMatrix
-                 : kind == "reconnect"  ? WorkloadKind::kReconnect
-                 : kind == "megakernel" ? WorkloadKind::kMegakernel
-                 : kind == "program"    ? WorkloadKind::kProgram
-                 : kind == "idle"       ? WorkloadKind::kIdle
-                                        : WorkloadKind::kCollective;
+const std::string kCollectiveNames = list_names(models::collective_names());
+
+/// Of the dictionary, from the list of the kinds.
+std::string workload_kinds_table() {
+  std::string table = "| kind | meaning |\n|---|---|\n";
+  for (const WorkloadInfo& each : kWorkloadKinds) table += fmt::format("| `{}` | {} |\n", each.name, each.meaning);
+  return table;
 }
 
 const Section<WorkloadSpec> kWorkload{
     "[workload]",
     "What the ranks do.",
     {
-        {"kind", "text", "'collective'",
-         "collective; matrix: so many `cases` of what the engine can be asked for, drawn by the seed, of at most "
-         "`bytes`; "
-         "nccl-calls: replay recorded calls of NCCL; reconnect: each rank connects to the next, sends "
-         "`receives` times `parts` messages of `bytes`, closes, `iterations` times; megakernel: each rank has a "
-         "megakernel, see [workload.megakernel]; program: each rank runs main() of a `program` of yours; idle",
-         read_kind},
-        {"collective", "text", "'all_reduce'",
-         "all_reduce, all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather or scatter",
+        {"kind", "text", "'collective'", "one of the kinds below",
+         [](const Value& v, WorkloadSpec& s) { v.kind(s.value.kind, kWorkloadKinds); }},
+        {"collective", "text", "'all_reduce'", kCollectiveNames.c_str(),
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.collective, models::collective_names()); }},
         {"bytes", "size", "'64M'",
          "as nccl-tests counts it: all_reduce the buffer, all_gather the whole output; whole elements",
@@ -202,7 +199,8 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.net_version, {0, 12});
          }},
-    }};
+    },
+    workload_kinds_table()};
 
 const Section<LimitsSpec> kLimits{
     "[limits]",
@@ -211,17 +209,28 @@ const Section<LimitsSpec> kLimits{
         {"time", "time", "'3600s'", "simulated", [](const Value& v, LimitsSpec& s) { v.time(s.time_ps); }},
     }};
 
+/// Of the dictionary, from the list of the kinds.
+std::string fault_kinds_table() {
+  constexpr const char* kUnits[] = {"", " (a fraction)", " (a time)", " (a rate)"};
+  std::string table = "| kind | target | takes | meaning |\n|---|---|---|---|\n";
+  for (const FaultInfo& each : kFaultKinds) {
+    std::vector<std::string> takes;
+    for (const std::string_view key : keys_of(each.kind)) {
+      takes.push_back(fmt::format("`{}`{}", key, key == "amount" ? kUnits[static_cast<std::size_t>(each.amount)] : ""));
+    }
+    if (each.lasts) takes.emplace_back("`duration`");
+    table += fmt::format("| `{}` | {} | {} | {}{} |\n", each.name, text_of(each.target), list_names(takes),
+                         each.meaning, each.simulated_only[0] == '\0' ? "" : "; in the simulated world alone");
+  }
+  return table;
+}
+
 const Section<FaultSpec> kFault{
     "[[fault]]",
     "Something that goes wrong, in the simulated and in the emulated world. Several may hold at one time and add up.",
     {
-        {"kind", "text", "",
-         "loss, delay, rate, reorder, cable_down, cable_up, port_down, port_up, node_stop, node_continue, node_kill, "
-         "address_change, or (simulated world only) strangers; required",
-         [](const Value& v, FaultSpec& s) {
-           v.choice(s.value.kind, {"loss", "delay", "rate", "reorder", "cable_down", "cable_up", "port_down", "port_up",
-                                   "node_stop", "node_continue", "node_kill", "address_change", "strangers"});
-         }},
+        {"kind", "text", "", "one of the kinds below; required",
+         [](const Value& v, FaultSpec& s) { s.is_known = v.kind(s.value.kind, kFaultKinds); }},
         {"point", "text", "'start'",
          "what `at` counts from: start, or iteration (of a collective or of reconnect: all ranks stand before it)",
          [](const Value& v, FaultSpec& s) {
@@ -258,7 +267,8 @@ const Section<FaultSpec> kFault{
          }},
         {"byte_every", "time", "'0s'", "strangers: each of them sends one byte so often; 0: never",
          [](const Value& v, FaultSpec& s) { v.time(s.value.byte_every_ps); }},
-    }};
+    },
+    fault_kinds_table()};
 
 const Section<ExpectSpec> kExpect{
     "[expect]",

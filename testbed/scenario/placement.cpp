@@ -21,7 +21,7 @@ bool chooses_devices(const models::Node& node) {
 /// Ports of 25 Gb/s or less beside one of 50 or more are the management network's (docs/topology.md).
 bool is_management(const models::Node& node, int nic, const std::vector<int>& live) {
   constexpr std::uint64_t kSlowBps = 25'000'000'000, kFastBps = 50'000'000'000;
-  const auto rate_of = [&](int each) { return node.nics[static_cast<std::size_t>(each)].rate_bps; };
+  const auto rate_of = [&](int each) { return node.nic(each).rate_bps; };
   return rate_of(nic) <= kSlowBps &&
          std::any_of(live.begin(), live.end(), [&](int each) { return rate_of(each) >= kFastBps; });
 }
@@ -94,7 +94,7 @@ std::string ranks_per_node_text(const Scenario& scenario) {
 }
 
 std::vector<int> device_nics(const Scenario& scenario, const models::Topology& topology, int node) {
-  const models::Node& modelled = scenario.cluster.nodes[static_cast<std::size_t>(node)];
+  const models::Node& modelled = scenario.cluster.at(node);
   const std::vector<int> live = models::live_nics(scenario.cluster, topology, node);
   if (chooses_devices(modelled)) return live;
   std::vector<int> opened;

@@ -13,6 +13,8 @@
 
 #include "models/cluster.h"
 #include "testbed/base/diagnostics.h"
+#include "testbed/scenario/kinds/fault_kind.h"
+#include "testbed/scenario/kinds/workload_kind.h"
 
 namespace meshbed::ring {
 struct RecordedWork;
@@ -22,13 +24,6 @@ struct Machine;
 }  // namespace meshbed::models
 
 namespace meshbed::testbed {
-
-enum class WorkloadKind { kCollective, kMatrix, kNcclCalls, kReconnect, kIdle, kMegakernel, kProgram };
-
-/// Whether the ranks call libmeshcoll, and not the net plugin itself.
-constexpr bool runs_engine(WorkloadKind kind) {
-  return kind == WorkloadKind::kCollective || kind == WorkloadKind::kMatrix || kind == WorkloadKind::kMegakernel;
-}
 
 /// Megakernels, one a rank: what their slots do, how they are scheduled, what goes wrong with them, and what things
 /// take.
@@ -125,14 +120,10 @@ struct Workload {
   int net_version = 0;              // 0: the newest that the plugin has
 };
 
-/// What a fault's amount was said in.
-enum class AmountUnit { kFraction, kTime, kRate };
-
 /// What goes wrong, when and where. Carried out by testbed/scenario/fault_board.h in the simulated and in the emulated
 /// world.
 struct Fault {
-  std::string kind;  // loss delay rate reorder cable_down cable_up port_down port_up node_stop node_continue node_kill
-                     // address_change strangers
+  FaultKind kind = FaultKind::kLoss;
   std::string point = "start";  // start iteration: what at_ps counts from
   int iteration = 0;            // of that point
   Picoseconds at_ps = 0;        // in the world's own time

@@ -26,6 +26,7 @@ struct Section {
   const char* heading;  // "[topology]", "[[node.nic]]"
   const char* meaning;
   std::vector<Field<T>> fields;
+  std::string kinds = {};  // Markdown, a table: what a field `kind` may be
 };
 
 /// The table for T; defined in fields.cpp for every spec.

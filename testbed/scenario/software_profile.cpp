@@ -15,8 +15,9 @@ namespace {
 /// Why no run can have it; empty: one can. Single adapters, and what is of device rings alone, say nothing of
 /// collectives; one node's times are those of links that a scenario does not have.
 std::string no_run_has(const models::Machine& machine) {
-  if (machine.transport == models::Transport::kMessage) return "is of single messages, and says nothing of collectives";
-  if (machine.transport == models::Transport::kWithin) return "is of one node, whose inner links no run has";
+  if (machine.transport == models::MachineTransport::kMessage)
+    return "is of single messages, and says nothing of collectives";
+  if (machine.transport == models::MachineTransport::kWithin) return "is of one node, whose inner links no run has";
   return "";
 }
 

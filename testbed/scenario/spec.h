@@ -180,6 +180,7 @@ struct LimitsSpec : Entry {
 
 struct FaultSpec : Entry {
   Fault value;
+  bool is_known = false;  // its kind was there, and is one
 };
 
 struct ExpectSpec : Entry {

@@ -35,6 +35,20 @@ class Value {
   /// dash.
   void name(std::string& out) const;
   void choice(std::string& out, const std::vector<std::string>& accepted) const;
+  /// The same by the names of a list of kinds (testbed/scenario/kinds); false where it is none of them.
+  template <typename Kind, typename Kinds>
+  bool kind(Kind& out, const Kinds& accepted) const {
+    std::vector<std::string> names;
+    for (const auto& each : accepted) names.emplace_back(each.name);
+    std::string name;
+    choice(name, names);
+    for (const auto& each : accepted) {
+      if (each.name != name) continue;
+      out = each.kind;
+      return true;
+    }
+    return false;
+  }
   void boolean(bool& out) const;
   void number(std::optional<double>& out, NumberRange range) const;
   void rate(std::uint64_t& out) const;

@@ -37,7 +37,7 @@ models::Cluster cabled(int nodes, const std::vector<std::pair<int, int>>& cables
     cable.rate_bps = 100'000'000'000;
     std::uint8_t host = 0;
     for (const models::PortRef& port : {cable.a, cable.b}) {
-      models::Nic& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+      models::Nic& nic = cluster.nic_of(port);
       models::IpPrefix address{.address = {}, .length_bits = 24};
       address.address.bytes = {10, 0, static_cast<std::uint8_t>(index + 1), ++host};
       nic.addresses.push_back(address);

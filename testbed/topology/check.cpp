@@ -69,7 +69,7 @@ class Report {
   }
 
  private:
-  const models::Node& node(int index) const { return cluster_.nodes[static_cast<std::size_t>(index)]; }
+  const models::Node& node(int index) const { return cluster_.at(index); }
   const std::string& device(models::PortRef port) const {
     return node(port.node).nics[static_cast<std::size_t>(port.nic)].device;
   }

@@ -85,9 +85,7 @@ class Planner {
   }
 
  private:
-  const models::Nic& nic(models::PortRef port) const {
-    return cluster_.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-  }
+  const models::Nic& nic(models::PortRef port) const { return cluster_.nic_of(port); }
   /// The one that has the port's addresses.
   const models::Nic& device(models::PortRef port) const { return nic(models::device_of(cluster_, port)); }
   bool numbered() const { return cluster_.cables.size() > kLabelsMax; }

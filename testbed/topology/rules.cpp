@@ -124,7 +124,7 @@ class RuleComparison {
   std::vector<std::pair<std::string, std::string>> left_out() const {
     std::vector<std::pair<std::string, std::string>> found;
     for (int node = 0; node < nodes; ++node) {
-      const models::Node& modelled = cluster.nodes[static_cast<std::size_t>(node)];
+      const models::Node& modelled = cluster.at(node);
       const std::vector<int> live = models::live_nics(cluster, topology, node);
       for (const int index : stock_.nics(node)) {
         if (mesh.uses(node, index)) continue;
@@ -175,8 +175,7 @@ class RuleComparison {
 
   std::string cell(int node, Aim aim, int nic, int cables) const {
     if (aim == Aim::kRefused) return "refused";
-    const std::string& device =
-        cluster.nodes[static_cast<std::size_t>(node)].nics[static_cast<std::size_t>(nic)].device;
+    const std::string& device = cluster.nic_of(node, nic).device;
     if (aim == Aim::kLost) return "LOST " + device;
     return cables > 1 ? fmt::format("{}, {} cables", device, cables) : device;
   }
@@ -198,8 +197,7 @@ class RuleComparison {
     const MeshAim ours = mesh.aim(from, to, channel, peer);
     outcomes.back().add(ours.aim);
     table += fmt::format(
-        "{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n",
-        cluster.nodes[static_cast<std::size_t>(from)].name + " -> " + cluster.nodes[static_cast<std::size_t>(to)].name,
+        "{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n", cluster.at(from).name + " -> " + cluster.at(to).name,
         peer == channel ? std::to_string(channel) : fmt::format("{}-{}", channel, peer), cells[0], cells[1], cells[2],
         cells[3], cell(from, ours.aim, ours.nic, ours.cables) + (ours.routed ? ", routed" : ""));
   }

@@ -40,7 +40,7 @@ std::string joined_text(const std::vector<std::string>& words, const char* betwe
 std::string nodes_text(const models::Cluster& cluster, const std::vector<int>& nodes) {
   constexpr std::size_t kNamed = 4;
   std::vector<std::string> names;
-  for (const int node : nodes) names.push_back(cluster.nodes[static_cast<std::size_t>(node)].name);
+  for (const int node : nodes) names.push_back(cluster.at(node).name);
   if (names.size() <= kNamed) return joined_text(names, ", ");
   const std::size_t more = names.size() - kNamed;
   names.resize(kNamed);
@@ -52,7 +52,7 @@ std::vector<std::string> routing_variables(const StockNcclQuestion& question, co
   std::vector<std::string> found;
   for (const std::string& name : names) {
     for (int node = 0; node < question.nodes; ++node) {
-      for (std::string& one : models::set_variables(question.cluster.nodes[static_cast<std::size_t>(node)], {name})) {
+      for (std::string& one : models::set_variables(question.cluster.at(node), {name})) {
         if (std::find(found.begin(), found.end(), one) == found.end()) found.push_back(std::move(one));
       }
     }
@@ -118,7 +118,7 @@ class Nodes {
     std::string text;
     for (const int number : order) {
       const int node = order_[static_cast<std::size_t>(number)];
-      text += (text.empty() ? "" : " - ") + question_.cluster.nodes[static_cast<std::size_t>(node)].name;
+      text += (text.empty() ? "" : " - ") + question_.cluster.at(node).name;
     }
     return text;
   }
@@ -191,8 +191,7 @@ std::vector<std::string> left_out_lines(const models::Cluster& cluster, int node
   for (const models::LeftOutNic& one : models::left_out_nics(cluster)) {
     if (one.port.node >= nodes) continue;
     auto& [names, on] = out[one.setting];
-    names.insert(
-        cluster.nodes[static_cast<std::size_t>(one.port.node)].nics[static_cast<std::size_t>(one.port.nic)].device);
+    names.insert(cluster.nic_of(one.port).device);
     if (on.empty() || on.back() != one.port.node) on.push_back(one.port.node);
   }
   for (const auto& [setting, what] : out) {
@@ -209,7 +208,7 @@ std::vector<std::string> environment_lines(const models::Cluster& cluster, int n
     lines.emplace_back("nccl-mesh-plugin reads neither NCCL_IB_HCA nor NCCL_IB_GID_INDEX, and takes all NICs");
   std::map<std::string, std::vector<int>> set, silent;
   for (int node = 0; node < nodes; ++node) {
-    const models::Node& one = cluster.nodes[static_cast<std::size_t>(node)];
+    const models::Node& one = cluster.at(node);
     for (const std::string& setting :
          models::set_variables(one, {"NCCL_IB_SUBNET_AWARE_ROUTING", "NCCL_IB_MERGE_NICS", "NCCL_IB_SUBNET_PREFIX_LEN",
                                      "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM"})) {

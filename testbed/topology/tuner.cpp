@@ -58,7 +58,7 @@ std::string tuner_report(const models::Cluster& cluster, const models::Topology&
     return "tuner: the ranks' nodes are not joined by their own cables: algorithms are NCCL's choice\n";
   const std::vector<int> order = graph.shortest_tour();
   std::string ring;
-  for (const int node : order) ring += (ring.empty() ? "" : " - ") + cluster.nodes[static_cast<std::size_t>(node)].name;
+  for (const int node : order) ring += (ring.empty() ? "" : " - ") + cluster.at(node).name;
   const nccl::TunerPrices prices(graph.renumbered(order));
   std::string text = fmt::format("tuner, with ranks in the order {}\n{:<10} {:>6} {:>6} {:>13}  {}\n", ring,
                                  "algorithm", "relays", "load", "extra cables", "price");

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "emu/clock.h"
+#include "plugin/base/deadline.h"
 #include "testbed/base/child_process.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/json_text.h"
@@ -89,10 +89,10 @@ ChildReport run_child(const Simulated& world, int version, std::size_t first_cas
   ChildReport report;
   std::string text;
   std::array<char, 4096> block{};
-  const emu::Deadline give_up = emu::Deadline::in_s(world.limit_s);
+  const Deadline give_up = Deadline::after_s(world.limit_s);
   for (;;) {
     pollfd wait{.fd = child.output, .events = POLLIN, .revents = 0};
-    if (poll(&wait, 1, give_up.left_ms()) == 0) {
+    if (poll(&wait, 1, give_up.remaining_ms()) == 0) {
       report.killed = true;
       kill(child.process, SIGKILL);
     }

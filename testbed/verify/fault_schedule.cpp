@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <set>
-#include <string_view>
 #include <vector>
 
 #include "plugin/base/prng.h"
@@ -45,9 +44,11 @@ constexpr Cabling kCablings[] = {{"ring", 2, 1}, {"ring", 2, 2}, {"ring", 2, 2},
 
 constexpr Cabling kRailed[] = {{"ring", 2, 2}, {"ring", 2, 2}, {"ring", 2, 3}, {"ring", 3, 2}, {"line", 3, 2}};
 
-constexpr const char* kKinds[] = {"cable_down", "cable_down", "cable_down", "cable_down",
-                                  "port_down",  "node_stop",  "node_stop",  "loss",
-                                  "delay",      "reorder",    "rate",       "address_change"};
+/// Those that end, or leave another way, some more often than others.
+constexpr FaultKind kDrawn[] = {FaultKind::kCableDown, FaultKind::kCableDown, FaultKind::kCableDown,
+                                FaultKind::kCableDown, FaultKind::kPortDown,  FaultKind::kNodeStop,
+                                FaultKind::kNodeStop,  FaultKind::kLoss,      FaultKind::kDelay,
+                                FaultKind::kReorder,   FaultKind::kRate,      FaultKind::kAddressChange};
 
 /// The survivors' time, in seconds: each finds out 5 s after the one before it at most, whatever else goes wrong, and
 /// gives up after NCCL_MESH_FAILOVER_TIMEOUT_SEC, 30.
@@ -166,27 +167,34 @@ class Schedule {
 
   /// A [[fault]] that is not for good.
   std::string fault() {
-    const std::string_view kind = draw_.one_of(kKinds);
+    const FaultInfo& kind = info_of(draw_.one_of(kDrawn));
+    const bool readdresses = kind.kind == FaultKind::kAddressChange;
     const std::size_t cable = static_cast<std::size_t>(draw_.between(0, static_cast<int>(cluster_.cables.size()) - 1));
     const int node = draw_.between(0, nodes_ - 1);
     const models::PortRef end = draw_.once_in(2) ? cluster_.cables[cable].a : cluster_.cables[cable].b;
     // Where both ends of a cable got other addresses at once, neither would know where the other one is.
-    if (kind == "address_change" && !readdressed_.insert(cable).second) return "";
-    const models::Node& owner = cluster_.nodes[static_cast<std::size_t>(end.node)];
-    const models::Nic& nic = owner.nics[static_cast<std::size_t>(end.nic)];
-    const bool of_port = kind == "port_down" || kind == "address_change";
-    const std::string head = fmt::format("\n[[fault]]\nkind = \"{}\"\ntarget = \"{}\"\n", kind,
-                                         kind == "node_stop" ? fmt::format("node{}", node)
-                                         : of_port           ? owner.name + "/" + nic.device
-                                                             : cluster_.cables[cable].name);
-    if (kind == "address_change") return address_changes(head, nic.addresses.front(), end.node);
+    if (readdresses && !readdressed_.insert(cable).second) return "";
+    const models::Node& owner = cluster_.at(end.node);
+    const models::Nic& nic = owner.nic(end.nic);
+    const std::string head = fmt::format("\n[[fault]]\nkind = \"{}\"\ntarget = \"{}\"\n", kind.name,
+                                         kind.target == FaultTarget::kNode   ? fmt::format("node{}", node)
+                                         : kind.target == FaultTarget::kPort ? owner.name + "/" + nic.device
+                                                                             : cluster_.cables[cable].name);
+    if (readdresses) return address_changes(head, nic.addresses.front(), end.node);
     const std::string when = moment();
     std::string text = head + when;
     // A connection that is being made has NCCL_MESH_CONNECT_TIMEOUT_SEC, 10 s.
     text += duration(is_connected(when));
-    if (kind == "loss" || kind == "reorder") text += fmt::format("amount = {}\n", draw_.one_of({0.001, 0.02, 0.2}));
-    if (kind == "delay") text += fmt::format("amount = \"{}us\"\n", draw_.between(1, 500));
-    if (kind == "rate") text += fmt::format("amount = \"{}Gb/s\"\n", draw_.between(1, 50));
+    switch (kind.amount) {
+      case AmountUnit::kFraction:
+        return text + fmt::format("amount = {}\n", draw_.one_of({0.001, 0.02, 0.2}));
+      case AmountUnit::kTime:
+        return text + fmt::format("amount = \"{}us\"\n", draw_.between(1, 500));
+      case AmountUnit::kRate:
+        return text + fmt::format("amount = \"{}Gb/s\"\n", draw_.between(1, 50));
+      case AmountUnit::kNone:
+        break;
+    }
     return text;
   }
 

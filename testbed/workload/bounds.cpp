@@ -32,18 +32,14 @@ PathsByDevices paths_by_devices(const Scenario& scenario, const Simulation& simu
 }
 
 std::uint32_t pmtu_of(const models::Cluster& cluster, const models::PortRef& port) {
-  const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-  return models::rdma_mtu_bytes(node.nics[static_cast<std::size_t>(port.nic)].mtu_bytes);
+  const models::Node& node = cluster.at(port.node);
+  return models::rdma_mtu_bytes(node.nic(port.nic).mtu_bytes);
 }
 
 /// What its cable or switch port lets through; 0: it hangs on neither, or an end of its cable is left out.
 std::uint64_t cabled_rate_bps(const models::Cluster& cluster, const models::PortRef& port) {
-  const auto nic_bps = [&cluster](const models::PortRef& at) {
-    return cluster.nodes[static_cast<std::size_t>(at.node)].nics[static_cast<std::size_t>(at.nic)].rate_bps;
-  };
-  const auto is_up = [&cluster](const models::PortRef& at) {
-    return cluster.nodes[static_cast<std::size_t>(at.node)].nics[static_cast<std::size_t>(at.nic)].link_up;
-  };
+  const auto nic_bps = [&cluster](const models::PortRef& at) { return cluster.nic_of(at).rate_bps; };
+  const auto is_up = [&cluster](const models::PortRef& at) { return cluster.nic_of(at).link_up; };
   const auto least = [](std::uint64_t limit_bps, std::uint64_t rate_bps) {
     return limit_bps > 0 ? std::min(limit_bps, rate_bps) : rate_bps;
   };
@@ -155,10 +151,10 @@ std::vector<models::RingHop> BoundTable::hops(const CollectiveCase& wanted) cons
 }
 
 Picoseconds BoundTable::relay_bound_ps(const CollectiveCase& wanted, std::uint64_t bytes) const {
-  using models::Collective;
-  const bool to_all = wanted.op == Collective::kAllToAll;
-  const bool gathers = wanted.op == Collective::kGather, scatters = wanted.op == Collective::kScatter;
-  if (!to_all && !gathers && !scatters && wanted.op != Collective::kSendRecv) return 0;
+  const CollectivePattern pattern = pattern_of(wanted.op);
+  if (pattern != CollectivePattern::kPairs && pattern != CollectivePattern::kMessage) return 0;
+  const bool to_all = is_all_to_all(wanted.op);
+  const bool gathers = is_of_root(info_of(wanted.op).receives), scatters = is_of_root(info_of(wanted.op).sends);
   if (models::pairs_without_direct_path(topology_, 0).count == 0) return 0;
   std::vector<models::Flow> flows;
   const auto flow = [&](int from, int to, std::uint64_t flow_bytes) {
@@ -169,7 +165,7 @@ Picoseconds BoundTable::relay_bound_ps(const CollectiveCase& wanted, std::uint64
     if (gathers && rank != wanted.root) flow(rank, wanted.root, share_bytes);
     if (scatters && rank != wanted.root) flow(wanted.root, rank, share_bytes);
     for (int step = 1; to_all && step < ranks_; ++step) flow(rank, (rank + step) % ranks_, share_bytes);
-    if (wanted.op == Collective::kSendRecv && wanted.sends(rank)) {
+    if (pattern == CollectivePattern::kMessage && wanted.sends(rank)) {
       flow(rank, ((rank + wanted.shift) % ranks_ + ranks_) % ranks_, bytes);
     }
   }

@@ -28,15 +28,15 @@ Iteration place(RankHost& host, CollectiveBuffers& buffers, const CollectiveCase
   if (!wanted.in_place) return {buffers.send(), buffers.recv(), salt};
   std::byte* base = buffers.recv();
   const std::uint64_t share = static_cast<std::uint64_t>(host.rank()) * shape.count * size_of(wanted.type);
-  if (wanted.op == Collective::kAllGather || wanted.op == Collective::kGather) return {base + share, base, salt};
-  if (wanted.op == Collective::kReduceScatter || wanted.op == Collective::kScatter) return {base, base + share, salt};
+  const bool sends_shares = has_shares(info_of(wanted.op).sends), gets_shares = has_shares(info_of(wanted.op).receives);
+  if (gets_shares && !sends_shares) return {base + share, base, salt};
+  if (sends_shares && !gets_shares) return {base, base + share, salt};
   return {base, base, salt};
 }
 
 void fill_input(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape,
                 const Iteration& iteration) {
-  const bool only_root_gives = wanted.op == Collective::kBroadcast || wanted.op == Collective::kScatter;
-  if (only_root_gives && host.rank() != wanted.root) return;
+  if (is_of_root(info_of(wanted.op).sends) && host.rank() != wanted.root) return;
   if (wanted.rough) return fill_rough(host.rank(), iteration.salt, wanted.type, iteration.send, shape.send_count);
   const coll::ReduceOp op = models::reduces(wanted.op) ? wanted.reduction : coll::ReduceOp::kSum;
   fill(rank_pattern(host.rank(), 0, iteration.salt, op, host.ranks()), wanted.type, iteration.send, shape.send_count);
@@ -74,35 +74,11 @@ meshcoll_result call(RankHost& host, Engine& engine, const CollectiveCase& wante
   return MESHCOLL_UNSUPPORTED;
 }
 
-meshcoll_call number_of(Collective op) {
-  switch (op) {
-    case Collective::kAllReduce:
-      return MESHCOLL_ALL_REDUCE;
-    case Collective::kAllGather:
-      return MESHCOLL_ALL_GATHER;
-    case Collective::kReduceScatter:
-      return MESHCOLL_REDUCE_SCATTER;
-    case Collective::kBroadcast:
-      return MESHCOLL_BROADCAST;
-    case Collective::kReduce:
-      return MESHCOLL_REDUCE;
-    case Collective::kGather:
-      return MESHCOLL_GATHER;
-    case Collective::kScatter:
-      return MESHCOLL_SCATTER;
-    case Collective::kSendRecv:
-      return MESHCOLL_SEND_RECV;
-    case Collective::kAllToAll:
-      break;
-  }
-  return MESHCOLL_ALL_TO_ALL;
-}
-
 meshcoll_args args_of(RankHost& host, const CollectiveCase& wanted, const CollectiveShape& shape,
                       const Iteration& iteration) {
   meshcoll_args args{};
   args.struct_bytes = sizeof args;
-  args.call = number_of(wanted.op);
+  args.call = static_cast<meshcoll_call>(wanted.op);  // the same numbers: collectives.def
   args.send = iteration.send;
   args.recv = iteration.recv;
   args.count = args.recv_count = shape.count;
@@ -168,7 +144,7 @@ Result<std::uint64_t> direct_calls_of(Engine& engine, bool on_gpu) {
 
 /// Whether the operation leaves anything at this rank.
 bool receives(const CollectiveCase& wanted, int rank, int ranks) {
-  if (wanted.op == Collective::kReduce || wanted.op == Collective::kGather) return rank == wanted.root;
+  if (is_of_root(info_of(wanted.op).receives)) return rank == wanted.root;
   return wanted.op != Collective::kSendRecv || source_of(wanted, rank, ranks) >= 0;
 }
 

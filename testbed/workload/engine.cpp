@@ -24,15 +24,10 @@ Result<EngineCalls> bind_calls(RankHost& host, const std::string& path) {
   bind(host, *library, "meshcoll_last_error", calls.last_error, missing);
   bind(host, *library, "meshcoll_get_stats", calls.get_stats, missing);
   bind(host, *library, "meshcoll_get_plan", calls.get_plan, missing);
-  bind(host, *library, "meshcoll_all_reduce", calls.all_reduce, missing);
-  bind(host, *library, "meshcoll_all_gather", calls.all_gather, missing);
-  bind(host, *library, "meshcoll_reduce_scatter", calls.reduce_scatter, missing);
-  bind(host, *library, "meshcoll_broadcast", calls.broadcast, missing);
-  bind(host, *library, "meshcoll_reduce", calls.reduce, missing);
-  bind(host, *library, "meshcoll_all_to_all", calls.all_to_all, missing);
-  bind(host, *library, "meshcoll_gather", calls.gather, missing);
-  bind(host, *library, "meshcoll_scatter", calls.scatter, missing);
-  bind(host, *library, "meshcoll_send_recv", calls.send_recv, missing);
+#define MESHBED_COLLECTIVE(constant, number, c_constant, name, call, ...) \
+  bind(host, *library, "meshcoll_" #call, calls.call, missing);
+#include "plugin/base/collectives.def"
+#undef MESHBED_COLLECTIVE
   bind(host, *library, "meshcoll_start", calls.start, missing);
   bind(host, *library, "meshcoll_wait", calls.wait, missing);
   bind(host, *library, "meshcoll_get_async_error", calls.async_error, missing);

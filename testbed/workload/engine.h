@@ -48,15 +48,9 @@ struct EngineCalls {
   decltype(&meshcoll_last_error) last_error = nullptr;
   decltype(&meshcoll_get_stats) get_stats = nullptr;
   decltype(&meshcoll_get_plan) get_plan = nullptr;
-  decltype(&meshcoll_all_reduce) all_reduce = nullptr;
-  decltype(&meshcoll_all_gather) all_gather = nullptr;
-  decltype(&meshcoll_reduce_scatter) reduce_scatter = nullptr;
-  decltype(&meshcoll_broadcast) broadcast = nullptr;
-  decltype(&meshcoll_reduce) reduce = nullptr;
-  decltype(&meshcoll_all_to_all) all_to_all = nullptr;
-  decltype(&meshcoll_gather) gather = nullptr;
-  decltype(&meshcoll_scatter) scatter = nullptr;
-  decltype(&meshcoll_send_recv) send_recv = nullptr;
+#define MESHBED_COLLECTIVE(constant, number, c_constant, name, call, ...) decltype(&meshcoll_##call) call = nullptr;
+#include "plugin/base/collectives.def"
+#undef MESHBED_COLLECTIVE
   decltype(&meshcoll_start) start = nullptr;
   decltype(&meshcoll_wait) wait = nullptr;
   decltype(&meshcoll_get_async_error) async_error = nullptr;

@@ -5,7 +5,7 @@
 namespace meshbed::testbed {
 
 std::vector<RankError> without_power(const Scenario& scenario, int node, Picoseconds at_ps) {
-  const std::string& name = scenario.cluster.nodes[static_cast<std::size_t>(node)].name;
+  const std::string& name = scenario.cluster.at(node).name;
   std::vector<RankError> errors;
   for (int rank = 0; rank < ranks_of(scenario); ++rank) {
     if (node_of(scenario, rank) != node) continue;

@@ -9,10 +9,10 @@
 #include "sim/trace/recorder.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
+#include "testbed/scenario/kinds/world_facts.h"
 #include "testbed/workload/collective.h"
 #include "testbed/workload/operations.h"
 #include "testbed/workload/outcome.h"
-#include "testbed/workload/world_facts.h"
 
 namespace meshbed::testbed {
 

@@ -37,7 +37,7 @@ std::uint64_t reached_link_bps(const models::Machine& machine, const models::Nod
   const double fraction = machine[models::MachineParameter::kNicFraction];
   double nics_bps = 0;
   for (const models::PortRef port : shared.ports) {
-    const auto rate_bps = static_cast<double>(node.nics[static_cast<std::size_t>(port.nic)].rate_bps);
+    const auto rate_bps = static_cast<double>(node.nic(port.nic).rate_bps);
     nics_bps += std::min(rate_bps, class_nic_bps(machine));
   }
   const double coded_bps = static_cast<double>(std::max(link.coded_bps, link.rate_bps));
@@ -83,9 +83,7 @@ models::Cluster reached_cluster(const Scenario& scenario) {
   models::Cluster cluster = scenario.cluster;
   if (scenario.software.machine == nullptr) return cluster;
   const models::Machine& machine = *scenario.software.machine;
-  const auto node_of_port = [&](models::PortRef port) -> const models::Node& {
-    return cluster.nodes[static_cast<std::size_t>(port.node)];
-  };
+  const auto node_of_port = [&](models::PortRef port) -> const models::Node& { return cluster.at(port.node); };
   // Those that carry something: idle ones take nothing of what the host feeds them all.
   const std::vector<std::vector<int>> cabled = models::cabled_nics(cluster);
   const auto nics_at = [&](models::PortRef port) {
@@ -93,7 +91,7 @@ models::Cluster reached_cluster(const Scenario& scenario) {
   };
   for (const models::SharedLink& shared : models::shared_links(scenario.cluster)) {
     if (shared.is_qsfp()) continue;  // follows from its cables
-    models::Node& node = cluster.nodes[static_cast<std::size_t>(shared.node)];
+    models::Node& node = cluster.at(shared.node);
     node.pcie[static_cast<std::size_t>(shared.pcie)].rate_bps = reached_link_bps(machine, node, shared);
   }
   // The links alone: a NIC still says what it is, to the plugin and in sysfs.
@@ -118,7 +116,7 @@ models::Cluster bounding_cluster(const Scenario& scenario) {
   if (scenario.software.machine == nullptr) return cluster;
   for (const models::SharedLink& shared : models::shared_links(scenario.cluster)) {
     if (shared.is_qsfp()) continue;
-    models::Node& node = cluster.nodes[static_cast<std::size_t>(shared.node)];
+    models::Node& node = cluster.at(shared.node);
     std::uint64_t& rate_bps = node.pcie[static_cast<std::size_t>(shared.pcie)].rate_bps;
     rate_bps = std::max(rate_bps, reached_link_bps(*scenario.software.machine, node, shared));
   }

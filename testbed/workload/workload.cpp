@@ -19,7 +19,7 @@ class IdleRun final : public WorkloadRun {
   }
   nlohmann::json findings() const override { return nlohmann::json::object(); }
   void take_in(const nlohmann::json&) override {}
-  void conclude(RunResult& result) override { result.workload = "idle"; }
+  void conclude(RunResult& result) override { result.workload = name_of(WorkloadKind::kIdle); }
 
  private:
   std::string plugin_;

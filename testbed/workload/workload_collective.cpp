@@ -203,7 +203,7 @@ std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topolog
   for (const models::SharedLink& link : topology.shared_links) {
     if (link.node >= nodes) continue;
     rates.resize(static_cast<std::size_t>(nodes));
-    const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(link.node)];
+    const models::Node& node = scenario.cluster.at(link.node);
     const std::uint64_t rate_mbps =
         std::min(models::node_rate_bps(node, cabled[static_cast<std::size_t>(link.node)]) / kMegabit, kMegabitsMax);
     rates[static_cast<std::size_t>(link.node)] = static_cast<int>(rate_mbps);
@@ -244,7 +244,7 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
   if (!chooses) return options;
   std::uint64_t rate_bps = ~0ULL;
   for (int node = 0; node < nodes; ++node) {
-    const models::Node& each = scenario.cluster.nodes[static_cast<std::size_t>(node)];
+    const models::Node& each = scenario.cluster.at(node);
     for (const models::Nic& nic : each.nics) {
       rate_bps = std::min(rate_bps, models::behind_pcie_bps(each, nic, nic.rate_bps));
     }

@@ -129,7 +129,7 @@ void MatrixRun::take_in(const nlohmann::json& findings) {
 
 void MatrixRun::conclude(RunResult& result) {
   progress_.reset();
-  result.workload = "matrix";
+  result.workload = name_of(WorkloadKind::kMatrix);
   result.bytes = largest_bytes_;
   result.iterations = static_cast<int>(cases_.size());
   result.operations = log_.take();

@@ -313,7 +313,7 @@ class ReconnectRun final : public WorkloadRun {
   }
 
   void conclude(RunResult& result) override {
-    result.workload = "reconnect";
+    result.workload = name_of(WorkloadKind::kReconnect);
     result.bytes = workload_.bytes;
     result.iterations = workload_.iterations;
     result.time_ps = board_.duration_ps / std::max(1, workload_.iterations);

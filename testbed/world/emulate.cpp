@@ -67,7 +67,7 @@ int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
 
 std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOptions& options, int rank,
                                       const std::string& job_key) {
-  const models::Node& first = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))];  // rank 0's
+  const models::Node& first = scenario.cluster.at(node_of(scenario, 0));  // rank 0's
   const std::string address = to_text(first.management->address.address);
   std::vector<std::string> command{"/usr/bin/env",
                                    fmt::format("RANK={}", rank),
@@ -75,7 +75,7 @@ std::vector<std::string> rank_command(const Scenario& scenario, const EmulateOpt
                                    fmt::format("MASTER_ADDR={}", address),
                                    fmt::format("MASTER_PORT={}", MetalPlace().port),
                                    fmt::format("{}={}", coll::kJobKeyVariable, job_key),
-                                   fmt::format("{}={}", kWorldNameVariable, kEmulatedWorld),
+                                   fmt::format("{}={}", kWorldNameVariable, name_of(WorldKind::kEmulated)),
                                    fmt::format("{}=.", kFaultFolderVariable),
                                    fs::read_symlink("/proc/self/exe").string()};
   command.insert(command.end(), options.command.begin(), options.command.end());
@@ -104,8 +104,8 @@ std::string last_words(const std::string& path) {
 }
 
 /// Waits for the end; what rank 0 says on standard error is said here, line by line, as it comes.
-emu::Outcome wait_and_follow(const Scenario& scenario, emu::MicroVms& machines, const EmulateOptions& options,
-                             EmulatedFaults& faults, std::vector<std::string>& waiters) {
+emu::ClusterOutcome wait_and_follow(const Scenario& scenario, emu::MicroVms& machines, const EmulateOptions& options,
+                                    EmulatedFaults& faults, std::vector<std::string>& waiters) {
   const emu::NodeOutcome first = machines.outcome().nodes[static_cast<std::size_t>(node_of(scenario, 0))];
   LineFollower follower(first.commands.front().stderr_path,
                         [&](std::string_view line) { options.say(fmt::format("{}: {}", first.name, line)); });
@@ -149,7 +149,7 @@ void refuse_switch_mtus_and_vlans(const Scenario& scenario) {
 }
 
 nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, const emu::BootImage& image,
-                                         const emu::Outcome& outcome) {
+                                         const emu::ClusterOutcome& outcome) {
   auto nodes = nlohmann::ordered_json::array();
   for (const emu::NodeOutcome& node : outcome.nodes) {
     nodes.push_back({{"name", node.name}, {"memory_mib", node.memory_mib}});
@@ -165,7 +165,7 @@ nlohmann::ordered_json describe_machines(const emu::Accelerator& accelerator, co
 
 }  // namespace
 
-void collect(const Scenario& scenario, const EmulateOptions& options, const emu::Outcome& outcome, bool followed,
+void collect(const Scenario& scenario, const EmulateOptions& options, const emu::ClusterOutcome& outcome, bool followed,
              Emulation& result) {
   const emu::NodeOutcome& first = outcome.nodes[static_cast<std::size_t>(node_of(scenario, 0))];
   if (options.collect) options.collect(first.folder);
@@ -197,8 +197,7 @@ void refuse_shared_subnets(const Scenario& scenario) {
         fmt::format("--world emu: functions of one QSFP port have a subnet each there, and several of {} are in {}; "
                     "give each cable "
                     "its own subnet",
-                    scenario.cluster.nodes[static_cast<std::size_t>(segment.ports.front().node)].name,
-                    subnet_text(segment.subnet)));
+                    scenario.cluster.at(segment.ports.front().node).name, subnet_text(segment.subnet)));
   }
 }
 
@@ -301,13 +300,13 @@ Emulation emulate(const Scenario& scenario, const EmulateOptions& options) {
   for (const emu::NodeOutcome& node : machines.outcome().nodes) folders.push_back(node.folder);
   EmulatedFaults faults(scenario, machines, folders);
   Emulation result;
-  const emu::Outcome outcome = wait_and_follow(scenario, machines, options, faults, result.waiters);
+  const emu::ClusterOutcome outcome = wait_and_follow(scenario, machines, options, faults, result.waiters);
   result.faults = faults.taken();
   result.interrupted = MachineSignals::interrupted();
   collect(scenario, options, outcome, true, result);
   for (const FaultEvent& event : result.faults) {
     const Fault& fault = scenario.faults[event.step.fault];
-    if (fault.kind != "node_kill") continue;
+    if (fault.kind != FaultKind::kNodeKill) continue;
     for (RankError& error : without_power(scenario, find_node(scenario.cluster, fault.target), event.at_ps)) {
       result.errors.push_back(std::move(error));
     }

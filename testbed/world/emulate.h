@@ -48,7 +48,7 @@ emu::EmuCluster emulated_cluster(const Scenario& scenario, const EmulateOptions&
 /// What the ranks left in their nodes' folders and said, into the result; of the report and the exit code, what rank 0
 /// did, on whichever node it is. `outcome`: of the scenario's emulated_cluster(). `followed`: what rank 0 said on
 /// standard error has been passed on already.
-void collect(const Scenario& scenario, const EmulateOptions& options, const emu::Outcome& outcome, bool followed,
+void collect(const Scenario& scenario, const EmulateOptions& options, const emu::ClusterOutcome& outcome, bool followed,
              Emulation& result);
 
 /// A line of progress on standard error, at once.

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "emu/clock.h"
 #include "emu/namespace/namespace_run.h"
+#include "plugin/base/deadline.h"
 #include "testbed/base/machine_signals.h"
 #include "testbed/world/metal_devices.h"
 
@@ -120,23 +120,22 @@ Emulation emulate_in_namespaces(const Scenario& scenario, const EmulateOptions& 
   const MachineSignals signals(run);
   Emulation result;
   try {
-    const double started_s = emu::now_s();
+    const double started_s = now_s();
     Standing standing(scenario, run, options.say);
-    const double ready_s = emu::now_s() - started_s;
+    const double ready_s = now_s() - started_s;
     const std::string kernel = kernel_release();
     options.say(fmt::format(
         "{} nodes in this host's kernel {} ({}), {}", cluster.nodes.size(), kernel, to_text(standing.layout()),
         standing.is_ours() ? fmt::format("set up in {:.1f} s", ready_s) : "as meshbed emu up left them"));
-    const emu::Outcome outcome = run.run({.layout = standing.layout(), .time_limit_s = options.time_limit_s});
+    const emu::ClusterOutcome outcome = run.run({.layout = standing.layout(), .time_limit_s = options.time_limit_s});
     collect(scenario, options, outcome, false, result);
     result.machines = {{"backend", "namespaces"},
                        {"layout", to_text(standing.layout())},
                        {"kernel", kernel},
                        {"ready_s", ready_s},
-                       {"total_s", emu::now_s() - started_s}};
-    result.machines_text =
-        fmt::format("{} nodes in this host's kernel ({}): ready after {:.1f} s, {:.1f} s in all", cluster.nodes.size(),
-                    to_text(standing.layout()), ready_s, emu::now_s() - started_s);
+                       {"total_s", now_s() - started_s}};
+    result.machines_text = fmt::format("{} nodes in this host's kernel ({}): ready after {:.1f} s, {:.1f} s in all",
+                                       cluster.nodes.size(), to_text(standing.layout()), ready_s, now_s() - started_s);
     standing.take_down();
   } catch (const std::runtime_error& problem) {
     if (!MachineSignals::interrupted()) throw;

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "emu/clock.h"
+#include "plugin/base/deadline.h"
 #include "testbed/base/files.h"
 #include "testbed/base/units.h"
 #include "testbed/scenario/placement.h"
@@ -25,7 +25,7 @@ EmulatedFaults::EmulatedFaults(const Scenario& scenario, emu::MicroVms& machines
 std::vector<std::string> EmulatedFaults::serve() {
   const std::size_t before = taken_.size();
   if (pending()) look_for_points();
-  while (!due_.empty() && due_.front().at_s <= emu::now_s()) {
+  while (!due_.empty() && due_.front().at_s <= now_s()) {
     const Due due = due_.front();
     due_.erase(due_.begin());
     take(due);
@@ -61,7 +61,7 @@ void EmulatedFaults::look_for_points() {
       ++point;
       continue;
     }
-    const double now_s = emu::now_s();
+    const double now_s = meshbed::now_s();
     if (start_s_ == 0) start_s_ = now_s;
     for (const FaultStep& step : board_.steps_from(*point)) {
       const Due due{now_s + static_cast<double>(step.after_ps) / kPicosecondsPerSecond, step};
@@ -80,7 +80,7 @@ void EmulatedFaults::look_for_points() {
 void EmulatedFaults::take(const Due& due) {
   board_.take(due.step, *this);
   taken_.push_back(
-      {due.step, static_cast<Picoseconds>((emu::now_s() - start_s_) * static_cast<double>(kPicosecondsPerSecond))});
+      {due.step, static_cast<Picoseconds>((now_s() - start_s_) * static_cast<double>(kPicosecondsPerSecond))});
 }
 
 /// The ranks may go on.
@@ -88,13 +88,11 @@ void EmulatedFaults::answer(const std::string& point) {
   for (const std::string& folder : folders_) write_text_file(answer_file(folder, point), "");
 }
 
-const std::string& EmulatedFaults::name_of(int node) const {
-  return scenario_.cluster.nodes[static_cast<std::size_t>(node)].name;
-}
+const std::string& EmulatedFaults::name_of(int node) const { return scenario_.cluster.at(node).name; }
 
 const std::string& EmulatedFaults::netdev_of(models::PortRef port) const {
-  const models::Node& node = scenario_.cluster.nodes[static_cast<std::size_t>(port.node)];
-  return node.nics[static_cast<std::size_t>(port.nic)].netdev;
+  const models::Node& node = scenario_.cluster.at(port.node);
+  return node.nic(port.nic).netdev;
 }
 
 void EmulatedFaults::shape(models::PortRef port, const sim::Shape& shape) {
@@ -141,10 +139,10 @@ void EmulatedFaults::strangers(std::size_t fault, bool) {
 
 void refuse_what_machines_cannot(const Scenario& scenario) {
   for (std::size_t index = 0; index < scenario.faults.size(); ++index) {
-    if (scenario.faults[index].kind != "strangers") continue;
-    throw std::runtime_error(fmt::format(
-        "{}: [[fault]] \"{}\": only the simulated world can tell which ports listen; use --world sim, or leave it out",
-        scenario.path, text_of(scenario, {.fault = index})));
+    const std::string why = info_of(scenario.faults[index].kind).simulated_only;
+    if (why.empty()) continue;
+    throw std::runtime_error(fmt::format("{}: [[fault]] \"{}\": {}; use --world sim, or leave it out", scenario.path,
+                                         text_of(scenario, {.fault = index}), why));
   }
 }
 

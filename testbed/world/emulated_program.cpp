@@ -10,7 +10,6 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "emu/clock.h"
 #include "emu/config.h"
 #include "emu/image/boot_image.h"
 #include "emu/microvm/microvm.h"
@@ -18,6 +17,7 @@
 #include "emu/process.h"
 #include "emu/scratch.h"
 #include "emu/shell_quote.h"
+#include "plugin/base/deadline.h"
 #include "plugin/base/units.h"
 #include "plugin/coll/store/job_key.h"
 #include "testbed/base/machine_signals.h"
@@ -191,8 +191,8 @@ std::optional<int> status_in(const std::string& path) {
 /// The ranks of a run, from the host's side: what they say, and whether they have ended.
 class RankWatch {
  public:
-  RankWatch(const Scenario& scenario, const ProgramOptions& options, const emu::Outcome& outcome, std::ostream& out,
-            std::ostream& err)
+  RankWatch(const Scenario& scenario, const ProgramOptions& options, const emu::ClusterOutcome& outcome,
+            std::ostream& out, std::ostream& err)
       : out_(out), err_(err) {
     std::vector<std::size_t> commands(outcome.nodes.size());
     for (int rank = 0; rank < (options.mpi ? 1 : ranks_of(scenario)); ++rank) {
@@ -208,13 +208,13 @@ class RankWatch {
     }
   }
 
-  void look(const emu::Outcome& now) {
+  void look(const emu::ClusterOutcome& now) {
     find_ends(now);
     for (LineFollower& one : followers_) one.follow();
     flush();
   }
   /// All have ended. `stops`: hand on no more.
-  void finish(const emu::Outcome& now, const std::function<bool()>& stops) {
+  void finish(const emu::ClusterOutcome& now, const std::function<bool()>& stops) {
     find_ends(now);
     for (LineFollower& one : followers_) one.finish(stops);
     flush();
@@ -240,7 +240,7 @@ class RankWatch {
   }
 
  private:
-  void find_ends(const emu::Outcome& now) {
+  void find_ends(const emu::ClusterOutcome& now) {
     for (std::size_t rank = 0; rank < ends_.size(); ++rank) {
       if (!ends_[rank].status) ends_[rank].status = status_in(status_files_[rank]);
       // A rank that was killed, or had no room for the file, has left none.
@@ -262,7 +262,7 @@ class RankWatch {
 };
 
 /// A server of the other nodes that has ended, with its last words: none is to, and mpirun would wait for it for ever.
-std::optional<std::string> ended_server(const emu::Outcome& now) {
+std::optional<std::string> ended_server(const emu::ClusterOutcome& now) {
   for (std::size_t node = 1; node < now.nodes.size(); ++node) {
     const emu::CommandOutcome& server = now.nodes[node].commands.front();
     if (!server.exit_code) continue;
@@ -408,17 +408,17 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
                                    .on_progress = {}});
   const MachineSignals signals(machines);
   machines.start();
-  const emu::Outcome begun = machines.outcome();
+  const emu::ClusterOutcome begun = machines.outcome();
   const emu::NodeOutcome& first = begun.nodes[first_node(scenario)];
   RankWatch ranks(scenario, options, begun, out, err);
-  std::optional<emu::Deadline> grace;  // from when a rank has failed
+  std::optional<Deadline> grace;  // from when a rank has failed
   bool waiting = options.after_port.has_value(), ready = false, flooded = false;
   ProgramRun run;
   while (!machines.advance(kOutputTurn_s)) {
     if (!std::exchange(ready, machines.ready_s() > 0) && ready) {
       say(fmt::format("ready after {:.1f} s", machines.ready_s()));
     }
-    const emu::Outcome now = machines.outcome();
+    const emu::ClusterOutcome now = machines.outcome();
     ranks.look(now);
     if (const auto written = ranks.written(); !flooded && written.bytes > options.output_mib * kMiB) {
       flooded = true;
@@ -439,7 +439,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
                       first.name, *options.after_port));
       machines.stop();
     }
-    if (ranks.one_failed() && !grace) grace = emu::Deadline::in_s(kGrace_s);
+    if (ranks.one_failed() && !grace) grace = Deadline::after_s(kGrace_s);
     const bool mpirun_ended = options.mpi && ranks.ends().front().status;
     if (options.mpi && !mpirun_ended && run.troubles.empty()) {
       if (const auto ended = ended_server(now)) {
@@ -449,7 +449,7 @@ ProgramRun run_program_in_nodes(const Scenario& scenario, const ProgramOptions& 
     }
     if ((grace && grace->passed()) || mpirun_ended) machines.stop();
   }
-  const emu::Outcome outcome = machines.wait();
+  const emu::ClusterOutcome outcome = machines.wait();
   ranks.finish(outcome, [&] { return flooded || MachineSignals::interrupted(); });
   run.ranks = ranks.ends();
   run.interrupted = MachineSignals::interrupted();

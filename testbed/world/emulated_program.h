@@ -48,7 +48,7 @@ struct ProgramRun {
   std::vector<std::string> troubles;  // machines that failed, one line each
   bool interrupted = false;
   bool timed_out = false;
-  double ready_s = 0, total_s = 0;  // as emu::Outcome has them
+  double ready_s = 0, total_s = 0;  // as emu::ClusterOutcome has them
 
   /// The first status that is not 0, in the order of ranks; what stands for it where there is none.
   int exit_status() const;

@@ -48,7 +48,7 @@ class Keeper {
 
 }  // namespace
 
-std::vector<std::string> keep_results(const std::string& folder, const emu::Outcome& outcome) {
+std::vector<std::string> keep_results(const std::string& folder, const emu::ClusterOutcome& outcome) {
   Keeper keeper;
   for (const emu::NodeOutcome& node : outcome.nodes) {
     std::error_code problem;

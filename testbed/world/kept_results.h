@@ -13,6 +13,6 @@ namespace meshbed::testbed {
 /// Copies each node's folders rank-N into `folder`, which is there. Links are copied as links; a file takes the place
 /// of what has its name there. Pipes, sockets and devices are left behind. One line for each entry that could not be
 /// copied; the others are.
-std::vector<std::string> keep_results(const std::string& folder, const emu::Outcome& outcome);
+std::vector<std::string> keep_results(const std::string& folder, const emu::ClusterOutcome& outcome);
 
 }  // namespace meshbed::testbed

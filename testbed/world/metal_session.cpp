@@ -143,7 +143,7 @@ sim::Proof one_plugin_file(const Simulation& simulation) {
 MetalSession::MetalSession(const Scenario& scenario, const MetalPlace& place, double time_limit_s)
     : place_(place), points_(points_of(scenario)), watchdog_(place.rank, time_limit_s) {
   check_ranks(scenario, place);
-  const models::Node& node = scenario.cluster.nodes[static_cast<std::size_t>(node_of(scenario, place.rank))];
+  const models::Node& node = scenario.cluster.at(node_of(scenario, place.rank));
   for (const auto& [name, value] : node.environment) setenv(name.c_str(), value.c_str(), 1);
   require_devices(scenario);
   devices_ = MetalDevices::parse(from_environment(kDevicesVariable).value_or(""));

@@ -49,7 +49,7 @@ struct End {
 /// The scenario's NIC of that name, or with that address: real machines may name their devices otherwise.
 models::PortRef port_of(const Scenario& scenario, int rank, const std::string& device, const std::string& gid) {
   const int node = node_of(scenario, rank);
-  const auto& nics = scenario.cluster.nodes[static_cast<std::size_t>(node)].nics;
+  const auto& nics = scenario.cluster.at(node).nics;
   const auto has_gid = [&](const models::Nic& nic) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(),
                        [&](const models::IpPrefix& prefix) { return hex(models::gid_of(prefix.address)) == gid; });

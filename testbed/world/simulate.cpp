@@ -311,7 +311,7 @@ std::optional<coll::Speaker> speaker_of_thread() {
 std::string bootstrap_of(const Scenario& scenario) {
   const models::Cluster& cluster = scenario.cluster;
   if (cluster.nodes.empty()) return "";
-  const auto& management = cluster.nodes[static_cast<std::size_t>(node_of(scenario, 0))].management;
+  const auto& management = cluster.at(node_of(scenario, 0)).management;
   return management ? address_and_port(to_text(management->address.address), kBootstrapPort) : "";
 }
 
@@ -451,7 +451,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     if (is_program) {
       process.environment.merge(launcher_variables(scenario, rank, locals[static_cast<std::size_t>(rank)], bootstrap));
     }
-    for (const auto& [name, value] : scenario.cluster.nodes[static_cast<std::size_t>(node)].environment) {
+    for (const auto& [name, value] : scenario.cluster.at(node).environment) {
       process.environment[name] = value;
     }
     hosts.push_back(std::make_unique<SimulatedHost>(world, process, gate, faults, gpu_log, look, result.waits, recorder,

@@ -1,7 +1,7 @@
 #include "testbed/world/world.h"
 
-#include <array>
-#include <utility>
+#include <algorithm>
+#include <stdexcept>
 
 #include "testbed/base/checked_text.h"
 #include "testbed/base/environment.h"
@@ -13,9 +13,7 @@ namespace {
 
 class SimulatedWorld final : public RunWorld {
  public:
-  WorldFacts facts() const override {
-    return {.name = kSimulatedWorld, .virtual_time = true, .faults_by = FaultsBy::kSimulator};
-  }
+  WorldFacts facts() const override { return info_of(WorldKind::kSimulated); }
   RankRange ranks_here(int ranks) const override { return {0, ranks}; }
 
   WorldOutcome run(const Scenario& scenario, const WorldProgram& program) const override {
@@ -29,9 +27,7 @@ class SimulatedWorld final : public RunWorld {
 
 class EmulatedWorld final : public RunWorld {
  public:
-  WorldFacts facts() const override {
-    return {.name = kEmulatedWorld, .virtual_time = false, .faults_by = FaultsBy::kEmulator};
-  }
+  WorldFacts facts() const override { return info_of(WorldKind::kEmulated); }
   RankRange ranks_here(int) const override { return {0, 0}; }
   bool boots_nodes() const override { return true; }
 
@@ -54,13 +50,12 @@ class MetalWorld final : public RunWorld {
  public:
   /// A rank in an emulated node is one on metal, but its results are the emulated world's, and so are its faults.
   WorldFacts facts() const override {
-    const std::string name = from_environment(kWorldNameVariable).value_or(kMetalWorld);
-    if (name != kMetalWorld && name != kEmulatedWorld) {
-      throw std::runtime_error(std::string(kWorldNameVariable) + "=" + name +
-                               ": it is set in emulated nodes, to emu; elsewhere leave it out");
+    const std::string name = from_environment(kWorldNameVariable).value_or(name_of(WorldKind::kMetal));
+    for (const WorldKind kind : {WorldKind::kMetal, WorldKind::kEmulated}) {
+      if (name == name_of(kind)) return info_of(kind);
     }
-    return {
-        .name = name, .virtual_time = false, .faults_by = name == kMetalWorld ? FaultsBy::kHands : FaultsBy::kEmulator};
+    throw std::runtime_error(std::string(kWorldNameVariable) + "=" + name +
+                             ": it is set in emulated nodes, to emu; elsewhere leave it out");
   }
   RankRange ranks_here(int) const override { return {metal_place(from_environment).rank, 1}; }
 
@@ -71,32 +66,35 @@ class MetalWorld final : public RunWorld {
   }
 };
 
-const auto& all_worlds() {
-  static const SimulatedWorld simulated;
-  static const EmulatedWorld emulated;
-  static const MetalWorld metal;
-  static const std::array<std::pair<const char*, const RunWorld*>, 3> all{
-      {{kSimulatedWorld, &simulated}, {kEmulatedWorld, &emulated}, {kMetalWorld, &metal}}};
-  return all;
-}
-
 }  // namespace
 
 std::vector<std::string> world_names(bool real_only) {
   std::vector<std::string> names;
-  for (const auto& [name, world] : all_worlds()) {
-    if (!real_only || !world->facts().virtual_time) names.emplace_back(name);
+  for (const WorldFacts& each : kWorlds) {
+    if (!real_only || !each.virtual_time) names.emplace_back(each.name);
   }
   return names;
 }
 
-const RunWorld& run_world(const std::string& name) {
+WorldKind parse_world(const std::string& name) {
   require_choice("--world", "world", name, world_names());
-  const RunWorld* found = nullptr;
-  for (const auto& [each, world] : all_worlds()) {
-    if (each == name) found = world;
+  const auto found = std::find_if(kWorlds.begin(), kWorlds.end(), [&](const auto& each) { return each.name == name; });
+  return found->kind;
+}
+
+const RunWorld& run_world(WorldKind kind) {
+  static const SimulatedWorld simulated;
+  static const EmulatedWorld emulated;
+  static const MetalWorld metal;
+  switch (kind) {
+    case WorldKind::kEmulated:
+      return emulated;
+    case WorldKind::kMetal:
+      return metal;
+    case WorldKind::kSimulated:
+      break;
   }
-  return *found;
+  return simulated;
 }
 
 }  // namespace meshbed::testbed

@@ -1,7 +1,8 @@
 #pragma once
 // RunWorld: where a scenario's ranks run, and how. The simulated world has all of them in this process; on metal this
 // process is one of them; the emulated world boots nodes, in which each is a process of its own (on metal, seen from
-// there). Commands say what is to be run and ask for facts; the names of the worlds stand here alone.
+// there). Commands say what is to be run and ask for facts; the worlds are listed in
+// testbed/scenario/kinds/worlds.def.
 //
 // The worlds live as long as the program and hold nothing; any thread may ask them.
 
@@ -17,8 +18,6 @@
 #include "testbed/world/emulate.h"
 
 namespace meshbed::testbed {
-
-inline constexpr const char *kSimulatedWorld = "sim", *kEmulatedWorld = "emu", *kMetalWorld = "metal";
 
 /// What is to be run. A world reads what is for its kind.
 struct WorldProgram {
@@ -62,7 +61,8 @@ class RunWorld {
 
 /// "sim", "emu", "metal"; or those alone whose time is real.
 std::vector<std::string> world_names(bool real_only = false);
-/// The world that --world names; throws std::runtime_error where there is none.
-const RunWorld& run_world(const std::string& name);
+/// What --world names; throws std::runtime_error where there is no such world.
+WorldKind parse_world(const std::string& name);
+const RunWorld& run_world(WorldKind kind);
 
 }  // namespace meshbed::testbed

@@ -36,4 +36,24 @@ TEST_CASE("which reduce, and which have a root") {
   CHECK(rooted == "broadcast reduce gather scatter ");
 }
 
+TEST_CASE("what a rank sends and receives, and which go in pairs") {
+  std::string all_to_all, pairs, sends, receives, root_sends, root_receives;
+  for (const CollectiveInfo& each : kCollectives) {
+    const std::string name = std::string(each.name) + " ";
+    if (is_all_to_all(each.collective)) all_to_all += name;
+    if (each.pattern == CollectivePattern::kPairs) pairs += name;
+    if (has_shares(each.sends)) sends += name;
+    if (has_shares(each.receives)) receives += name;
+    if (is_of_root(each.sends)) root_sends += name;
+    if (is_of_root(each.receives)) root_receives += name;
+    CHECK(has_root(each.collective) == (is_of_root(each.sends) || is_of_root(each.receives)));
+  }
+  CHECK(all_to_all == "alltoall ");
+  CHECK(pairs == "alltoall gather scatter ");
+  CHECK(sends == "reduce_scatter alltoall scatter ");
+  CHECK(receives == "all_gather alltoall gather ");
+  CHECK(root_sends == "broadcast scatter ");
+  CHECK(root_receives == "reduce gather ");
+}
+
 }  // namespace collective_test

@@ -70,7 +70,7 @@ TEST_CASE("the report and the exit code are rank 0's, wherever placement puts it
     write_text_file(folder + "/" + name, text);
     return folder + "/" + name;
   };
-  emu::Outcome outcome;
+  emu::ClusterOutcome outcome;
   for (const char* name : {"node0", "node1", "node2"}) {
     emu::NodeOutcome& node = outcome.nodes.emplace_back();
     node.name = name;

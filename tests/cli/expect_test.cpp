@@ -161,7 +161,7 @@ TEST_CASE("a node that loses its power: the others end, and each names it or one
   scenario.expect.wrong = 0;
   scenario.cluster.nodes[1].nics[0].addresses = {*models::read_prefix("192.168.100.2/24")};
   Fault kill;
-  kill.kind = "node_kill";
+  kill.kind = FaultKind::kNodeKill;
   kill.target = "node1";
   scenario.faults.push_back(kill);
   const auto lost = [](const std::string& first, const std::string& second) {

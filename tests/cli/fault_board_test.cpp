@@ -147,7 +147,7 @@ TEST_CASE("an address changes to that of the last change that holds, and back; a
       fault("address_change", end, "address = \"192.168.100.78/24\"") +
       fault("address_change", "node1/rocep1s0f1", "address = \"192.168.101.9/24\"") + fault("node_kill", "node1"));
   CHECK(text_of(scenario, {0, true, 0}) == "address_change to 192.168.100.77/24 on node1/rocep1s0f0");
-  CHECK(cuts(scenario.faults[0]));
+  CHECK(cuts(scenario.faults[0].kind));
   RecordedBoard take(scenario);
   CHECK(take(0, true) == "1.0 192.168.100.2/24 > 192.168.100.77/24");
   CHECK(take(1, true) == "1.0 192.168.100.77/24 > 192.168.100.78/24");

@@ -48,7 +48,7 @@ TEST_CASE("--fault adds to the file's faults, with the units and defaults of [[f
                                   "rate,target=node0/rocep1s0f1,amount=10Gb/s,point=iteration,iteration=0"});
   REQUIRE(scenario.faults.size() == 3);
   CHECK(scenario.faults[0].target == "node1-node2");
-  CHECK(scenario.faults[1].kind == "cable_down");
+  CHECK(scenario.faults[1].kind == FaultKind::kCableDown);
   CHECK(scenario.faults[1].target == "node0-node1");
   CHECK(scenario.faults[1].at_ps == 2 * kPicosecondsPerMillisecond);
   CHECK(scenario.faults[1].duration_ps == kPicosecondsPerMillisecond / 2);

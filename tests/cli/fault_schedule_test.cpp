@@ -24,7 +24,7 @@ TEST_CASE("schedules of GPU memory have several cables each, striping, and every
     CHECK(text.find("STRIPE_BYTES = \"0\"") == std::string::npos);
     CHECK(fault_schedule(seed).find("gpu") == std::string::npos);
     if (scenario.workload.parts > 1) seen.insert("grouped receives");
-    for (const Fault& fault : scenario.faults) seen.insert(fault.kind);
+    for (const Fault& fault : scenario.faults) seen.insert(name_of(fault.kind));
   }
   for (const char* wanted : {"grouped receives", "cable_down", "port_down", "node_stop", "loss", "delay", "reorder",
                              "rate", "address_change"}) {
@@ -46,17 +46,17 @@ TEST_CASE("schedules draw every cabling, workload and fault that they are to dra
     if (workload.parts > 1) seen.insert("grouped receives");
     if (workload.late_by_ps > 0) seen.insert("late");
     for (const Fault& fault : scenario.faults) {
-      seen.insert(fault.kind);
+      seen.insert(name_of(fault.kind));
       if (fault.point == "start") seen.insert("while connections are made");
-      if (fault.kind == "address_change") {
+      if (fault.kind == FaultKind::kAddressChange) {
         seen.insert(fault.point == "start" ? "address early" : "address later");
         if (!readdressed.insert(fault.target).second) seen.insert("address twice");
       }
-      const bool for_good = fault.kind == "node_kill" || fault.kind == "address_change";
+      const bool for_good = fault.kind == FaultKind::kNodeKill || fault.kind == FaultKind::kAddressChange;
       CHECK((for_good || fault.duration_ps > 0));
     }
     const auto killed = std::count_if(scenario.faults.begin(), scenario.faults.end(),
-                                      [](const Fault& fault) { return fault.kind == "node_kill"; });
+                                      [](const Fault& fault) { return fault.kind == FaultKind::kNodeKill; });
     CHECK(killed == (scenario.expect.lost ? 1 : 0));
   }
   for (const char* wanted : {"ring",           "line",

@@ -172,7 +172,7 @@ TEST_CASE("files of other forms are read: names of columns, marks of comments, m
 TEST_CASE("of every profile, time grows with bytes by any one way, and none beats what must cross its adapters") {
   using namespace meshbed::models;
   for (const auto& machine : shipped_machines()) {
-    if (machine.transport == Transport::kMessage || machine.transport == Transport::kWithin) continue;
+    if (machine.transport == MachineTransport::kMessage || machine.transport == MachineTransport::kWithin) continue;
     // With one channel more each moves less: NCCL's own steps (models/time/channels.h).
     const double kept = machine[MachineParameter::kChannels] > 0 ? 0.75 : 1;
     const double node_bps = 8e9 * machine[MachineParameter::kNics] * machine[MachineParameter::kNicGBps];

@@ -53,7 +53,7 @@ TEST_CASE("the one-shot model against the published rows, 8 to 60 KiB a rank: do
       const std::uint64_t bytes = buffer_bytes(row.point.call);
       if (bytes < kLeastBytes || bytes > kMostBytes) continue;
       REQUIRE(own.at(index) != nullptr);
-      CHECK(own[index]->transport == models::Transport::kKernel);
+      CHECK(own[index]->transport == models::MachineTransport::kKernel);
       const double predicted_us = models::collective_us(*own[index], row.point.call);
       const double error = predicted_us / row.point.time_us - 1;
       errors.push_back(std::abs(error));

@@ -216,8 +216,7 @@ TEST_CASE("prefix overlap: one subnet within another, on two cables, or twice on
   CHECK(on_triangle("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\n"
                     "addresses = [\"192.168.100.9/24\"]\n") ==
         "test.toml:8:13: prefix overlap: node0/rocep1s0f0 and node0/rocep1s0f1 are both in 192.168.100.0/24; a node "
-        "needs "
-        "one subnet per NIC, or its kernel sends everything through the first");
+        "needs one subnet per NIC, or its kernel sends everything through the first");
   const std::string managed = on_triangle("[management]\nsubnet = \"192.168.0.0/16\"\n");
   CHECK(managed.find("test.toml:5:10: prefix overlap: 192.168.0.0/16 of node0/mgmt0 and 192.168.100.0/24 of") == 0);
   CHECK(managed.find("(the management network's is [management] subnet)") != std::string::npos);
@@ -296,9 +295,8 @@ TEST_CASE("a topology that cannot be is refused where it is asked for") {
 TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[workload]\nroot = 3\n") == "test.toml:5:8: root: 3 is no rank; there are 3 ranks");
   CHECK(on_triangle("[workload]\nkind = \"idle\"\nmemory = \"gpu\"\n") ==
-        "test.toml:6:10: memory: gpu is for collective, matrix, megakernel and reconnect; other workloads have their "
-        "messages in "
-        "host memory");
+        "test.toml:6:10: memory: gpu is for collective, matrix, reconnect, megakernel; other workloads have their "
+        "messages in host memory");
   CHECK(
       on_triangle("[workload]\nkind = \"reconnect\"\nmemory = \"gpu\"\n") ==
       "test.toml:6:10: memory: the adapters of node0 take no dma-buf of GPU memory: set gpu_direct to dma-buf or both");
@@ -336,14 +334,16 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
         "test.toml:8:13: iteration: 1 never comes; the last is 0 (workload.iterations = 1)");
   CHECK(on_triangle(pulled + "iteration = 1\n") == "test.toml:7:13: iteration: goes with point = \"iteration\"");
   CHECK(on_triangle("[workload]\nkind = \"idle\"\n" + pulled + "point = \"iteration\"\n") ==
-        "test.toml:9:9: point: 'iteration' is of a collective or of reconnect; other workloads have 'start'");
+        "test.toml:9:9: point: 'iteration' is for collective, reconnect; other workloads have 'start'");
   CHECK(on_triangle("[workload]\nkind = \"reconnect\"\n" + pulled + "point = \"iteration\"\n").empty());
   CHECK(on_triangle(pulled + "[expect]\nlost = \"node1\"\n") ==
         "test.toml:8:8: lost: there is no [[fault]] node_kill of 'node1'");
-  CHECK(on_triangle(pulled + "amount = 1\n") == "test.toml:7:10: amount: cable_down has none");
+  CHECK(on_triangle(pulled + "amount = 1\n") ==
+        "test.toml:7:10: amount: cable_down has none; it is for loss, delay, rate, reorder");
   CHECK(on_triangle("[[fault]]\nkind = \"node_kill\"\ntarget = \"node0\"\nduration = \"1s\"\n") ==
         "test.toml:7:12: duration: node_kill has none");
-  CHECK(on_triangle(pulled + "address = \"192.168.100.7/24\"\n") == "test.toml:7:11: address: cable_down has none");
+  CHECK(on_triangle(pulled + "address = \"192.168.100.7/24\"\n") ==
+        "test.toml:7:11: address: cable_down has none; it is for address_change");
   const std::string change = "[[fault]]\nkind = \"address_change\"\ntarget = \"node0/rocep1s0f1\"\n";
   CHECK(on_triangle(change) == "test.toml:4:1: [[fault]] address_change needs address, as \"192.168.100.77/24\"");
   CHECK(on_triangle("[[fault]]\nkind = \"address_change\"\ntarget = \"node0\"\naddress = \"192.168.100.7/24\"\n")
@@ -384,7 +384,7 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
         "test.toml:4:1: [[fault]] strangers come over the management network, and node1 is not on it\n"
         "test.toml:4:1: [[fault]] strangers come over the management network, and node0 is not on it");
   CHECK(on_triangle("[[fault]]\nkind = \"node_kill\"\ntarget = \"node0\"\nconnections = 3\n") ==
-        "test.toml:7:15: connections: node_kill has none; strangers have");
+        "test.toml:7:15: connections: node_kill has none; it is for strangers");
   CHECK(on_triangle("[[fault]]\nkind = \"loss\"\n") == "test.toml:4:1: [[fault]] needs kind and target");
 }
 

@@ -157,7 +157,7 @@ error = "boom"
   CHECK(workload.net_version == 9);
   CHECK(scenario.time_limit_s == 2);
   REQUIRE(scenario.faults.size() == 2);
-  CHECK(scenario.faults[0].kind == "loss");
+  CHECK(scenario.faults[0].kind == FaultKind::kLoss);
   CHECK(scenario.faults[0].at_ps == 3 * kPicosecondsPerMillisecond);
   CHECK(scenario.faults[0].duration_ps == kPicosecondsPerMillisecond);
   CHECK(scenario.faults[0].target == "node0-node1");

@@ -27,7 +27,7 @@ class Variable {
   const char* name_;
 };
 
-RunOptions options_of(const std::string& world) {
+RunOptions options_of(WorldKind world) {
   RunOptions options;
   options.scenario_path = MESHBED_SOURCE_DIR "/scenarios/pair.toml";
   options.world = world;
@@ -37,9 +37,9 @@ RunOptions options_of(const std::string& world) {
 }  // namespace
 
 TEST_CASE("the simulated world has virtual time, every rank, and its own faults") {
-  const RunWorld& world = run_world("sim");
+  const RunWorld& world = run_world(WorldKind::kSimulated);
   const WorldFacts facts = world.facts();
-  CHECK(facts.name == "sim");
+  CHECK(std::string(facts.name) == "sim");
   CHECK(facts.virtual_time);
   CHECK((facts.faults_by == FaultsBy::kSimulator));
   CHECK(world.ranks_here(3).first == 0);
@@ -49,9 +49,9 @@ TEST_CASE("the simulated world has virtual time, every rank, and its own faults"
 }
 
 TEST_CASE("the emulated world boots nodes, which have all ranks, and its host carries faults out") {
-  const RunWorld& world = run_world("emu");
+  const RunWorld& world = run_world(WorldKind::kEmulated);
   const WorldFacts facts = world.facts();
-  CHECK(facts.name == "emu");
+  CHECK(std::string(facts.name) == "emu");
   CHECK_FALSE(facts.virtual_time);
   CHECK((facts.faults_by == FaultsBy::kEmulator));
   CHECK(world.ranks_here(3).count == 0);
@@ -60,9 +60,9 @@ TEST_CASE("the emulated world boots nodes, which have all ranks, and its host ca
 }
 
 TEST_CASE("on metal this process is one rank, and faults are left to hands") {
-  const RunWorld& world = run_world("metal");
+  const RunWorld& world = run_world(WorldKind::kMetal);
   const WorldFacts facts = world.facts();
-  CHECK(facts.name == "metal");
+  CHECK(std::string(facts.name) == "metal");
   CHECK_FALSE(facts.virtual_time);
   CHECK((facts.faults_by == FaultsBy::kHands));
   CHECK_FALSE(world.boots_nodes());
@@ -80,28 +80,27 @@ TEST_CASE("on metal this process is one rank, and faults are left to hands") {
 
 TEST_CASE("a rank in an emulated node is on metal, with the emulated world's results and faults") {
   const Variable name(kWorldNameVariable, "emu");
-  const WorldFacts facts = run_world("metal").facts();
-  CHECK(facts.name == "emu");
+  const WorldFacts facts = run_world(WorldKind::kMetal).facts();
+  CHECK(std::string(facts.name) == "emu");
   CHECK_FALSE(facts.virtual_time);
   CHECK((facts.faults_by == FaultsBy::kEmulator));
 }
 
 TEST_CASE("a world that there is not is refused with those that there are") {
-  CHECK_THROWS_WITH_AS(run_world("moon"), "--world moon: there is no such world; accepted: sim, emu, metal",
+  CHECK_THROWS_WITH_AS(parse_world("moon"), "--world moon: there is no such world; accepted: sim, emu, metal",
                        std::runtime_error);
-  CHECK_THROWS_WITH_AS(scenario_for(options_of("")), "--world : there is no such world; accepted: sim, emu, metal",
+  CHECK_THROWS_WITH_AS(parse_world(""), "--world : there is no such world; accepted: sim, emu, metal",
                        std::runtime_error);
   CHECK(world_names() == std::vector<std::string>{"sim", "emu", "metal"});
   CHECK(world_names(/*real_only=*/true) == std::vector<std::string>{"emu", "metal"});
 }
 
 TEST_CASE("what is for virtual time alone is refused where time is real, and the other way round") {
-  for (const std::string& name : world_names()) {
-    const bool virtual_time = run_world(name).facts().virtual_time;
-    RunOptions limited = options_of(name), shared = options_of(name);
+  for (const WorldFacts& each : kWorlds) {
+    RunOptions limited = options_of(each.kind), shared = options_of(each.kind);
     limited.time_limit_text = "7";
     shared.fabric = "fluid";
-    if (virtual_time) {
+    if (each.virtual_time) {
       CHECK_THROWS_WITH_AS(refuse_simulated_time_limit(limited),
                            "--time-limit is for --world emu and metal; of simulated time, say --set limits.time=7s",
                            std::runtime_error);
@@ -111,14 +110,14 @@ TEST_CASE("what is for virtual time alone is refused where time is real, and the
       CHECK_THROWS_AS(scenario_for(shared), std::runtime_error);
     }
   }
-  CHECK(RunOptions{}.world == kSimulatedWorld);
+  CHECK((RunOptions{}.world == WorldKind::kSimulated));
 }
 
 TEST_CASE("a profile of the file's is virtual time's alone: where time is real, software takes what it takes") {
-  RunOptions options = options_of("sim");
+  RunOptions options = options_of(WorldKind::kSimulated);
   options.overrides = {"models.profile=spark-ring-sircl"};
   CHECK(scenario_for(options).software.machine != nullptr);
-  for (const char* world : {"emu", "metal"}) {
+  for (const WorldKind world : {WorldKind::kEmulated, WorldKind::kMetal}) {
     options.world = world;
     const Scenario scenario = scenario_for(options);
     CHECK(scenario.software.machine == nullptr);
@@ -129,7 +128,8 @@ TEST_CASE("a profile of the file's is virtual time's alone: where time is real, 
 TEST_CASE("a rank in a node is told emu, and nothing else: the name becomes a folder of the results") {
   for (const char* wrong : {"sim", "../../evil", ""}) {
     const Variable name(kWorldNameVariable, wrong);
-    CHECK_THROWS_WITH_AS(run_world("metal").facts(), doctest::Contains("MESHBED_WORLD_NAME="), std::runtime_error);
+    CHECK_THROWS_WITH_AS(run_world(WorldKind::kMetal).facts(), doctest::Contains("MESHBED_WORLD_NAME="),
+                         std::runtime_error);
   }
 }
 

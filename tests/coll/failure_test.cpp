@@ -176,16 +176,16 @@ TEST_CASE("without a limit a peer that has died, or left, ends the wait for it a
   };
   std::thread zero([&] { without_limit(0); }), one([&] { without_limit(1); });
   {
-    auto socket = coll::Socket::connect(*coll::parse_address(address), Deadline::after_ms(20000));
+    auto socket = coll::connect_to(*coll::parse_address(address), Deadline::after_ms(20000));
     REQUIRE(socket.has_value());
     std::string hello =
         coll::encode({coll::FrameType::kHello, 0,
                       coll::encode_hello({.world = 3, .rank = 2, .channels = 1, .steps = 8, .slice_bytes = 1 << 20})}) +
         coll::encode({coll::FrameType::kBarrier, 1, coll::encode_u32(0)});
-    CHECK(socket->write_from(&hello) == coll::Socket::Outcome::kMoved);
+    CHECK(coll::write_from(*socket, &hello) == coll::SocketOutcome::kMoved);
     std::string answers;
     const std::size_t welcome_and_open = 2 * coll::kFrameHeaderBytes;
-    while (answers.size() < welcome_and_open && socket->wait_for(POLLIN, 20000)) socket->read_into(&answers);
+    while (answers.size() < welcome_and_open && socket->wait_for(POLLIN, 20000)) coll::read_into(*socket, &answers);
     CHECK(answers.size() == welcome_and_open);
   }
   zero.join();

@@ -136,10 +136,10 @@ TEST_CASE("a rank that dies while the others agree is left out") {
   auto server = serve(address, 20'000);
   auto one = join(address, 1), two = join(address, 2);
   std::thread dies([&] {
-    const auto connected = coll::Socket::connect(*coll::parse_address(address), Deadline::after_ms(5000));
-    const coll::Socket& zero = *connected;
+    const auto connected = coll::connect_to(*coll::parse_address(address), Deadline::after_ms(5000));
+    const Socket& zero = *connected;
     std::string hello = coll::encode({coll::FrameType::kHello, 0, coll::encode_hello({.world = 3, .rank = 0})});
-    zero.write_from(&hello);
+    coll::write_from(zero, &hello);
     // Ends without a goodbye when the others have asked.
     while (!one->failure()) REQUIRE(one->poll(5000).has_value());
   });

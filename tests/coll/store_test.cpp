@@ -45,7 +45,7 @@ std::unique_ptr<StoreClient> join(const std::string& address, int rank, int worl
 }
 
 Socket raw_client(const std::string& address) {
-  auto socket = Socket::connect(*parse_address(address), Deadline::after_ms(5000));
+  auto socket = connect_to(*parse_address(address), Deadline::after_ms(5000));
   REQUIRE(socket.has_value());
   return std::move(*socket);
 }
@@ -106,9 +106,9 @@ TEST_CASE("rubbish, silence and half a frame delay nobody") {
   auto server = serve(address, 2);
   const Socket silent = raw_client(address), half = raw_client(address), rubbish = raw_client(address);
   std::string bytes(5, '\1');
-  half.write_from(&bytes);
+  write_from(half, &bytes);
   bytes = "GET / HTTP/1.1\r\nHost: rank0\r\n\r\n";
-  rubbish.write_from(&bytes);
+  write_from(rubbish, &bytes);
   auto zero = join(address, 0, 2), one = join(address, 1, 2);
   std::thread other([&] { CHECK(one->barrier(5000).has_value()); });
   CHECK(zero->barrier(5000).has_value());
@@ -116,7 +116,7 @@ TEST_CASE("rubbish, silence and half a frame delay nobody") {
   // The one that spoke rubbish was shown the door.
   CHECK(rubbish.wait_for(POLLIN, 5000));
   std::string answer;
-  CHECK(rubbish.read_into(&answer) == Socket::Outcome::kClosed);
+  CHECK(read_into(rubbish, &answer) == SocketOutcome::kClosed);
 }
 
 TEST_CASE("100 000 random and mutated frames from unknown clients crash nothing") {
@@ -142,7 +142,7 @@ TEST_CASE("100 000 random and mutated frames from unknown clients crash nothing"
       }
       bytes += frame;
     }
-    client.write_from(&bytes);
+    write_from(client, &bytes);
   }
   // Still there, and still itself.
   CHECK(zero->set("key", "value").has_value());
@@ -158,7 +158,7 @@ TEST_CASE("a rank that is lost is announced to all others; one that says goodbye
   {
     const Socket lost = raw_client(address);
     std::string hello = encode({FrameType::kHello, 0, encode_hello(identity(2, 3))});
-    lost.write_from(&hello);
+    write_from(lost, &hello);
     REQUIRE(lost.wait_for(POLLIN, 5000));
   }
   while (!zero->failure()) REQUIRE(zero->poll(5000).has_value());
@@ -184,11 +184,11 @@ TEST_CASE("a barrier that a failed rank is in opens for nobody") {
   auto zero = raw_client(address);
   std::string said = encode({FrameType::kHello, 0, encode_hello(identity(0, 2))}) +
                      encode({FrameType::kBarrier, 1, encode_u32(5000)}) + encode({FrameType::kFail, 1, "no more"});
-  REQUIRE(zero.write_from(&said) == Socket::Outcome::kMoved);
+  REQUIRE(write_from(zero, &said) == SocketOutcome::kMoved);
   std::string heard;
   for (bool echoed = false, broken = false; !echoed;) {
     REQUIRE(zero.wait_for(POLLIN, 5000));
-    REQUIRE(zero.read_into(&heard) != Socket::Outcome::kClosed);
+    REQUIRE(read_into(zero, &heard) != SocketOutcome::kClosed);
     while (auto frame = take_frame(&heard, &broken)) echoed |= frame->type == FrameType::kFailed;
     REQUIRE_FALSE(broken);
   }
@@ -227,10 +227,10 @@ TEST_CASE("a caller whose own port is the rendezvous's is not its own rank 0") {
   SocketAddress address;
   for (int port = first; port <= last; port += 2) {
     address = *parse_address("127.0.0.1:" + std::to_string(port));
-    if (Socket::listen(address).has_value()) break;
+    if (listen_at(address).has_value()) break;
   }
   for (int call = first; call <= last; ++call) {
-    const auto connected = Socket::connect(address, Deadline::after_ms(0));
+    const auto connected = connect_to(address, Deadline::after_ms(0));
     REQUIRE_MESSAGE(!connected.has_value(), "call ", call - first, " is connected");
     REQUIRE(connected.error().os_errno == ECONNREFUSED);
   }
@@ -261,17 +261,17 @@ TEST_CASE(
     CHECK(one->waits_behind(7).value().empty());
   }
   const std::string silent = free_address();
-  auto listener = Socket::listen(*parse_address(silent));
+  auto listener = listen_at(*parse_address(silent));
   REQUIRE(listener.has_value());
   std::unique_ptr<StoreClient> one;
   std::thread joining([&] { one = join(silent, 1, 2); });
   Socket socket;
-  while (!socket.valid()) {
+  while (!socket.is_open()) {
     listener->wait_for(POLLIN, 5000);
     socket = Socket(::accept4(listener->descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   }
   std::string welcome = encode({FrameType::kWelcome, 0, {}});
-  CHECK(socket.write_from(&welcome) == Socket::Outcome::kMoved);
+  CHECK(write_from(socket, &welcome) == SocketOutcome::kMoved);
   joining.join();
   const auto alive = one->waiting_ranks();
   REQUIRE_FALSE(alive.has_value());

@@ -58,7 +58,7 @@ struct Job {
     return client.error().text;
   }
   Socket stranger() const {
-    auto socket = Socket::connect(*parse_address(address), Deadline::after_ms(10000));
+    auto socket = connect_to(*parse_address(address), Deadline::after_ms(10000));
     REQUIRE_MESSAGE(socket.has_value(), socket.error().text);
     return std::move(*socket);
   }
@@ -79,7 +79,7 @@ class Frames {
       if (auto frame = take_frame(&bytes_, &broken)) return *frame;
       REQUIRE_FALSE(broken);
       REQUIRE(socket_.wait_for(POLLIN, 10000));
-      if (socket_.read_into(&bytes_) == Socket::Outcome::kClosed) return {.type = FrameType::kBye, .body = {}};
+      if (read_into(socket_, &bytes_) == SocketOutcome::kClosed) return {.type = FrameType::kBye, .body = {}};
     }
   }
 
@@ -89,7 +89,7 @@ class Frames {
 };
 
 void write_all(const Socket& socket, std::string bytes) {
-  while (socket.write_from(&bytes) == Socket::Outcome::kWouldBlock) REQUIRE(socket.wait_for(POLLOUT, 10000));
+  while (write_from(socket, &bytes) == SocketOutcome::kWouldBlock) REQUIRE(socket.wait_for(POLLOUT, 10000));
 }
 
 std::ptrdiff_t open_descriptors() {
@@ -159,7 +159,7 @@ TEST_CASE(
     "a rank that strangers displace, before or after the challenge, introduces itself again until it is accepted") {
   const auto key = JobKey::draw().value();
   const std::string address = free_address(), hello = encode_hello(identity(1, 2));
-  auto listener = Socket::listen(*parse_address(address));
+  auto listener = listen_at(*parse_address(address));
   REQUIRE(listener.has_value());
   std::thread rank_0([&] {
     constexpr int kDisplaced = 30;
@@ -191,7 +191,7 @@ TEST_CASE(
   const auto key = JobKey::draw().value();
   for (const bool ends : {false, true}) {
     const SocketAddress address = *parse_address(free_address());
-    auto listener = Socket::listen(address);
+    auto listener = listen_at(address);
     REQUIRE(listener.has_value());
     REQUIRE(::listen(listener->descriptor(), 1) == 0);
     const std::string hello = encode_hello(identity(1, 2));
@@ -199,8 +199,8 @@ TEST_CASE(
       if (!listener->wait_for(POLLIN, 10000)) return;  // it did not call: the check below fails, as behind the loop
       Socket displaced(::accept4(listener->descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       std::vector<Socket> strangers;
-      for (auto stranger = Socket::connect(address, Deadline::after_ms(0)); stranger;
-           stranger = Socket::connect(address, Deadline::after_ms(0))) {
+      for (auto stranger = connect_to(address, Deadline::after_ms(0)); stranger;
+           stranger = connect_to(address, Deadline::after_ms(0))) {
         strangers.push_back(std::move(*stranger));
       }
       displaced.close();
@@ -240,7 +240,7 @@ TEST_CASE("rank 0's place is believed only with a proof of the key") {
   const auto key = JobKey::draw().value();
   for (const bool challenges : {false, true}) {
     const std::string address = free_address();
-    auto listener = Socket::listen(*parse_address(address));
+    auto listener = listen_at(*parse_address(address));
     REQUIRE(listener.has_value());
     std::thread impostor([&] {
       listener->wait_for(POLLIN, 10000);
@@ -254,7 +254,7 @@ TEST_CASE("rank 0's place is believed only with a proof of the key") {
       write_all(caller, encode({FrameType::kWelcome, 0, std::string(kProofBytes, 'p')}));
       while (caller.wait_for(POLLIN, 10000)) {
         std::string rest;
-        if (caller.read_into(&rest) == Socket::Outcome::kClosed) break;
+        if (read_into(caller, &rest) == SocketOutcome::kClosed) break;
       }
     });
     const auto client = StoreClient::connect(address + "/" + key.text(), identity(1, 2), Deadline::after_ms(10000));
@@ -338,7 +338,7 @@ TEST_CASE("beside 10,000 hostile connections with 20,000 frames a job goes on, a
         bytes += one_frame;
       }
       if (prng.below(4) == 0) bytes.resize(prng.below(bytes.size()));
-      socket.write_from(&bytes);
+      write_from(socket, &bytes);
       held[count % held.size()] = std::move(socket);
     }
     attacked.store(true);
@@ -374,10 +374,10 @@ TEST_CASE("ranks of the engine meet by an id while strangers call at its address
     const std::string hello = encode({FrameType::kHello, 0, encode_hello(identity(1, 3))});
     std::vector<Socket> held(16);
     for (std::size_t count = 0; !ended.load(); ++count) {
-      auto socket = Socket::connect(place->address, Deadline::after_ms(0));
+      auto socket = connect_to(place->address, Deadline::after_ms(0));
       if (!socket) continue;  // all ranks are in: the store listens no longer
       std::string bytes = hello;
-      if (count % 2 == 0) socket->write_from(&bytes);
+      if (count % 2 == 0) write_from(*socket, &bytes);
       held[count % held.size()] = std::move(*socket);
     }
   });

@@ -105,7 +105,7 @@ std::vector<contract::Run> run_in_emu(int stride) {
   Cables cables(machines);
   machines.start();
   while (!machines.advance(kServeEvery_s)) cables.serve();
-  const emu::Outcome outcome = machines.outcome();
+  const emu::ClusterOutcome outcome = machines.outcome();
 
   std::vector<contract::Run> runs;
   const std::vector<std::string> names = contract_names();

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <thread>
 
+#include "plugin/base/deadline.h"
 #include "tests/emu/clusters.h"
 
 namespace namespace_run_test {
@@ -34,7 +35,7 @@ TEST_CASE("commands run side by side in their nodes' folders with a bare environ
   cluster.nodes[1].commands = {shell("touch here; until [ -e ../node0/here ]; do :; done; echo bad >&2")};
   setenv("MESHBED_TEST_LEAK", "1", 1);
   NamespaceRun run(cluster);
-  const Outcome outcome = run.run({.time_limit_s = 60});
+  const ClusterOutcome outcome = run.run({.time_limit_s = 60});
   REQUIRE(outcome.nodes.size() == 2);
   CHECK(outcome.troubles.empty());
   const NodeOutcome& first = outcome.nodes[0];
@@ -54,7 +55,7 @@ TEST_CASE("what does not end in time is killed with all that it started, and nam
   cluster.nodes[0].commands = {shell("sleep 1000 & echo $!; wait")};
   cluster.nodes[1].commands = {{"/bin/true"}};
   NamespaceRun run(cluster);
-  const Outcome outcome = run.run({.time_limit_s = 1});
+  const ClusterOutcome outcome = run.run({.time_limit_s = 1});
   CHECK(outcome.nodes[0].end == NodeEnd::kTimedOut);
   CHECK(outcome.nodes[1].end == NodeEnd::kDone);
   CHECK(outcome.troubles == std::vector<std::string>{"node 'node0' is not done after 1 s"});
@@ -62,7 +63,7 @@ TEST_CASE("what does not end in time is killed with all that it started, and nam
   const std::string child = text_of(outcome.nodes[0].commands[0].stdout_path);
   REQUIRE_FALSE(child.empty());
   // The kill is done, the process may still be ending.
-  const Deadline deadline = Deadline::in_s(30);
+  const auto deadline = meshbed::Deadline::after_s(30);
   const std::string stat = "/proc/" + std::to_string(std::stoi(child)) + "/stat";
   const auto runs = [&] {
     const std::string text = text_of(stat);
@@ -78,7 +79,7 @@ TEST_CASE("a request to stop ends it, and a command that cannot be started leave
   cluster.nodes[0].commands = {{"sleep", "1000"}};
   NamespaceRun run(cluster);
   std::thread other([&run] { run.request_stop(); });
-  const Outcome outcome = run.run({.time_limit_s = 60});
+  const ClusterOutcome outcome = run.run({.time_limit_s = 60});
   other.join();
   CHECK(outcome.troubles == std::vector<std::string>{"stopped before the end"});
   CHECK(outcome.nodes[0].end == NodeEnd::kStopped);

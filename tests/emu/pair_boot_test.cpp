@@ -72,7 +72,7 @@ MicroVmOptions options_for(double time_limit_s) {
 
 std::vector<std::string> shell(const std::string& text) { return {"/bin/sh", "-ec", text}; }
 
-void show(const Outcome& outcome) {
+void show(const ClusterOutcome& outcome) {
   std::string text = fmt::format("ready after {:.1f} s, total {:.1f} s", outcome.ready_s, outcome.total_s);
   for (const NodeOutcome& node : outcome.nodes) {
     text += fmt::format("\n{} ({} MiB):", node.name, node.memory_mib);
@@ -115,7 +115,7 @@ TEST_CASE("two virtual machines on one cable have their devices, GIDs, names and
   }
   MicroVms vms(cluster, options_for(120));
   vms.start();
-  const Outcome outcome = vms.wait();
+  const ClusterOutcome outcome = vms.wait();
   show(outcome);
   REQUIRE(outcome.nodes.size() == 2);
   CHECK(outcome.succeeded());
@@ -179,7 +179,7 @@ TEST_CASE("a cable is pulled and plugged in, one node stops and goes on, another
   vms.kill_vm("right");
   CHECK_THROWS_WITH_AS(vms.kill_vm("right"), "node 'right' is not running", std::runtime_error);
   CHECK_THROWS_AS(vms.set_link("left", "cable7", false), std::out_of_range);
-  const Outcome outcome = vms.wait();
+  const ClusterOutcome outcome = vms.wait();
   show(outcome);
   CHECK_FALSE(outcome.succeeded());
   CHECK(outcome.troubles.empty());
@@ -200,7 +200,7 @@ TEST_CASE("nodes that are not done in time are named with the end of their conso
     MicroVms vms(pair(), options_for(0.5));
     folder = vms.folder();
     vms.start();
-    const Outcome outcome = vms.wait();
+    const ClusterOutcome outcome = vms.wait();
     REQUIRE(outcome.troubles.size() == 2);
     CHECK(outcome.troubles[1].rfind("node 'right' is not done after 0.5 s; it was at ", 0) == 0);
     CHECK(outcome.troubles[1].find("; its console ") != std::string::npos);
@@ -211,7 +211,7 @@ TEST_CASE("nodes that are not done in time are named with the end of their conso
   MicroVms vms(pair(), options_for(100));
   vms.request_stop();
   vms.start();
-  const Outcome outcome = vms.wait();
+  const ClusterOutcome outcome = vms.wait();
   CHECK(outcome.troubles == std::vector<std::string>{"stopped before the end"});
   CHECK(outcome.nodes[0].end == NodeEnd::kStopped);
   CHECK(outcome.total_s < 60);

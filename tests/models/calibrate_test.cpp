@@ -141,7 +141,7 @@ TEST_CASE("where NCCL chooses, its cost table says how small sizes go though onl
             .protocol == CollectiveProtocol::kLl);
   // Of a library's own kernels nothing of that kind is known.
   Machine own = sheet();
-  own.transport = Transport::kKernel;
+  own.transport = MachineTransport::kKernel;
   const auto kernel = calibrate(own, {sweep_of(nccl, Collective::kAllGather, 4, 1 << 20, 1 << 28)}, "made.csv");
   REQUIRE(kernel.has_value());
   CHECK(collective_time(kernel->machine, {.collective = Collective::kAllGather, .ranks = 4, .nodes = 4, .bytes = 64})
@@ -150,7 +150,7 @@ TEST_CASE("where NCCL chooses, its cost table says how small sizes go though onl
 
 TEST_CASE("what a host feeds at most and what a transport adds are where a fit begins, and no limit to it") {
   Machine staged;
-  staged.transport = Transport::kStaged;
+  staged.transport = MachineTransport::kStaged;
   staged.set(MachineParameter::kNicGBps, {50, Basis::kDataSheet, "400 Gb/s"});
   CHECK(node_GBps(staged) == 16);  // not half of 50
   Machine fast = truth();
@@ -161,7 +161,7 @@ TEST_CASE("what a host feeds at most and what a transport adds are where a fit b
   CHECK(node_GBps(fit->machine) == doctest::Approx(22).epsilon(0.03));
   CHECK(node_GBps(without_calibration(fit->machine)) == 16);
   Machine efa = one_way(sheet());
-  efa.transport = Transport::kEfa;
+  efa.transport = MachineTransport::kEfa;
   CHECK(efa[MachineParameter::kNetLatencyUs] == 35);
   const auto quick = calibrate(efa, {sweep_of(truth(), Collective::kAllGather, 4, 1024, 1 << 28)}, "made.csv");
   REQUIRE(quick.has_value());
@@ -172,15 +172,15 @@ TEST_CASE("what a host feeds at most and what a transport adds are where a fit b
 
 TEST_CASE("a transport has its own defaults, each with a source; a profile's value goes before them") {
   Machine staged = sheet();
-  staged.transport = Transport::kStaged;
+  staged.transport = MachineTransport::kStaged;
   CHECK(staged[MachineParameter::kNicFraction] == 0.5);
   CHECK(staged[MachineParameter::kLl128MaxBytes] == 1);
   CHECK(std::string(staged.value_of(MachineParameter::kNicFraction).source).size() > 3);
   CHECK(sheet()[MachineParameter::kNicFraction] == 1);
   staged.set(MachineParameter::kNicFraction, {0.9, Basis::kMeasured, "this test"});
   CHECK(staged[MachineParameter::kNicFraction] == 0.9);
-  for (std::size_t index = 0; index <= static_cast<std::size_t>(Transport::kMessage); ++index) {
-    const auto transport = static_cast<Transport>(index);
+  for (std::size_t index = 0; index <= static_cast<std::size_t>(MachineTransport::kMessage); ++index) {
+    const auto transport = static_cast<MachineTransport>(index);
     CHECK(parse_transport(name_of(transport)) == transport);
   }
   CHECK_FALSE(parse_transport("pigeon").has_value());
@@ -192,7 +192,7 @@ TEST_CASE(
   kernels.set(MachineParameter::kNetSimpleUs, {3, Basis::kMeasured, "this test"});
   kernels.set(MachineParameter::kSkewUs, {600, Basis::kMeasured, "this test"});
   kernels.set(MachineParameter::kPeerUs, {40, Basis::kMeasured, "this test"});
-  kernels.transport = start.transport = Transport::kKernel;
+  kernels.transport = start.transport = MachineTransport::kKernel;
   const auto measured = [&](Collective collective, int iterations) {
     Sweep sweep = sweep_of(kernels, collective, 4, 1024, 1 << 28);
     for (SweepPoint& point : sweep.points) {
@@ -213,7 +213,7 @@ TEST_CASE(
   REQUIRE(without.has_value());
   CHECK(without->machine[MachineParameter::kSkewUs] == 0);
   CHECK(without->machine[MachineParameter::kPeerUs] == 0);
-  start.transport = Transport::kVerbs;
+  start.transport = MachineTransport::kVerbs;
   const auto library = calibrate(start, {tests, gathers, messages}, "made.csv");
   REQUIRE(library.has_value());
   CHECK(library->machine[MachineParameter::kPeerUs] == 0);

@@ -187,11 +187,11 @@ TEST_CASE("within a node no call is free, NVLink's domain is one node, and a mes
   CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx((1 << 30) / 13.1e3));  // PCIe 3.0 x16
   machine.set(MachineParameter::kIntraGBps, {100, Basis::kMeasured, "this test"});
   CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx((1 << 30) / 100e3));
-  machine.transport = Transport::kWithin;
+  machine.transport = MachineTransport::kWithin;
   const double one_us = collective_us(machine, call);
   call.nodes = 4;
   CHECK(collective_us(machine, call) == one_us);
-  machine.transport = Transport::kVerbs;
+  machine.transport = MachineTransport::kVerbs;
   machine.set(MachineParameter::kNics, {8, Basis::kMeasured, "this test"});
   machine.ranks_per_node = 8;
   const double message = message_us(machine, {.latency = false, .read = false}, 1 << 23);
@@ -239,7 +239,7 @@ TEST_CASE("a library without plans for calls with a root has everyone send its b
 
 TEST_CASE("GPUs of one node on PCIe share it both ways, unless a profile says that they reach one another") {
   Machine machine = plain();
-  machine.transport = Transport::kWithin;
+  machine.transport = MachineTransport::kWithin;
   CollectiveCall both = call_of(Collective::kAllReduce, 2, 64 << 20),
                  one = call_of(Collective::kBroadcast, 2, 64 << 20);
   both.nodes = one.nodes = 1;
@@ -290,7 +290,7 @@ TEST_CASE(
   Machine machine;
   for (const Collective collective :
        {Collective::kSendRecv, Collective::kAllToAll, Collective::kGather, Collective::kScatter}) {
-    machine.transport = Transport::kVerbs;
+    machine.transport = MachineTransport::kVerbs;
     CollectiveCall call = call_of(collective, 4, 64);
     CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kSimple);
     machine.set(MachineParameter::kLlMaxBytes, {1e6, Basis::kCalibrated, "this test"});
@@ -302,10 +302,10 @@ TEST_CASE(
     call.nodes = 1;
     CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kLl);
     call.nodes = 4;
-    machine.transport = Transport::kKernel;
+    machine.transport = MachineTransport::kKernel;
     CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kLl);
   }
-  machine.transport = Transport::kVerbs;
+  machine.transport = MachineTransport::kVerbs;
   CHECK(collective_time(machine, call_of(Collective::kAllGather, 4, 64)).protocol == CollectiveProtocol::kLl);
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("a machine's topology is read, and what there is not is refused with i
   const auto machine =
       parse_machine(kHead + kTopology + "transport = \"efa\"\n[match]\nvariant = [\"nccl\"]\n", "x.toml");
   REQUIRE(machine);
-  CHECK(machine->transport == Transport::kEfa);
+  CHECK(machine->transport == MachineTransport::kEfa);
   CHECK(machine->variants == std::vector<std::string>{"nccl"});
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("a machine is written as a profile of which the same machine is read")
   machine.classes = {"1gpu/node"};
   machine.cabling = Cabling::kRing;
   machine.ranks_per_node = 4;
-  machine.transport = Transport::kStaged;
+  machine.transport = MachineTransport::kStaged;
   machine.set(MachineParameter::kLaunchUs, {6.25, Basis::kCalibrated, "a.csv, b.csv"});
   machine.set(MachineParameter::kNics, {2, Basis::kGuess, "not stated", std::pair{1.0, 2.0}});
   machine.set(MachineParameter::kNicFraction, {0.1234, Basis::kPooled, "one value for all of c"});

@@ -19,7 +19,7 @@ Machine sheet(const std::string& name, double nic_GBps) {
   Machine machine;
   machine.name = name;
   machine.classes = {"class " + name};
-  machine.transport = Transport::kVerbs;
+  machine.transport = MachineTransport::kVerbs;
   machine.set(MachineParameter::kNicGBps, {nic_GBps, Basis::kDataSheet, "this test"});
   machine.set(MachineParameter::kLlMaxBytes, {1, Basis::kMeasured, "this test"});
   machine.set(MachineParameter::kLl128MaxBytes, {1, Basis::kMeasured, "this test"});
@@ -89,7 +89,7 @@ TEST_CASE("a class tells nothing of itself, of one that shares its topology, or 
   Peer same_name = peer_of("third", 50), same_class = peer_of("other", 50), sockets = peer_of("sockets", 50);
   same_name.machine.classes = {"another"};
   same_class.machine.classes.push_back("class third");
-  sockets.machine.transport = Transport::kTcp;
+  sockets.machine.transport = MachineTransport::kTcp;
   CHECK(peers_of(machine, {same_name, same_class, sockets}).empty());
   const Machine told = with_pool(machine, {same_name, same_class, sockets});
   for (std::size_t index = 0; index < kParameters; ++index) {

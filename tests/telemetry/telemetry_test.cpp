@@ -13,7 +13,7 @@
 #include <sstream>
 #include <vector>
 
-#include "emu/clock.h"
+#include "plugin/base/deadline.h"
 #include "testbed/base/files.h"
 #include "testbed/result/zernel/metrics.h"
 #include "tests/support/command.h"
@@ -327,7 +327,7 @@ TEST_CASE("two ranks of metal tell the same of their calls: every record of both
                   "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nkind = \"collective\"\ncollective = "
                   "\"all_gather\"\nbytes = 65536\niterations = 3\nwarmup = 1\nnet_plugin = \"" +
                       std::string(MESHBED_BINARY_DIR) + "/lib/libnccl-net-mesh.so\"\n");
-  const auto now_ns = [] { return static_cast<std::uint64_t>(meshbed::emu::now_ns()); };
+  const auto now_ns = [] { return static_cast<std::uint64_t>(meshbed::now_ns()); };
   const std::uint64_t before_ns = now_ns();
   const std::string rank = fmt::format(
       "{0} run --world metal '{1}/pair.toml' --results '{1}' --time-limit 60 --json --zernel-out '{1}/zernel' "

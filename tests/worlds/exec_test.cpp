@@ -210,7 +210,7 @@ TEST_CASE("exec: results are kept with links as links, and one that cannot be ke
   emu::write_file(kept + "/rank-0/below/said", "old\n");
   fs::create_symlink(outside, kept + "/rank-0/other");
 
-  emu::Outcome outcome;
+  emu::ClusterOutcome outcome;
   outcome.nodes.resize(1);
   outcome.nodes[0].folder = node;
   const std::vector<std::string> troubles = testbed::keep_results(kept, outcome);

@@ -70,7 +70,7 @@ void runs_alike_on_metal(const std::string& node0, const std::string& node1) {
                                    .time_limit_s = 300,
                                    .on_progress = {}});
   machines.start();
-  const emu::Outcome outcome = machines.wait();
+  const emu::ClusterOutcome outcome = machines.wait();
   std::string said;
   for (const std::string& trouble : outcome.troubles) said += trouble + "\n";
   for (const emu::NodeOutcome& node : outcome.nodes) {

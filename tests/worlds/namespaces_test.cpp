@@ -83,7 +83,7 @@ std::string in_a_machine(const std::string& name, const std::string& task) {
   options.time_limit_s = 900;
   emu::MicroVms machine(cluster, options);
   machine.start();
-  const emu::Outcome outcome = machine.wait();
+  const emu::ClusterOutcome outcome = machine.wait();
   const emu::NodeOutcome& only = outcome.nodes.front();
   const std::string said = text_of(only.commands.front().stdout_path) + text_of(only.commands.front().stderr_path);
   std::string troubles;

@@ -41,7 +41,7 @@ models::Machine machine_of(const std::string& name, const std::vector<MeasuredFi
   const std::string& kind = files.front().topology_class;
   if (has_word(kind, "ring")) machine.cabling = models::Cabling::kRing;
   if (has_word(kind, "mesh") || has_word(kind, "direct")) machine.cabling = models::Cabling::kMesh;
-  if (files.front().rows.front().point.is_message) machine.transport = models::Transport::kMessage;
+  if (files.front().rows.front().point.is_message) machine.transport = models::MachineTransport::kMessage;
   return machine;
 }
 

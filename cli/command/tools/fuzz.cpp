@@ -48,7 +48,7 @@ struct Ending {
 nlohmann::json run_schedule(const std::string& schedule) {
   const Scenario scenario = parse_scenario(schedule, "schedule", {});
   sim::Recorder recorder(scenario.cluster, "");
-  RunResult result = run_workload(run_world(kSimulatedWorld), scenario, {.recorder = &recorder});
+  RunResult result = run_workload(run_world(WorldKind::kSimulated), scenario, {.recorder = &recorder});
   recorder.close();
   check_expectations(scenario, result);
   nlohmann::json said{{"steps", result.simulation.faults.size()}, {"lost", result.expected_error_seen ? 1 : 0}};

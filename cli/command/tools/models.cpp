@@ -186,7 +186,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   }
   const models::Machine machine = machine_of_profile(profile);
   explain_values(machine, all, out);
-  if (machine.transport == models::Transport::kMessage) {
+  if (machine.transport == models::MachineTransport::kMessage) {
     out << fmt::format("\n  one message of {} bytes: {:.2f} us one way; in a stream, {:.3f} us from one to the next\n",
                        size_bytes, models::message_us(machine, {.latency = true}, size_bytes),
                        models::message_us(machine, {}, size_bytes));

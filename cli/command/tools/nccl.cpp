@@ -108,8 +108,10 @@ constexpr const char* kHostWorld = "host";
 
 struct NcclRun {
   ProgramRun with;
-  std::string world = kSimulatedWorld;
+  std::string world = name_of(WorldKind::kSimulated);
   bool json = false;
+
+  bool simulated() const { return world == name_of(WorldKind::kSimulated); }
 };
 
 /// Outside of `sim` the dynamic linker looks for the library by its name.
@@ -142,7 +144,7 @@ Arguments exec_words(const NcclRun& run) {
 
 /// The words of the command that it goes on as.
 Arguments words_of(NcclRun run) {
-  if (run.world != kSimulatedWorld) return exec_words(run);
+  if (!run.simulated()) return exec_words(run);
   run.with.results = results_of(run.with);
   Arguments words = simulated_words(run.with);
   if (run.json) words.emplace_back("--json");
@@ -168,10 +170,11 @@ int start(NcclRun run, const Arguments& program, std::ostream& out, std::ostream
   if (program.empty()) {
     throw std::runtime_error("nccl run: which program? --nccl LIBRARY --scenario FILE -- PROGRAM [ARGUMENT ...]");
   }
-  if (run.world != kSimulatedWorld && !run.with.faults.empty()) {
+  if (!run.simulated() && !run.with.faults.empty()) {
     throw std::runtime_error("nccl run: --fault: of --world sim alone");
   }
-  require_choice("nccl run", "--world", run.world, {kSimulatedWorld, kEmulatedWorld, kHostWorld});
+  require_choice("nccl run", "--world", run.world,
+                 {name_of(WorldKind::kSimulated), name_of(WorldKind::kEmulated), kHostWorld});
   require_gpus_that_fit("nccl run", run.with);
   run.with.program = program_in_path("nccl run", program.front());
   run.with.arguments.assign(program.begin() + 1, program.end());

@@ -154,8 +154,7 @@ std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& 
   PerfFlags foreign;
   Syntax syntax("perf OP --scenario FILE [options]", "options (nccl-tests' names)");
   syntax.operands.add_options()("operation", po::value(&op_text)->required()->value_name("OP"),
-                                "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, scatter "
-                                "or sendrecv; OP_perf too");
+                                (list_names(models::collective_names()) + "; OP_perf too").c_str());
   syntax.positions.add("operation", 1);
   syntax.options.add_options()                                                                                //
       ("scenario", po::value(&options.run.scenario_path)->required()->value_name("FILE"), "where to run it")  //

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <ostream>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "cli/command/commands.h"
@@ -44,7 +44,7 @@ class SweepProgress {
     if (resumed_ == kNotKnown) resumed_ = done - 1;
     if (!next_.passed() && done < total) return;
     next_ = Deadline::after_ms(terminal_ ? 200 : 10'000);
-    const double gone_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    const double gone_s = now_s() - begun_s_;
     const auto run = static_cast<double>(done - resumed_);
     const double left_s = run > 0 ? gone_s / run * static_cast<double>(total - done) : 0;
     if (terminal_) {
@@ -65,7 +65,7 @@ class SweepProgress {
   static constexpr std::size_t kNotKnown = ~std::size_t{0};
   bool terminal_;
   std::size_t resumed_ = kNotKnown;  // points that were not run now
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  double begun_s_ = now_s();
   Deadline next_ = Deadline::after_ms(terminal_ ? 200 : 10'000);
 };
 

@@ -117,7 +117,7 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
   for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
     MeasuredRow& each = validated.file.rows[row];
     const models::Machine& machine = validated.machine_at(row);
-    if (!each.point.is_message && machine.transport == models::Transport::kMessage) {
+    if (!each.point.is_message && machine.transport == models::MachineTransport::kMessage) {
       throw std::runtime_error(
           fmt::format("{}:{}: profile {} is of single messages, and says nothing of {}; choose "
                       "one of collectives by --profile",

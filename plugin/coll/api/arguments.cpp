@@ -83,26 +83,11 @@ struct Blocks {
   int sent = 1, received = 1;
 };
 Blocks blocks_of(Collective collective, int world, bool is_root) {
-  switch (collective) {
-    case Collective::kAllGather:
-      return {1, world};
-    case Collective::kReduceScatter:
-      return {world, 1};
-    case Collective::kBroadcast:
-      return {is_root ? 1 : 0, 1};
-    case Collective::kReduce:
-      return {1, is_root ? 1 : 0};
-    case Collective::kAllToAll:
-      return {world, world};
-    case Collective::kGather:
-      return {1, is_root ? world : 0};
-    case Collective::kScatter:
-      return {is_root ? world : 0, 1};
-    case Collective::kAllReduce:
-    case Collective::kSendRecv:
-      break;
-  }
-  return {1, 1};
+  const auto blocks = [&](CollectiveData data) {
+    if (is_of_root(data) && !is_root) return 0;
+    return has_shares(data) ? world : 1;
+  };
+  return {blocks(info_of(collective).sends), blocks(info_of(collective).receives)};
 }
 
 Result<void> check_collective(const meshcoll_args& given, Collective collective, int rank, int world) {
@@ -112,7 +97,7 @@ Result<void> check_collective(const meshcoll_args& given, Collective collective,
   const Blocks blocks = blocks_of(collective, world, rank == given.root);
   valid = all_of(check_buffer("send", given.send, given.count, given.dtype, blocks.sent),
                  check_buffer("recv", given.recv, given.count, given.dtype, blocks.received));
-  if (!valid || collective != Collective::kAllToAll) return valid;
+  if (!valid || !is_all_to_all(collective)) return valid;
   const std::size_t all = given.count * static_cast<std::size_t>(world);
   return check_apart(given.send, all, given.recv, all, given.dtype);
 }
@@ -185,7 +170,7 @@ Result<Operation> read_operation(const meshcoll_args& given, int rank, int world
   if (given.call < MESHCOLL_ALL_REDUCE || given.call >= MESHCOLL_BARRIER) {
     return invalid("there is no call " + std::to_string(static_cast<int>(given.call)));
   }
-#define MESHBED_COLLECTIVE(constant, number, c_constant, name, call, nccl_name, tuner_name, reduces, root) \
+#define MESHBED_COLLECTIVE(constant, number, c_constant, ...) \
   static_assert((number) == (c_constant) && (number) < MESHCOLL_BARRIER);
 #include "plugin/base/collectives.def"
 #undef MESHBED_COLLECTIVE

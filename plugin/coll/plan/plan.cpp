@@ -42,9 +42,7 @@ Form form_of(std::uint64_t step, std::uint64_t steps) {
   return step + 1 == steps ? Form::kLast : Form::kBetween;
 }
 
-bool is_chain(Collective collective) {
-  return collective == Collective::kBroadcast || collective == Collective::kReduce;
-}
+bool is_chain(Collective collective) { return pattern_of(collective) == CollectivePattern::kChain; }
 
 // Where `block`'s data of this round lie, in elements of the whole buffer.
 Range chunk_range(const Plan& plan, std::uint64_t block, std::uint64_t round) {
@@ -177,9 +175,10 @@ std::uint64_t slice_count_of(std::uint64_t chunk_count, std::uint64_t wire_bytes
 }
 
 std::vector<SubPlan> sub_plans_of(const PlanRequest& request) {
-  const bool to_all = request.collective == Collective::kAllToAll;
-  const bool gathers = request.collective == Collective::kGather, scatters = request.collective == Collective::kScatter;
-  if (!to_all && !gathers && !scatters) return {{.request = request}};
+  if (pattern_of(request.collective) != CollectivePattern::kPairs) return {{.request = request}};
+  const bool to_all = is_all_to_all(request.collective);
+  const bool gathers = is_of_root(info_of(request.collective).receives);
+  const bool scatters = is_of_root(info_of(request.collective).sends);
   std::vector<SubPlan> sub_plans;
   const auto with = [&](int peer, bool sends, bool receives) {
     SubPlan sub_plan{.request = request};

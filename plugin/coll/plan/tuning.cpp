@@ -116,9 +116,8 @@ std::string tuning_heading() {
 }
 
 std::uint64_t tuned_bytes(const PlanRequest& request) {
-  const bool whole = request.collective == Collective::kAllReduce || request.collective == Collective::kBroadcast ||
-                     request.collective == Collective::kReduce || request.collective == Collective::kSendRecv;
-  return request.count * request.element_bytes * (whole ? 1 : static_cast<std::uint64_t>(request.ranks));
+  const bool shares = has_shares(request.collective);
+  return request.count * request.element_bytes * (shares ? static_cast<std::uint64_t>(request.ranks) : 1);
 }
 
 const TuningRow* find_row(const TuningTable& table, const PlanRequest& request) {

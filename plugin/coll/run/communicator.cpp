@@ -76,7 +76,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOpt
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create_at(const CommunicatorOptions& options, Socket listener) {
-  if (options.world == 1 || !listener.valid()) return create(options);
+  if (options.world == 1 || !listener.is_open()) return create(options);
   const auto place = parse_meeting_place(options.bootstrap);
   if (!place) return place.error();
   auto server = StoreServer::start(server_options(options, *place), std::move(listener));

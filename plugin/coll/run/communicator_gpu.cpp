@@ -51,7 +51,7 @@ bool depend(const std::vector<Operation>& operations) {
 
 /// What a rank gives to others, while it gets something from them.
 bool overwrites_input(const Operation& operation) {
-  const bool exchanges = operation.collective == Collective::kAllToAll || operation.collective == Collective::kSendRecv;
+  const bool exchanges = is_all_to_all(operation.collective) || operation.collective == Collective::kSendRecv;
   return exchanges && input_of(operation).overlaps(output_of(operation));
 }
 

@@ -4,7 +4,7 @@
 namespace meshbed::coll {
 
 PlanRequest Communicator::request_of(const Operation& operation) {
-  const bool rooted = operation.collective == Collective::kBroadcast || operation.collective == Collective::kReduce;
+  const bool rooted = pattern_of(operation.collective) == CollectivePattern::kChain;
   const RootTrees* from_root = nullptr;
   if (rooted && !mesh_.trees.empty()) {
     const std::lock_guard<std::mutex> lock(choice_mutex_);
@@ -42,20 +42,9 @@ AlgorithmProtocol Communicator::way_of(const PlanRequest& request) {
 }
 
 const char* algorithm_name(const PlanRecord& record) {
-  switch (record.collective) {
-    case Collective::kSendRecv:
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-      if (record.way.algorithm == Algorithm::kRing) return "pairs";
-      break;
-    case Collective::kAllReduce:
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-      break;
-  }
+  const CollectivePattern pattern = pattern_of(record.collective);
+  const bool in_pairs = pattern == CollectivePattern::kPairs || pattern == CollectivePattern::kMessage;
+  if (in_pairs && record.way.algorithm == Algorithm::kRing) return "pairs";
   return name_of(record.way.algorithm);
 }
 

@@ -10,9 +10,9 @@ namespace meshbed::coll {
 Result<std::string> IdListeners::open() {
   const auto address = management_address();
   if (!address) return address.error();
-  auto listener = Socket::listen(*address);
+  auto listener = listen_at(*address);
   if (!listener) return listener.error();
-  const auto bound = listener->own_address();
+  const auto bound = own_address(*listener);
   if (!bound) return bound.error();
   const auto key = JobKey::draw();
   if (!key) return key.error();

@@ -46,15 +46,12 @@ int try_connect(Socket* socket, const SocketAddress& address, Deadline deadline)
   sockaddr_storage name{};
   const socklen_t length_of_name = to_sockaddr(address, name);
   *socket = Socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket->valid()) return errno;
+  if (!socket->is_open()) return errno;
   if (!prepare(socket->descriptor())) return errno;
   if (::connect(socket->descriptor(), reinterpret_cast<const sockaddr*>(&name), length_of_name) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   if (!socket->wait_for(POLLOUT, deadline.remaining_ms())) return ETIMEDOUT;
-  int error = 0;
-  socklen_t length = sizeof error;
-  if (getsockopt(socket->descriptor(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
-  return error;
+  return socket->connect_error();
 }
 
 std::optional<SocketAddress> name_of(const Socket& socket, int (*ask)(int, sockaddr*, socklen_t*)) {
@@ -101,42 +98,28 @@ SocketAddress at_any_port(SocketAddress address) {
   return address;
 }
 
-Result<SocketAddress> Socket::own_address() const {
-  const auto address = name_of(*this, &getsockname);
+Result<SocketAddress> own_address(const Socket& socket) {
+  const auto address = name_of(socket, &getsockname);
   if (!address) return system_error("getsockname", errno);
   return *address;
 }
 
-Socket& Socket::operator=(Socket&& other) noexcept {
-  if (this != &other) {
-    close();
-    descriptor_ = other.descriptor_;
-    other.descriptor_ = -1;
-  }
-  return *this;
-}
-
-void Socket::close() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
-}
-
-Result<Socket> Socket::listen(const SocketAddress& address) {
+Result<Socket> listen_at(const SocketAddress& address) {
   sockaddr_storage name{};
   const socklen_t length = to_sockaddr(address, name);
   Socket socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid()) return system_error("socket", errno);
+  if (!socket.is_open()) return system_error("socket", errno);
   const int on = 1;  // a job may follow another at once
-  setsockopt(socket.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (!prepare(socket.descriptor_)) return system_error("fcntl", errno);
-  if (::bind(socket.descriptor_, reinterpret_cast<const sockaddr*>(&name), length) != 0) {
+  setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (!prepare(socket.descriptor())) return system_error("fcntl", errno);
+  if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&name), length) != 0) {
     return system_error("bind", errno);
   }
-  if (::listen(socket.descriptor_, kBacklog) != 0) return system_error("listen", errno);
+  if (::listen(socket.descriptor(), kBacklog) != 0) return system_error("listen", errno);
   return socket;
 }
 
-Result<Socket> Socket::connect(const SocketAddress& address, Deadline deadline) {
+Result<Socket> connect_to(const SocketAddress& address, Deadline deadline) {
   for (int retry_ms = kFirstRetryMs;; retry_ms = std::min(2 * retry_ms, kLastRetryMs)) {
     Socket socket;
     const Deadline attempt_by = Deadline::after_ms(kAttemptMs);
@@ -152,18 +135,18 @@ Result<Socket> Socket::connect(const SocketAddress& address, Deadline deadline) 
   }
 }
 
-Socket Socket::of_client(Descriptor descriptor) {
+Socket socket_of_client(Descriptor descriptor) {
   Socket client(descriptor.release());
-  if (!prepare(client.descriptor_)) client.close();
+  if (!prepare(client.descriptor())) client.close();
   return client;
 }
 
-Socket::Outcome Socket::read_into(std::string* buffer) const {
+SocketOutcome read_into(const Socket& socket, std::string* buffer) {
   constexpr std::size_t kChunkBytes = 4096, kCallBytes = 64 * 1024;
   char chunk[kChunkBytes];
   bool moved = false;
   for (std::size_t total = 0; total < kCallBytes;) {
-    const ssize_t got = recv(descriptor_, chunk, sizeof chunk, 0);
+    const ssize_t got = recv(socket.descriptor(), chunk, sizeof chunk, 0);
     if (got > 0) {
       buffer->append(chunk, static_cast<std::size_t>(got));
       total += static_cast<std::size_t>(got);
@@ -174,27 +157,22 @@ Socket::Outcome Socket::read_into(std::string* buffer) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     // What came before the end is still worth reading; the end shows again on the next call.
-    return moved ? Outcome::kMoved : Outcome::kClosed;
+    return moved ? SocketOutcome::kMoved : SocketOutcome::kClosed;
   }
-  return moved ? Outcome::kMoved : Outcome::kWouldBlock;
+  return moved ? SocketOutcome::kMoved : SocketOutcome::kWouldBlock;
 }
 
-Socket::Outcome Socket::write_from(std::string* buffer) const {
+SocketOutcome write_from(const Socket& socket, std::string* buffer) {
   while (!buffer->empty()) {
-    const ssize_t sent = send(descriptor_, buffer->data(), buffer->size(), MSG_NOSIGNAL);
+    const ssize_t sent = send(socket.descriptor(), buffer->data(), buffer->size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       buffer->erase(0, static_cast<std::size_t>(sent));
       continue;
     }
     if (errno == EINTR) continue;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? Outcome::kWouldBlock : Outcome::kClosed;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? SocketOutcome::kWouldBlock : SocketOutcome::kClosed;
   }
-  return Outcome::kMoved;
-}
-
-bool Socket::wait_for(short events, int timeout_ms) const {
-  pollfd entry{descriptor_, events, 0};
-  return poll(&entry, 1, timeout_ms) > 0;
+  return SocketOutcome::kMoved;
 }
 
 }  // namespace meshbed::coll

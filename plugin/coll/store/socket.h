@@ -1,15 +1,13 @@
 #pragma once
-// Socket: an owned, non-blocking TCP socket on the management network, and the addresses that it takes.
+// Non-blocking TCP sockets on the management network, and the addresses that they take.
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
-#include <utility>
 
 #include "plugin/base/address.h"
 #include "plugin/base/deadline.h"
 #include "plugin/base/descriptor.h"
 #include "plugin/base/result.h"
+#include "plugin/base/socket.h"
 
 namespace meshbed::coll {
 
@@ -19,39 +17,19 @@ using meshbed::to_text;  // the same text again
 /// The address with port 0, for a socket that listens at whatever port is free.
 SocketAddress at_any_port(SocketAddress address);
 
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
-  Socket& operator=(Socket&& other) noexcept;
-  ~Socket() { close(); }
+/// A socket that listens at `address`.
+Result<Socket> listen_at(const SocketAddress& address);
+/// Tries again until a listener accepts or the deadline passes; the error says how the last try failed.
+Result<Socket> connect_to(const SocketAddress& address, Deadline deadline);
+/// One that an accept queue accepted.
+Socket socket_of_client(Descriptor descriptor);
+/// Our end's.
+Result<SocketAddress> own_address(const Socket& socket);
 
-  /// A socket that listens at `address`.
-  static Result<Socket> listen(const SocketAddress& address);
-  /// Tries again until somebody answers or the deadline passes; the error says how the last try failed.
-  static Result<Socket> connect(const SocketAddress& address, Deadline deadline);
-  /// One that an accept queue accepted.
-  static Socket of_client(Descriptor descriptor);
-  Descriptor release() { return Descriptor(std::exchange(descriptor_, -1)); }
-
-  /// Our end's.
-  Result<SocketAddress> own_address() const;
-
-  bool valid() const { return descriptor_ >= 0; }
-  int descriptor() const { return descriptor_; }
-  void close();
-
-  enum class Outcome { kMoved, kWouldBlock, kClosed };
-  /// Appends what has arrived, at most 64 KiB a call.
-  Outcome read_into(std::string* buffer) const;
-  /// Sends from the front of `buffer` and removes what was taken.
-  Outcome write_from(std::string* buffer) const;
-  /// Waits for `events` (poll(2)); false where the time was up first.
-  bool wait_for(short events, int timeout_ms) const;
-
- private:
-  int descriptor_ = -1;
-};
+enum class SocketOutcome { kMoved, kWouldBlock, kClosed };
+/// Appends what has arrived, at most 64 KiB a call.
+SocketOutcome read_into(const Socket& socket, std::string* buffer);
+/// Sends from the front of `buffer` and removes what was taken.
+SocketOutcome write_from(const Socket& socket, std::string* buffer);
 
 }  // namespace meshbed::coll

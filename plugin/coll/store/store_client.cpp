@@ -56,7 +56,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& pla
   std::optional<Error> lost_before;
   for (int attempt = 1;; ++attempt) {
     const Deadline again_by = Deadline::after_ms(kCallAgainMs);
-    auto socket = Socket::connect(parsed->address, lost_before && again_by < reached_by ? again_by : reached_by);
+    auto socket = connect_to(parsed->address, lost_before && again_by < reached_by ? again_by : reached_by);
     if (!socket && lost_before) {
       // A rank 0 that dropped us still listens, though strangers may fill the queue; one that has ended does not.
       const bool no_room = socket.error().os_errno == ETIMEDOUT;
@@ -103,7 +103,7 @@ Result<void> StoreClient::introduce(const std::optional<JobKey>& key, const Iden
 StoreClient::~StoreClient() {
   if (owner_ != ::getpid()) return;  // a child (fork) that ends is not the rank that leaves
   std::string bye = encode({FrameType::kBye, 0, {}});
-  if (socket_.valid()) socket_.write_from(&bye);
+  if (socket_.is_open()) write_from(socket_, &bye);
 }
 
 Error StoreClient::lost() {
@@ -121,9 +121,9 @@ bool StoreClient::write(const Frame& frame) {
   const std::lock_guard<std::mutex> lock(sending_);
   const Deadline deadline = Deadline::after_ms(kSendTimeoutMs);
   for (;;) {
-    const Socket::Outcome outcome = socket_.write_from(&bytes);
-    if (outcome == Socket::Outcome::kMoved) return true;
-    if (outcome == Socket::Outcome::kClosed || deadline.passed()) return false;
+    const SocketOutcome outcome = write_from(socket_, &bytes);
+    if (outcome == SocketOutcome::kMoved) return true;
+    if (outcome == SocketOutcome::kClosed || deadline.passed()) return false;
     socket_.wait_for(POLLOUT, deadline.remaining_ms());
   }
 }
@@ -152,7 +152,7 @@ Result<void> StoreClient::poll(int timeout_ms) {
   }
   const int wait_ms = timeout_ms < 0 ? kAbortLookMs : std::min(timeout_ms, kAbortLookMs);
   if (wait_ms != 0 && !socket_.wait_for(POLLIN, wait_ms)) return ok();
-  const Socket::Outcome outcome = socket_.read_into(&received_);
+  const SocketOutcome outcome = read_into(socket_, &received_);
   bool broken = false;
   while (auto frame = take_frame(&received_, &broken)) {
     auto handled = handle(std::move(*frame));
@@ -161,7 +161,7 @@ Result<void> StoreClient::poll(int timeout_ms) {
   if (broken) {
     return Error{ErrorCode::kRemote, Scope::kJob, "whoever listens at " + address_ + " is not a meshcoll store"};
   }
-  if (outcome == Socket::Outcome::kClosed) return lost();
+  if (outcome == SocketOutcome::kClosed) return lost();
   return ok();
 }
 

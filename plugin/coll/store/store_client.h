@@ -42,7 +42,7 @@ class StoreClient {
   StoreClient& operator=(const StoreClient&) = delete;
 
   /// Ours on the network that rank 0 is on.
-  Result<SocketAddress> own_address() const { return socket_.own_address(); }
+  Result<SocketAddress> own_address() const { return coll::own_address(socket_); }
 
   Result<void> set(const std::string& key, const std::string& value);
   /// Asks for a key's value, which may come much later. A value is read once, by whoever asked first.

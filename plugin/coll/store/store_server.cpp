@@ -24,7 +24,7 @@ constexpr std::int64_t kBrokenLingerMs = 30000;
 }  // namespace
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const Options& options) {
-  auto listener = Socket::listen(options.address);
+  auto listener = listen_at(options.address);
   if (!listener) {
     return Error{ErrorCode::kSystem, Scope::kJob,
                  "rank 0 cannot listen at " + to_text(options.address) + ": " + listener.error().text,
@@ -34,7 +34,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const Options& options) 
 }
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const Options& options, Socket listener) {
-  auto address = listener.own_address();
+  auto address = own_address(listener);
   if (!address) return address.error();
   return std::unique_ptr<StoreServer>(new StoreServer(options, *address, std::move(listener)));
 }
@@ -50,13 +50,14 @@ StoreServer::StoreServer(const Options& options, const SocketAddress& address, S
       barrier_(options.identity.world),
       rebuild_(options.identity.world) {
   // The socket listens: own_address() has asked it.
-  const auto opened = accept_queue_.open(
-      listener.release(), {.name = "rank 0's store",
-                           .patience_ms = kIntroduceMs,
-                           .clients_max = kStrangersMax + options.identity.world,  // all ranks may come at once
-                           .accepted_at_once = kAcceptedAtOnce,
-                           .has_visitors = true,  // whether we are here, and our own kick
-                           .make_introduction = [this] { return std::make_unique<StoreIntroduction>(options_.key); }});
+  const auto opened =
+      accept_queue_.open(Descriptor(listener.release()),
+                         {.name = "rank 0's store",
+                          .patience_ms = kIntroduceMs,
+                          .clients_max = kStrangersMax + options.identity.world,  // all ranks may come at once
+                          .accepted_at_once = kAcceptedAtOnce,
+                          .has_visitors = true,  // whether we are here, and our own kick
+                          .make_introduction = [this] { return std::make_unique<StoreIntroduction>(options_.key); }});
   MESHBED_CHECK(opened.has_value());
   thread_ = std::thread([this] { run(); });
 }
@@ -65,7 +66,7 @@ StoreServer::~StoreServer() {
   stopping_.store(true);
   // Rank 0's own end wakes poll(2), or has. Where it never came, the listener still stands: a call to ourselves does.
   if (!host_came_.load()) {
-    auto kick = Socket::connect(address_, Deadline::after_ms(kKickMs));
+    auto kick = connect_to(address_, Deadline::after_ms(kKickMs));
     if (!kick) MESHBED_WARN("rank 0's store at %s: %s", address_text_.c_str(), kick.error().text.c_str());
   }
   thread_.join();
@@ -128,7 +129,7 @@ void StoreServer::admit_clients() {
   for (Introduced& arrival : introduced_) {
     auto& introduction = static_cast<StoreIntroduction&>(*arrival.introduction);
     auto client = std::make_unique<Client>();
-    client->socket = Socket::of_client(std::move(arrival.descriptor));
+    client->socket = socket_of_client(std::move(arrival.descriptor));
     client->received = introduction.take_rest();
     clients_.push_back(std::move(client));
     introduce(*clients_.back(), introduction);
@@ -141,7 +142,7 @@ void StoreServer::admit_clients() {
 void StoreServer::serve(Client& client, short events) {
   if ((events & POLLOUT) != 0) flush(client);
   if (client.gone || (events & (POLLIN | POLLHUP | POLLERR)) == 0) return;
-  const Socket::Outcome outcome = client.socket.read_into(&client.received);
+  const SocketOutcome outcome = read_into(client.socket, &client.received);
   bool broken = false;
   while (!client.gone && !client.close_when_sent) {
     auto frame = take_frame(&client.received, &broken);
@@ -152,12 +153,12 @@ void StoreServer::serve(Client& client, short events) {
     MESHBED_INFO("rank 0's store: a client that does not speak our protocol was dropped");
     client.gone = true;
   }
-  if (outcome == Socket::Outcome::kClosed) client.gone = true;
+  if (outcome == SocketOutcome::kClosed) client.gone = true;
 }
 
 void StoreServer::flush(Client& client) {
-  const Socket::Outcome outcome = client.socket.write_from(&client.to_send);
-  if (outcome == Socket::Outcome::kClosed || client.to_send.size() > kUnreadBytesMax) client.gone = true;
+  const SocketOutcome outcome = write_from(client.socket, &client.to_send);
+  if (outcome == SocketOutcome::kClosed || client.to_send.size() > kUnreadBytesMax) client.gone = true;
   if (client.to_send.empty() && client.close_when_sent) client.gone = true;
 }
 

@@ -74,7 +74,7 @@ Result<bool> Connecting::dial() {
   ++attempts_;
   MESHBED_LOG(LogLevel::kTrace, "%s: dialling, attempt %d", ends_text().c_str(), attempts_);
   attempt_deadline_ = Deadline::after_ms_or_never(process_.config().number(Variable::kTimeoutMs));
-  auto socket = Socket::begin_connect(destination_.route.local.address, destination_.target);
+  auto socket = begin_connect(destination_.route.local.address, destination_.target);
   if (!socket) return retry_or_fail(socket.error());
   socket_ = std::move(*socket);
   state_ = State::kDialling;
@@ -82,7 +82,7 @@ Result<bool> Connecting::dial() {
 }
 
 Result<bool> Connecting::await_dialling() {
-  auto connected = socket_.finish_connect();
+  auto connected = finish_connect(socket_);
   if (!connected) return retry_or_fail(connected.error());
   if (*connected) {
     MESHBED_LOG(LogLevel::kTrace, "%s: TCP stands, sending the request", ends_text().c_str());

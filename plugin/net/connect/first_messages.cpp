@@ -27,7 +27,7 @@ class FirstMessage : public Introduction {
 }  // namespace
 
 Result<void> FirstMessages::open(bool ipv6, AcceptQueueOptions options) {
-  auto socket = Socket::listen_anywhere(ipv6);
+  auto socket = listen_anywhere(ipv6);
   if (!socket) return socket.error();
   options.make_introduction = [] { return std::make_unique<FirstMessage>(); };
   return queue_.open(Descriptor(socket->release()), std::move(options));

@@ -14,7 +14,7 @@ IpPrefix own_address(const std::vector<InterfaceAddress>& interfaces, const Loca
 
 ServiceCall::ServiceCall(const IpAddress& own, const WireEnd& peer, const WireMessage& question)
     : cookie_(question.cookie), ends_(Deadline::after_ms_or_never(kPatienceMs)) {
-  auto socket = Socket::begin_connect(own, {.address = peer.address.address, .port = peer.service_port});
+  auto socket = begin_connect(own, {.address = peer.address.address, .port = peer.service_port});
   if (socket) {
     socket_ = std::move(*socket);
     why_ = "nobody answered within " + std::to_string(kPatienceMs) + " ms";
@@ -27,7 +27,7 @@ ServiceCall::ServiceCall(const IpAddress& own, const WireEnd& peer, const WireMe
 ServiceCall::Answer ServiceCall::advance() {
   if (!socket_.is_open() || ends_.passed()) return Answer::kNone;
   if (!connected_) {
-    auto connected = socket_.finish_connect();
+    auto connected = finish_connect(socket_);
     if (!connected) return hang_up(connected.error().text);
     connected_ = *connected;
   }

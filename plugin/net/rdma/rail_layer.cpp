@@ -181,7 +181,7 @@ bool RailLayer::joined(const std::vector<Nic>& nics) {
   }
   std::erase_if(unheard_, [&](Unheard& rail) {
     std::array<std::uint8_t, 16> unwanted;
-    return !qp_link_.rail(rail.number)->local().stands(nics) || !rail.control.receive(unwanted);
+    return !qp_link_.rail(rail.number)->local().stands(nics) || !receive(rail.control, unwanted);
   });
   // A caller that was away for long is no fault of the cables, which answer what it has not sent yet.
   constexpr std::int64_t kLongestGapNs = 100'000'000;

@@ -26,7 +26,7 @@ Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>&
 
 bool Failback::advance() {
   if (trial_.is_open()) {
-    auto connected = trial_.finish_connect();
+    auto connected = finish_connect(trial_);
     if (connected && !*connected && !trial_ends_.passed()) return false;
     trial_.close();
     put_off();  // the next look, where this one leads nowhere after all
@@ -42,7 +42,7 @@ bool Failback::advance() {
   const bool may_try = lost_.may_try({.device = device_, .port = port_, .peer = peer_});
   if (ways && may_try && leads_home(ways->front())) {
     const Route& way = ways->front();
-    auto trial = Socket::begin_connect(way.local.address, {.address = peer_, .port = origin_.service_port});
+    auto trial = begin_connect(way.local.address, {.address = peer_, .port = origin_.service_port});
     if (trial) {
       trial_ = std::move(*trial);
       trial_ends_ = Deadline::after_ms_or_never(kTrialMs);

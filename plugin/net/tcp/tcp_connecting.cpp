@@ -87,7 +87,7 @@ Result<bool> TcpConnecting::dial() {
     return false;
   }
   attempt_deadline_ = Deadline::after_ms_or_never(process_.config().number(Variable::kTimeoutMs));
-  auto socket = Socket::begin_connect(route().local.address, {.address = route().remote, .port = peer_.tcp_port});
+  auto socket = begin_connect(route().local.address, {.address = route().remote, .port = peer_.tcp_port});
   if (!socket) return next_or_fail(socket.error().text);
   socket_ = std::move(*socket);
   state_ = State::kDialling;
@@ -95,7 +95,7 @@ Result<bool> TcpConnecting::dial() {
 }
 
 Result<bool> TcpConnecting::await_dialling() {
-  auto connected = socket_.finish_connect();
+  auto connected = finish_connect(socket_);
   if (!connected) return next_or_fail(connected.error().text);
   if (!*connected) {
     if (!attempt_deadline_.passed() && !give_up_.passed()) return false;

@@ -130,7 +130,7 @@ void TcpNetwork::sweep() {
 bool TcpNetwork::is_over(Lingering& one) {
   unwanted_.resize(kDrainedBytes);
   for (int drain = 0; drain < kDrainsAtOnce; ++drain) {
-    const auto bytes = one.socket.receive(unwanted_);
+    const auto bytes = receive(one.socket, unwanted_);
     if (!bytes) return true;  // an error, or the end: the other side has closed
     if (*bytes == 0) break;
   }

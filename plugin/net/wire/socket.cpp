@@ -27,11 +27,7 @@ bool is_not_yet(int error_number) {
 
 }  // namespace
 
-void Socket::close() {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-}
-
-Result<Socket> Socket::listen_anywhere(bool ipv6) {
+Result<Socket> listen_anywhere(bool ipv6) {
   Socket socket(::socket(ipv6 ? AF_INET6 : AF_INET, kFlags, 0));
   if (!socket.is_open()) return socket_error("no socket for the control connection", errno);
   sockaddr_storage any{};
@@ -41,53 +37,51 @@ Result<Socket> Socket::listen_anywhere(bool ipv6) {
   if (ipv6) {
     const int off = 0;
     // Where it fails, IPv4 peers are refused by the kernel and say so themselves.
-    ::setsockopt(socket.descriptor_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
-  if (::bind(socket.descriptor_, reinterpret_cast<const sockaddr*>(&any), length) != 0) {
+  if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&any), length) != 0) {
     return socket_error("no port for the control connection", errno);
   }
-  if (::listen(socket.descriptor_, kBacklog) != 0) return socket_error("cannot listen", errno);
+  if (::listen(socket.descriptor(), kBacklog) != 0) return socket_error("cannot listen", errno);
   return socket;
 }
 
-Result<Socket> Socket::begin_connect(const IpAddress& local, const SocketAddress& remote) {
+Result<Socket> begin_connect(const IpAddress& local, const SocketAddress& remote) {
   Socket socket(::socket(remote.address.family == Family::kIpv4 ? AF_INET : AF_INET6, kFlags, 0));
   if (!socket.is_open()) return socket_error("no socket for the control connection", errno);
   sockaddr_storage name{};
   socklen_t length = to_sockaddr({.address = local, .port = 0, .scope = remote.scope}, name);
-  if (::bind(socket.descriptor_, reinterpret_cast<const sockaddr*>(&name), length) != 0) {
+  if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&name), length) != 0) {
     return socket_error("cannot use the NIC's address", errno);
   }
   const int on = 1;
   // Only speed: without it the handshake's small messages may wait for one another.
-  ::setsockopt(socket.descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   length = to_sockaddr(remote, name);
-  if (::connect(socket.descriptor_, reinterpret_cast<const sockaddr*>(&name), length) != 0 && errno != EINPROGRESS) {
+  if (::connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&name), length) != 0 && errno != EINPROGRESS) {
     return socket_error("cannot reach the peer's address", errno);
   }
   return socket;
 }
 
-Result<bool> Socket::finish_connect() {
-  pollfd look{.fd = descriptor_, .events = POLLOUT, .revents = 0};
-  if (::poll(&look, 1, 0) <= 0) return false;
-  int error = 0;
-  socklen_t length = sizeof error;
-  if (::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) return socket_error("cannot reach the peer's address", error);
+Result<bool> finish_connect(const Socket& socket) {
+  if (!socket.wait_for(POLLOUT, 0)) return false;
+  if (const int error = socket.connect_error(); error != 0) {
+    return socket_error("cannot reach the peer's address", error);
+  }
   return true;
 }
 
-Result<std::size_t> Socket::receive(std::span<std::uint8_t> target) {
-  const ssize_t count = ::recv(descriptor_, target.data(), target.size(), 0);
+Result<std::size_t> receive(const Socket& socket, std::span<std::uint8_t> target) {
+  const ssize_t count = ::recv(socket.descriptor(), target.data(), target.size(), 0);
   if (count > 0) return static_cast<std::size_t>(count);
   if (count == 0) return socket_error("the peer closed the control connection", ECONNRESET);
   if (is_not_yet(errno)) return std::size_t{0};
   return socket_error("control connection lost", errno);
 }
 
-Result<std::size_t> Socket::send(std::span<const std::uint8_t> source) {
-  const ssize_t count = ::send(descriptor_, source.data(), source.size(), MSG_NOSIGNAL);
+Result<std::size_t> send(const Socket& socket, std::span<const std::uint8_t> source) {
+  const ssize_t count = ::send(socket.descriptor(), source.data(), source.size(), MSG_NOSIGNAL);
   if (count >= 0) return static_cast<std::size_t>(count);
   if (is_not_yet(errno)) return std::size_t{0};
   return socket_error("control connection lost", errno);
@@ -102,7 +96,7 @@ Result<std::optional<WireMessage>> MessageReader::read(Socket& socket) {
       wanted = *length;
     }
     if (have_ == wanted) break;
-    auto count = socket.receive(std::span(buffer_).subspan(have_, wanted - have_));
+    auto count = receive(socket, std::span(buffer_).subspan(have_, wanted - have_));
     if (!count) return count.error();
     if (*count == 0) return std::optional<WireMessage>{};
     have_ += *count;
@@ -120,7 +114,7 @@ void MessageWriter::start(const WireMessage& message) {
 
 Result<bool> MessageWriter::write(Socket& socket) {
   while (sent_ < length_) {
-    auto count = socket.send(std::span<const std::uint8_t>(buffer_).subspan(sent_, length_ - sent_));
+    auto count = send(socket, std::span<const std::uint8_t>(buffer_).subspan(sent_, length_ - sent_));
     if (!count) return count.error();
     if (*count == 0) return false;
     sent_ += *count;

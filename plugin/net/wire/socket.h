@@ -4,46 +4,25 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "plugin/base/result.h"
+#include "plugin/base/socket.h"
 #include "plugin/net/process/address.h"
 #include "plugin/net/wire/wire.h"
 
 namespace meshbed::net {
 
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Socket() { close(); }
+/// Listens on every address of this machine (IPv6 too where `ipv6`), on a port that the system chooses.
+Result<Socket> listen_anywhere(bool ipv6);
+/// Begins a connection from our address `local` to `remote`; the source address keeps it on the chosen subnet.
+/// Link-local ones are both on the interface of the remote one's scope.
+Result<Socket> begin_connect(const IpAddress& local, const SocketAddress& remote);
+/// False: still under way. An error carries errno.
+Result<bool> finish_connect(const Socket& socket);
 
-  bool is_open() const { return descriptor_ >= 0; }
-  int descriptor() const { return descriptor_; }
-  void close();
-  /// The caller owns it from now on.
-  int release() { return std::exchange(descriptor_, -1); }
-
-  /// Listens on every address of this machine (IPv6 too where `ipv6`), on a port that the system chooses.
-  static Result<Socket> listen_anywhere(bool ipv6);
-  /// Begins a connection from our address `local` to `remote`; the source address keeps it on the chosen subnet.
-  /// Link-local ones are both on the interface of the remote one's scope.
-  static Result<Socket> begin_connect(const IpAddress& local, const SocketAddress& remote);
-  /// False: still under way. An error carries errno.
-  Result<bool> finish_connect();
-
-  /// Bytes moved, 0: none now. An error also for the peer's end of file.
-  Result<std::size_t> receive(std::span<std::uint8_t> target);
-  Result<std::size_t> send(std::span<const std::uint8_t> source);
-
- private:
-  int descriptor_ = -1;
-};
+/// Bytes moved, 0: none now. An error also for the peer's end of file.
+Result<std::size_t> receive(const Socket& socket, std::span<std::uint8_t> target);
+Result<std::size_t> send(const Socket& socket, std::span<const std::uint8_t> source);
 
 /// Assembles one message at a time from what a socket brings in pieces.
 class MessageReader {

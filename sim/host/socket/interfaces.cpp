@@ -124,7 +124,7 @@ std::optional<models::IpPrefix> link_local_of(models::PortRef port) {
 
 std::vector<Interface> interfaces_of(int node) {
   const auto& world = World::get();
-  const models::Node& own = world.cluster().nodes[static_cast<std::size_t>(node)];
+  const models::Node& own = world.cluster().at(node);
   models::IpPrefix loopback4{.address = any_address(AF_INET), .length_bits = 8};
   loopback4.address.bytes = {127, 0, 0, 1};
   models::IpPrefix loopback6{.address = any_address(AF_INET6), .length_bits = 128};

@@ -27,7 +27,7 @@ class Choice {
   Choice(const IpAddress& destination, const IpAddress& preferred_source)
       : destination_(destination), preferred_source_(preferred_source) {}
 
-  void offer(const IpPrefix& prefix, const Route& route) {
+  void offer(const IpPrefix& prefix, const IpRoute& route) {
     if (!contains(prefix, destination_)) return;
     const bool preferred = route.source == preferred_source_;
     const bool better =
@@ -37,12 +37,12 @@ class Choice {
     length_bits_ = prefix.length_bits;
     preferred_ = preferred;
   }
-  const std::optional<Route>& best() const { return best_; }
+  const std::optional<IpRoute>& best() const { return best_; }
 
  private:
   const IpAddress& destination_;
   const IpAddress& preferred_source_;
-  std::optional<Route> best_;
+  std::optional<IpRoute> best_;
   std::uint8_t length_bits_ = 0;
   bool preferred_ = false;
 };
@@ -89,16 +89,16 @@ bool is_own_address(int node, const IpAddress& address) {
   });
 }
 
-std::optional<Route> find_route(int node, const IpAddress& destination, const IpAddress& preferred_source) {
+std::optional<IpRoute> find_route(int node, const IpAddress& destination, const IpAddress& preferred_source) {
   if (is_own_address(node, destination)) {
-    return Route{
+    return IpRoute{
         .kind = RouteKind::kLocal, .node = node, .port = {}, .source = destination, .destination = destination};
   }
   if (is_ipv6_link_local(destination)) {
     // By the interface that the socket is bound to.
     const models::PortRef port = port_with_link_local(node, preferred_source);
     if (port.node < 0) return std::nullopt;
-    return Route{
+    return IpRoute{
         .kind = RouteKind::kPort, .node = node, .port = port, .source = preferred_source, .destination = destination};
   }
   const models::Node& own = World::get().node_at(node);
@@ -132,7 +132,7 @@ std::optional<Route> find_route(int node, const IpAddress& destination, const Ip
   return choice.best();
 }
 
-std::optional<Neighbour> resolve(const Route& route) {
+std::optional<Neighbour> resolve(const IpRoute& route) {
   World& world = World::get();
   switch (route.kind) {
     case RouteKind::kLocal:
@@ -170,7 +170,7 @@ Neighbour neighbour_at(const Path& path) {
           .rate_bps = rate_bps};
 }
 
-bool passes(const Route& route, const Neighbour& neighbour, std::size_t packet_bytes) {
+bool passes(const IpRoute& route, const Neighbour& neighbour, std::size_t packet_bytes) {
   if (route.kind != RouteKind::kPort) return true;
   const Network& network = World::get().network();
   const Path* path = network.path(route.port, neighbour.port);
@@ -182,7 +182,7 @@ bool passes(const Route& route, const Neighbour& neighbour, std::size_t packet_b
   return std::min(interface_mtu(route.port), interface_mtu(neighbour.port)) <= path->mtu_bytes;
 }
 
-bool addresses_hold(const Route& route, const Neighbour& neighbour) {
+bool addresses_hold(const IpRoute& route, const Neighbour& neighbour) {
   return is_own_address(route.node, route.source) && is_own_address(neighbour.node, route.destination);
 }
 

@@ -30,7 +30,7 @@ struct TcpSegment {
 
 /// One direction.
 struct TcpStream {
-  Route route;
+  IpRoute route;
   Neighbour far;
   std::deque<TcpSegment> wire;  // in order; an event is queued for the first one
   std::string inbox;            // arrived; read up to inbox_read

@@ -23,7 +23,7 @@ struct Segment {
 
 /// Which of the node's cables an IPv4 broadcast address belongs to.
 std::optional<Segment> broadcast_segment(int node, const models::IpAddress& destination) {
-  const auto& nics = World::get().cluster().nodes[static_cast<std::size_t>(node)].nics;
+  const auto& nics = World::get().cluster().at(node).nics;
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     for (const models::IpPrefix& prefix : nics[nic].addresses) {
       const bool has_one = prefix.address.family == models::Family::kIpv4 && prefix.length_bits < 31;
@@ -35,7 +35,7 @@ std::optional<Segment> broadcast_segment(int node, const models::IpAddress& dest
 
 /// The cable behind an interface index.
 std::optional<Segment> multicast_segment(int node, int interface_index) {
-  const auto& nics = World::get().cluster().nodes[static_cast<std::size_t>(node)].nics;
+  const auto& nics = World::get().cluster().at(node).nics;
   for (const Interface& interface : interfaces_of(node)) {
     if (static_cast<int>(interface.index) != interface_index) continue;
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {

@@ -14,8 +14,7 @@ namespace {
 /// Broadcasts and multicasts that this port's kernel takes in.
 bool is_for_everybody(models::PortRef port, const models::IpAddress& destination) {
   if (is_all_nodes(destination)) return true;
-  const auto& nic =
-      World::get().cluster().nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
+  const auto& nic = World::get().cluster().nic_of(port);
   return std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const models::IpPrefix& prefix) {
     return prefix.address.family == models::Family::kIpv4 && prefix.length_bits < 31 &&
            broadcast_of(prefix) == destination;
@@ -40,17 +39,17 @@ bool is_all_nodes(const models::IpAddress& address) {
   return address == group;
 }
 
-void UdpStack::send(const Route& route, const Datagram& datagram) {
+void UdpStack::send(const IpRoute& route, const Datagram& datagram) {
   if (const auto far = resolve(route)) put_on_wire({.route = route, .far = *far, .datagram = datagram});
 }
 
 void UdpStack::send_to_all(models::PortRef port, const Datagram& datagram) {
   if (is_for_everybody(port, datagram.destination.address)) {
-    const Route home{.kind = RouteKind::kLocal,
-                     .node = port.node,
-                     .port = port,
-                     .source = datagram.source.address,
-                     .destination = datagram.source.address};
+    const IpRoute home{.kind = RouteKind::kLocal,
+                       .node = port.node,
+                       .port = port,
+                       .source = datagram.source.address,
+                       .destination = datagram.source.address};
     Neighbour self = *resolve(home);
     self.port = port;
     put_on_wire({.route = home, .far = self, .datagram = datagram, .to_all = true});

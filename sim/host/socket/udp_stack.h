@@ -33,13 +33,13 @@ class UdpStack {
   PortTable ports;
 
   /// To whom the route leads now; lost where nobody answers there.
-  void send(const Route& route, const Datagram& datagram);
+  void send(const IpRoute& route, const Datagram& datagram);
   /// To all ports that share the cable or switch of `port`, and to its own node.
   void send_to_all(models::PortRef port, const Datagram& datagram);
 
  private:
   struct InFlight {
-    Route route;
+    IpRoute route;
     Neighbour far;
     Datagram datagram;
     bool to_all = false;

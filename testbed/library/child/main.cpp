@@ -68,7 +68,7 @@ nlohmann::ordered_json run_request(const nlohmann::ordered_json& request) {
   sim::Recorder recorder(scenario.cluster, "");
   const bool messages = request.at("messages").get<bool>();
   if (messages) recorder.also_to(columns);
-  RunResult result = run_workload(run_world(kSimulatedWorld), scenario, {.recorder = &recorder});
+  RunResult result = run_workload(run_world(WorldKind::kSimulated), scenario, {.recorder = &recorder});
   add_process_usage(result);
   check_expectations(scenario, result);
   nlohmann::ordered_json words{{"summary", json_of(document::run_document({.scenario = scenario, .result = result}))},

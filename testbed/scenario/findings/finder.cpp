@@ -11,10 +11,11 @@ namespace {
 /// With the links and addresses that faults give later in the run.
 models::Cluster with_later_links(models::Cluster cluster, const Scenario& scenario) {
   for (const Fault& fault : scenario.faults) {
-    if (fault.kind != "port_up" && fault.kind != "cable_up" && fault.kind != "address_change") continue;
+    const bool readdresses = fault.kind == FaultKind::kAddressChange;
+    if (!readdresses && !gives_link(fault.kind)) continue;
     for (const models::PortRef port : ports_of(scenario.cluster, fault)) {
-      models::Nic& nic = cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-      if (fault.kind == "address_change") {
+      models::Nic& nic = cluster.nic_of(port);
+      if (readdresses) {
         nic.addresses.push_back(fault.address);
       } else {
         nic.link_up = true;

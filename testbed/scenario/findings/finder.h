@@ -22,7 +22,7 @@ class Finder {
   std::vector<Finding> run() &&;
 
  private:
-  const models::Node& node(int index) const { return cluster_.nodes[static_cast<std::size_t>(index)]; }
+  const models::Node& node(int index) const { return cluster_.at(index); }
   const models::Nic& nic(models::PortRef port) const {
     return node(port.node).nics[static_cast<std::size_t>(port.nic)];
   }

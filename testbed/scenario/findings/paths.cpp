@@ -1,9 +1,9 @@
 // Checks of whether the ranks' messages have a path.
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 
+#include "models/algorithm.h"
 #include "plugin/base/counted.h"
 #include "testbed/scenario/findings/finder.h"
 #include "testbed/scenario/findings/reach.h"
@@ -12,11 +12,13 @@
 namespace meshbed::testbed {
 namespace {
 
+models::Collective collective_of(const Workload& workload) { return *models::parse_collective(workload.collective); }
+
 /// Along the cables alone, rather than round the ring or in pairs.
 bool goes_along_cables(const Workload& workload) {
-  constexpr const char* kPairs[] = {"alltoall", "sendrecv", "gather", "scatter"};
-  const bool in_pairs = std::find(std::begin(kPairs), std::end(kPairs), workload.collective) != std::end(kPairs);
-  return !in_pairs && (workload.algorithm == "auto" || workload.algorithm == "mesh");
+  const CollectivePattern pattern = pattern_of(collective_of(workload));
+  const bool by_ring = pattern == CollectivePattern::kRing || pattern == CollectivePattern::kChain;
+  return by_ring && (workload.algorithm == "auto" || workload.algorithm == "mesh");
 }
 
 }  // namespace
@@ -82,8 +84,9 @@ void Finder::no_path() {
   const Workload& workload = scenario_.workload;
   if (workload.kind != WorkloadKind::kCollective || !is_ours()) return;
   const int ranks = ranks_of(scenario_);
-  const bool to_all = workload.collective == "alltoall";
-  const int first = workload.collective == "sendrecv" ? workload.shift : 1;
+  const models::Collective collective = collective_of(workload);
+  const bool to_all = is_all_to_all(collective);
+  const int first = collective == models::Collective::kSendRecv ? workload.shift : 1;
   for (int step = first; step <= (to_all ? ranks - 1 : first); ++step) {
     for (int rank = 0; rank < ranks; ++rank) {
       const int from = node_of(scenario_, rank), to = node_of(scenario_, (rank + step) % ranks);

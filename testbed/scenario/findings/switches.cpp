@@ -13,9 +13,7 @@
 namespace meshbed::testbed {
 namespace {
 
-const models::Nic& nic_at(const models::Cluster& cluster, models::PortRef port) {
-  return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
-}
+const models::Nic& nic_at(const models::Cluster& cluster, models::PortRef port) { return cluster.nic_of(port); }
 
 std::string switch_place(const models::Switch& box) { return "switch '" + box.name + "'"; }
 
@@ -38,7 +36,7 @@ VlansOfSubnet vlans_of_subnets(const models::Cluster& cluster, const models::Swi
 std::string vlan_text(std::uint16_t vlan) { return vlan == 0 ? "no VLAN" : fmt::format("VLAN {}", vlan); }
 
 std::string function_text(const models::Cluster& cluster, models::PortRef port) {
-  return cluster.nodes[static_cast<std::size_t>(port.node)].name + "/" + models::function_name(nic_at(cluster, port));
+  return cluster.at(port.node).name + "/" + models::function_name(nic_at(cluster, port));
 }
 
 std::string functions_text(const models::Cluster& cluster, const std::vector<models::PortRef>& ports) {

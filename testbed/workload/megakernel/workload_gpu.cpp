@@ -75,8 +75,7 @@ class MegakernelGpuRun final : public WorkloadRun {
     const auto ns = [](Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e3; };
     std::vector<RingTime> all{{"publish", ns(settings_.publish_ps),
                                settings_.publish_ps == kSlotWriteRfcTarget_ps ? "RFC target" : "scenario"}};
-    const std::string& name =
-        scenario_.cluster.nodes[static_cast<std::size_t>(node_of(scenario_, 0))].gpus.front().model;
+    const std::string& name = scenario_.cluster.at(node_of(scenario_, 0)).gpus.front().model;
     if (const models::GpuModel* const model = models::find_gpu(name)) {
       const std::string source = "model of the " + name;
       all.push_back({"launch", ns(model->launch_call_ps + model->launch_delay_ps), source});

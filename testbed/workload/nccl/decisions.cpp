@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "plugin/base/collective.h"
+
 namespace meshbed::testbed {
 namespace {
 
@@ -23,8 +25,9 @@ constexpr TypeName kTypes[] = {
 
 /// What the caller's count comes to: of an all-gather, a reduce-scatter and their like all ranks' shares.
 std::uint64_t size_of_call(const std::string& operation, std::uint64_t bytes, int ranks) {
-  const bool of_all = operation == "AllGather" || operation == "ReduceScatter" || operation == "Gather" ||
-                      operation == "Scatter" || operation == "AlltoAll";
+  const bool of_all = std::any_of(kCollectives.begin(), kCollectives.end(), [&](const CollectiveInfo& each) {
+    return operation == each.nccl_name && has_shares(each.collective);
+  });
   return of_all ? bytes * static_cast<std::uint64_t>(ranks) : bytes;
 }
 

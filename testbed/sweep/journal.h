@@ -1,0 +1,35 @@
+#pragma once
+// Journal: which points of a sweep have been run, a line each (JSON), so that a sweep that was ended can be resumed.
+// One sweep at a time writes to a journal. Its calls come from one thread at a time.
+
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "plugin/base/descriptor.h"
+#include "testbed/sweep/measured.h"
+#include "testbed/sweep/sweep.h"
+
+namespace meshbed::testbed::sweep {
+
+class Journal {
+ public:
+  /// Begins Options::journal, or with `resume` takes over the lines that are whole; the last one may have been cut off.
+  /// Throws std::runtime_error if another sweep is writing to it, or if it is of another sweep.
+  explicit Journal(const Options& options);
+
+  /// Of a point that was run.
+  std::optional<Measured> find(const Point& point) const;
+  void add(const Point& point, const Measured& measured);
+
+ private:
+  std::string take_over(const std::string& first);
+
+  std::string path_;
+  Descriptor lock_;  // held while this sweep writes
+  std::ofstream file_;
+  std::map<std::string, Measured> known_;
+};
+
+}  // namespace meshbed::testbed::sweep
