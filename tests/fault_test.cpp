@@ -73,9 +73,9 @@ TEST_CASE(
   };
   const std::string by_node0[] = {
       "  rank 0: accept rocep1s0f0: begun ",
-      "; waits for whoever was given its handle: nobody has called at port ",
+      "; waits for a peer with its handle: none has connected at port ",
       "  rank 0: connect rocep1s0f0 to 192.168.100.2/24: begun ",
-      "; waits for the answer of 192.168.100.2 port ",
+      "; waits for the reply of 192.168.100.2 port ",
       " over rocep1s0f0: its process has to call accept()\n",
   };
   const CommandResult failed = run("");

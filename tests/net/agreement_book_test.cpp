@@ -94,7 +94,7 @@ TEST_CASE("a no that was heard ends the waiting at once, and says whose it was")
   CHECK(books[2].look(true));
   books[0].hear(books[2].speak());
   CHECK(books[0].look(false));
-  CHECK(books[0].reason() == "a rank at 192.168.2.1 does without");
+  CHECK(books[0].reason() == "a rank at 192.168.2.1 declined");
 }
 
 TEST_CASE("yes to something else, another version's rules, and other numbers than NCCL's end in no") {
@@ -205,7 +205,7 @@ TEST_CASE("in doubt: who agreed is followed, where nobody can have all do withou
 
   books = all_said_yes();
   books[0].doubt();
-  CHECK(books[0].reason() == "no word came from 192.168.2.1, 192.168.1.1");
+  CHECK(books[0].reason() == "no vote came from 192.168.2.1, 192.168.1.1");
   books[0].give_up();
   CHECK(books[0].outcome() == Outcome::kNone);
   books[1].give_up();  // never before it asked

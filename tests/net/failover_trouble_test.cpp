@@ -311,36 +311,37 @@ TEST_CASE(
 }
 
 TEST_CASE("a sender leaves for five minutes amid looking for a way: what it did not look for it has not missed") {
-  const auto result =
-      run_absence({.away = 5000 * kMs,
-                   .back =
-                       [](MeshRank& rank, const Comms& comms) {
-                         Buffer out = rank.buffer(comms.send, 100, 3);
-                         void* send = rank.send(comms.send, out, 100);
-                         int done = 0, size = 0;
-                         while (rank.warnings().find("another way is looked for") == std::string::npos) {
-                           CHECK(rank.net().test(send, &done, &size) == nccl::kNcclSuccess);
-                           MeshRank::pause();
-                         }
-                         sim::World::get().sleep(300'000 * kMs);
-                         CHECK(rank.finish(send) == 100);
-                         rank.release(comms.send, out);
-                         rank.close(comms);
-                       },
-                   .wait = &get_it_late});
+  const auto result = run_absence(
+      {.away = 5000 * kMs,
+       .back =
+           [](MeshRank& rank, const Comms& comms) {
+             Buffer out = rank.buffer(comms.send, 100, 3);
+             void* send = rank.send(comms.send, out, 100);
+             int done = 0, size = 0;
+             while (rank.warnings().find("for another path, or for this one to come back") == std::string::npos) {
+               CHECK(rank.net().test(send, &done, &size) == nccl::kNcclSuccess);
+               MeshRank::pause();
+             }
+             sim::World::get().sleep(300'000 * kMs);
+             CHECK(rank.finish(send) == 100);
+             rank.release(comms.send, out);
+             rank.close(comms);
+           },
+       .wait = &get_it_late});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
 TEST_CASE("a sender closed while the cable was out: its receiver asks, and ends with that answer") {
-  const auto result = run_absence(
-      {.away = 60'000 * kMs,
-       .before_leaving = [](MeshRank& rank, const Comms& comms) { rank.close(comms); },
-       .wait =
-           [](MeshRank& rank, void* receive) {
-             CHECK(rank.finish(receive) == -1);
-             CHECK(rank.warnings().find("was asked whether it is there: it says: it is closed") != std::string::npos);
-             CHECK(sim::World::get().now() < 45 * kPicosecondsPerSecond);
-           }});
+  const auto result =
+      run_absence({.away = 60'000 * kMs,
+                   .before_leaving = [](MeshRank& rank, const Comms& comms) { rank.close(comms); },
+                   .wait =
+                       [](MeshRank& rank, void* receive) {
+                         CHECK(rank.finish(receive) == -1);
+                         CHECK(rank.warnings().find("was asked whether it is alive: it replied: it is closed") !=
+                               std::string::npos);
+                         CHECK(sim::World::get().now() < 45 * kPicosecondsPerSecond);
+                       }});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 

@@ -13,7 +13,7 @@ using sim::OutcomeKind;
 
 namespace {
 
-constexpr const char* kTold = "the peer says that its address or GID there has changed";
+constexpr const char* kTold = "the peer reports that its address or GID there has changed";
 
 /// Rank 1, which receives, gets another address on its NIC `nic`; rank 0 is told, and nothing waits for retries.
 void check_told(const models::Cluster& cluster, int nic, const char* what_broke,

@@ -301,7 +301,7 @@ TEST_CASE("a cable that does not answer holds up the first connection for two se
       const Picoseconds begun = now();
       const Comms second = rank.connect_both(1 - rank.rank(), 0, "second");
       CHECK(now() - begun < 50 * kMs);  // the process knows
-      const std::string why = "it did not answer within " + std::to_string(patience / kMs) + " ms";
+      const std::string why = "it did not reply within " + std::to_string(patience / kMs) + " ms";
       CHECK(count(rank.warnings(), why) == 1);
       CHECK(count(rank.warnings(), "\n") == 1);
       CHECK(count(rank.infos(), kLaid) == 0);

@@ -374,7 +374,7 @@ TEST_CASE("where relays are off, or there is no chain, the error says so and why
           "there is one of");
   models::Cluster apart = with(ring_cluster(4), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
   std::erase_if(apart.cables, [](const models::Cable& cable) { return cable.a.node % 2 == 1; });  // 1-2, 3-0
-  refused(apart, 2, "no chain of at most 8 cables", "nobody answered from");
+  refused(apart, 2, "no chain of at most 8 cables", "no node answered from");
 }
 
 TEST_CASE("a cable from which nobody answered is named, with what may be the matter at its other end") {
@@ -382,8 +382,8 @@ TEST_CASE("a cable from which nobody answered is named, with what may be the mat
   models::Cluster deaf = line;
   deaf.nodes[1].environment.push_back({"NCCL_MESH_ENABLE_RELAY", "0"});
   refused(deaf, 2,
-          "0 nodes answered on UDP port 27180 (NCCL_MESH_RELAY_PORT); nobody answered from 192.168.100.0/24 on "
-          "rocep1s0f0: is whoever is there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port of its in use",
+          "0 nodes answered on UDP port 27180 (NCCL_MESH_RELAY_PORT); no node answered from 192.168.100.0/24 on "
+          "rocep1s0f0: is the node there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port in use",
           "there is one of");
 }
 
@@ -402,8 +402,8 @@ TEST_CASE("a port that is left out on the way to the peer is named") {
       if (end->node == 2) end->nic = 0;
     }
   }
-  refused(slow, 2, " here, which belongs to no port in use: if it is one, NCCL_DEBUG=INFO says why it was left out",
-          "nobody answered from");
+  refused(slow, 2, " here, which belongs to no port in use: if it is one, NCCL_DEBUG=INFO logs why it was left out",
+          "no node answered from");
 }
 
 TEST_CASE("a chain that is there and too long is named, with what would have it taken") {

@@ -138,7 +138,7 @@ TEST_CASE("nothing says that a router joins them: the error names the variable t
   const auto none = route(a, b, {});
   REQUIRE_FALSE(none);
   CHECK(none.error().text.find("no shared subnet: a cable or a relay is needed (or NCCL_MESH_ALLOW_ROUTED=1 on both "
-                               "nodes, where a router joins them and no route in the main table says so)") !=
+                               "nodes, where a router joins them and no route in the main table shows it)") !=
         std::string::npos);
 }
 

@@ -134,7 +134,7 @@ TEST_CASE("state: who waits in accept(), and who in connect(), and for whom") {
       CHECK(accept_of().at("side") == "accept");
       CHECK(accept_of().at("nic") == "rocep1s0f0");
       CHECK(accept_of().at("asked_ms").is_null());
-      CHECK(text_of(accept_of(), "waits_for").find("whoever was given its handle: nobody has called at port ") == 0);
+      CHECK(text_of(accept_of(), "waits_for").find("a peer with its handle: none has connected at port ") == 0);
       void* connection = nullptr;
       CHECK(rank.net().accept(listener, &connection, nullptr) == nccl::kNcclSuccess);
       CHECK(connection == nullptr);
@@ -173,7 +173,7 @@ TEST_CASE("state: who waits in accept(), and who in connect(), and for whom") {
       CHECK(connect.at("peer") == "192.168.100.2/24");
       CHECK(connect.at("age_ms") >= 49);
       CHECK(connect.at("asked_ms") <= 1);
-      CHECK(text_of(connect, "waits_for").find("the answer of 192.168.100.2 port ") == 0);
+      CHECK(text_of(connect, "waits_for").find("the reply of 192.168.100.2 port ") == 0);
       CHECK(text_of(connect, "waits_for").find(" over rocep1s0f0: its process has to call accept()") !=
             std::string::npos);
       rank.meet("dialled", 2);
@@ -308,7 +308,7 @@ TEST_CASE("what setNetAttr made of a connection's cables is shown with the conne
     nccl::NetAttr attributes{};
     attributes.proto = 1;
     CHECK(rank.net().setNetAttr(rank.context, &attributes) == nccl::kNcclSuccess);
-    CHECK(connection_of(state_of(rank), "send").at("way") == "cable, not striped: NCCL says LL only");
+    CHECK(connection_of(state_of(rank), "send").at("way") == "cable, not striped: NCCL uses LL only");
     rank.meet("end", 2);
     rank.close(comms);
   });

@@ -63,7 +63,7 @@ void connect_after_strangers(MeshRank& rank, HandleBytes& handle) {
 TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each costs at most one warning") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     if (rank.rank() == 1) {
-      accept_among_strangers(rank, kPicosecondsPerSecond, "is dropped: what came is not a Mesh handshake");
+      accept_among_strangers(rank, kPicosecondsPerSecond, "is dropped: the received bytes are not a Mesh handshake");
       CHECK(std::count(rank.warnings().begin(), rank.warnings().end(), '\n') <= 3);
       return;
     }
@@ -151,7 +151,7 @@ TEST_CASE("a peer that never accepts: connect gives up at its deadline and says 
     int result = 0;
     while (result == 0 && send == nullptr) result = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
     CHECK(result == nccl::kNcclRemoteError);
-    CHECK(rank.warnings().find("TCP stands, but the peer has not accepted within 2 s") != std::string::npos);
+    CHECK(rank.warnings().find("TCP is connected, but the peer has not accepted within 2 s") != std::string::npos);
     CHECK(rank.warnings().find("rocep1s0f0 192.168.100.1/24") != std::string::npos);
     CHECK(sim::World::get().now() < 3 * kPicosecondsPerSecond);
     rank.meet("given up", 2);

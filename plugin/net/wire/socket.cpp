@@ -40,7 +40,7 @@ Result<Socket> Socket::listen_anywhere(bool ipv6) {
   const socklen_t length = to_sockaddr(address, any);
   if (ipv6) {
     const int off = 0;
-    // Where it fails, IPv4 peers are refused by the kernel and say so themselves.
+    // If it fails, the kernel refuses IPv4 peers, which report it.
     ::setsockopt(socket.descriptor_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   if (::bind(socket.descriptor_, reinterpret_cast<const sockaddr*>(&any), length) != 0) {
@@ -59,7 +59,7 @@ Result<Socket> Socket::begin_connect(const IpAddress& local, const SocketAddress
     return socket_error("cannot use the NIC's address", errno);
   }
   const int on = 1;
-  // Only speed: without it the handshake's small messages may wait for one another.
+  // For speed only: without it the handshake's small messages may wait for one another.
   ::setsockopt(socket.descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   length = to_sockaddr(remote, name);
   if (::connect(socket.descriptor_, reinterpret_cast<const sockaddr*>(&name), length) != 0 && errno != EINPROGRESS) {
