@@ -34,8 +34,8 @@ typedef struct meshcoll_comm meshcoll_comm;
 typedef enum {
   MESHCOLL_OK = 0,
   MESHCOLL_INVALID_ARGUMENT = 1, /* the caller's mistake */
-  MESHCOLL_SYSTEM = 2,           /* the operating system said no */
-  MESHCOLL_NET = 3,              /* the net plugin said no: unreachable peer, lost connection */
+  MESHCOLL_SYSTEM = 2,           /* the operating system refused a request */
+  MESHCOLL_NET = 3,              /* the net plugin failed: unreachable peer, lost connection */
   MESHCOLL_TIMEOUT = 4,          /* a deadline passed; the error names who is missing */
   MESHCOLL_UNSUPPORTED = 5,
   MESHCOLL_INTERNAL = 6,
@@ -80,11 +80,11 @@ typedef struct {
   const int* channel_devices;   /* `channels` device indices, or NULL for c % devices */
   uint64_t slice_bytes;         /* largest single message; default 1 MiB */
   int steps;                    /* messages in flight per connection; default 8 (NCCL_STEPS) */
-  int64_t connect_timeout_ms;   /* default 30000; negative: none: whoever lives and has not left is waited for */
+  int64_t connect_timeout_ms;   /* default 30000; negative: none: every rank that lives and has not left is awaited */
   int64_t operation_timeout_ms; /* default 0: none */
   int64_t reach_timeout_ms;     /* until rank 0 listens; default connect_timeout_ms, without one 60000 */
   /* "ring", "tree", "halving-doubling", "direct" or "mesh", wherever there is one for that collective, and the ring
-   * elsewhere; or "auto" (NULL, or ""): as `tuning` says, and where that says nothing the one that costs least in the
+   * elsewhere; or "auto" (NULL, or ""): by `tuning`, and where that has no matching line the cheapest in the
    * network that the next six describe. Where they describe none, all ranks are one hop apart. The same on every
    * rank. */
   const char* algorithm;

@@ -52,6 +52,12 @@ FieldBytes big_endian(std::string name, std::uint64_t value, std::size_t size_by
   return field;
 }
 
+FieldBytes little_endian(std::string name, std::uint64_t value, std::size_t size_bytes) {
+  FieldBytes field = big_endian(std::move(name), value, size_bytes);
+  std::reverse(field.bytes.begin(), field.bytes.end());
+  return field;
+}
+
 FieldBytes text_field(std::string name, std::string_view text, std::size_t size_bytes) {
   FieldBytes field{.name = std::move(name), .bytes = {text.begin(), text.end()}};
   if (size_bytes > 0) field.bytes.resize(size_bytes);

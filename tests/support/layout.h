@@ -26,6 +26,8 @@ struct FieldBytes {
 
 /// `value` as `size_bytes` bytes, the most significant one first.
 FieldBytes big_endian(std::string name, std::uint64_t value, std::size_t size_bytes);
+/// Likewise, the least significant byte first.
+FieldBytes little_endian(std::string name, std::uint64_t value, std::size_t size_bytes);
 /// `text`, with zeros up to `size_bytes`; 0: without zeros.
 FieldBytes text_field(std::string name, std::string_view text, std::size_t size_bytes = 0);
 

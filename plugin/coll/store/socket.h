@@ -13,10 +13,10 @@
 
 namespace meshbed::coll {
 
-/// "10.0.0.1:29500" or "[fd00::1]:29500". Addresses, not names: the management network is what the caller says it is.
+/// "10.0.0.1:29500" or "[fd00::1]:29500". Addresses, not names: the caller chooses the management network.
 Result<SocketAddress> parse_address(const std::string& text);
 using meshbed::to_text;  // the same text again
-/// The address with port 0, for a socket that listens at whatever port is free.
+/// The address with port 0, for a socket that listens at any free port.
 SocketAddress at_any_port(SocketAddress address);
 
 class Socket {
@@ -29,9 +29,9 @@ class Socket {
 
   /// A socket that listens at `address`.
   static Result<Socket> listen(const SocketAddress& address);
-  /// Tries again until somebody answers or the deadline passes; the error says how the last try failed.
+  /// Tries again until a connection succeeds or the deadline passes; the error is that of the last attempt.
   static Result<Socket> connect(const SocketAddress& address, Deadline deadline);
-  /// One that an accept queue accepted.
+  /// A socket that an accept queue accepted.
   static Socket of_client(Descriptor descriptor);
   Descriptor release() { return Descriptor(std::exchange(descriptor_, -1)); }
 
