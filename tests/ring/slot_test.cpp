@@ -4,9 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
 
 #include "plugin/ring/abi/packed.h"
 #include "tests/ring/rings.h"
+#include "tests/support/layout.h"
 
 namespace slot_test {
 
@@ -101,6 +105,16 @@ TEST_CASE("two packed operations have the golden payload, and come back") {
   CHECK(packed->ops[1].args == std::array<Word, 3>{12, 13, 0});
   CHECK(packed->ops[1].kernel_args == packed->ops[1].args);
   CHECK_FALSE((packed->beyond_kernel || packed->misaligned || packed->skips));
+}
+
+TEST_CASE("the table of packed operations has the layout that its header documents") {
+  const auto payload = encode_packed(kLayout2026_05, Mode::kStrict, {{1, {10, 11}}, {2, {12, 13}}});
+  REQUIRE(payload);
+  std::vector<std::uint8_t> bytes(2 * kWordBytes);  // two words of table, then the arguments
+  std::memcpy(bytes.data(), payload->data(), bytes.size());
+  CHECK(layout_problem(
+            "plugin/ring/abi/packed.h", "a payload", bytes,
+            {little_endian("count", 2, 1), little_endian("argument_words", 4, 1), {"table", {1, 0, 2, 2}}}) == "");
 }
 
 TEST_CASE(
