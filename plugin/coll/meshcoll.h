@@ -192,9 +192,9 @@ int meshcoll_version(void);
  * options.bootstrap. Made by the process that will be rank 0: it listens there from now on, until its meshcoll_init
  * with that id. NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose the address. */
 meshcoll_result meshcoll_get_id(char id[MESHCOLL_ID_BYTES]);
-/* Who the launcher says that this process is, and where rank 0 is to be met, for options of the same names: torchrun's
- * RANK and WORLD_SIZE, mpirun's OMPI_COMM_WORLD_*, srun's SLURM_*; MASTER_ADDR and MASTER_PORT, and MESHBED_JOB_KEY. An
- * error names the variable, its value and what to set. */
+/* The launcher's rank, world and address of rank 0, for options of the same names: torchrun's RANK and WORLD_SIZE,
+ * mpirun's OMPI_COMM_WORLD_*, srun's SLURM_*; MASTER_ADDR and MASTER_PORT, and MESHBED_JOB_KEY. An error names the
+ * variable, its value and what to set. */
 meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MESHCOLL_ID_BYTES]);
 /* Returns when all ranks are there, with the same world, channels, steps and slice_bytes. */
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm);
@@ -226,12 +226,12 @@ meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors)
 const char* meshcoll_last_error(meshcoll_comm* comm);
 /* The same error in parts; result is MESHCOLL_OK where there was none. */
 meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error);
-/* Why `comm` is broken: MESHCOLL_OK where it is not. Not what a call was refused for, but what another rank has told
- * while this one called nothing. From any thread, without waiting: what has come is looked for meanwhile, and shows the
- * next time. */
+/* Why `comm` is broken; MESHCOLL_OK if it is not. Includes failures that another rank has announced while this one made
+ * no calls, and excludes the reasons of refused calls. From any thread, without waiting: new announcements are received
+ * in the background, and show at the next call. */
 meshcoll_result meshcoll_get_async_error(meshcoll_comm* comm, meshcoll_error* error);
 /* Starts a call and returns; its buffers are the engine's until it has finished. An error means that nothing was
- * started. `handle` may be NULL where the call is in a stream: then nobody waits for it but the stream. Between
+ * started. `handle` may be NULL if the call is in a stream: then only the stream waits for it. Between
  * meshcoll_group_start and _end the handle is 0: it is the group that is waited for. */
 meshcoll_result meshcoll_start(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_handle* handle);
 /* MESHCOLL_IN_PROGRESS, or the call's own result; the handle is used up then. */
@@ -245,7 +245,7 @@ meshcoll_result meshcoll_wait(meshcoll_comm* comm, meshcoll_handle handle, int64
  * refused spoils its group: nothing of it runs, and group_end gives the reason. */
 meshcoll_result meshcoll_group_start(meshcoll_comm* comm);
 meshcoll_result meshcoll_group_end(meshcoll_comm* comm, meshcoll_handle* handle);
-/* From any thread, in any state: whatever any rank waits for on this communicator, or calls later, ends with
+/* From any thread, in any state: all waits of all ranks on this communicator, and all later calls, end with
  * MESHCOLL_ABORTED and a text with this rank, its last call and `reason` (NULL: none). When it returns, nothing is in
  * flight on this rank. Groups and other communicators live on. */
 meshcoll_result meshcoll_abort(meshcoll_comm* comm, const char* reason);
