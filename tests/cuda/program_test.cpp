@@ -74,7 +74,7 @@ TEST_CASE("wrong pointers and shapes are answered with their codes, and said onc
         "freed twice: cudaErrorInvalidValue", "too many threads: cudaErrorInvalidConfiguration",
         "no leave for 64 KiB: cudaErrorInvalidValue", "more than there is: cudaErrorInvalidConfiguration",
         "with 65536 bytes of dynamic shared memory, where 49152 are allowed until the attribute ",
-        " is said to be device memory and is byte 0 of an allocation of 4096 bytes that was freed: error 1",
+        " is declared as device memory and is byte 0 of an allocation of 4096 bytes that was freed: error 1",
         "what is to be freed, 0x", "kernel saxpy: 1 x 1 x 1 blocks of 2000 x 1 x 1 threads", "do nothing here",
         "the driver is there"}) {
     CHECK_MESSAGE(run.output.find(text) != std::string::npos, text);
