@@ -298,7 +298,7 @@ TEST_CASE("ranks see the scenario's variables, a misspelt one with a warning, an
   CHECK_FALSE(has(shell, "NCCL_MESH"));
 }
 
-TEST_CASE("a net plugin that is not there is refused by name, and nothing is declared as right") {
+TEST_CASE("a net plugin that is not there is refused by name, and no check passes") {
   const CommandResult result = command_all("run " + scenario_file("pair") + " --set workload.net_plugin=/nowhere.so" +
                                            results_option("command"));
   CHECK(result.status == 2);
