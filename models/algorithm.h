@@ -74,12 +74,12 @@ struct NodePort {
   int ranks = 1;
 };
 
-/// What no algorithm at all can beat: bytes that must cross the NICs (without headers) over their rates.
+/// A lower bound for every algorithm: bytes that must cross the NICs (without headers) over their rates.
 ///   all_reduce: each element crosses at least 2(N-1) times, over all nodes' rates, and each node sends and receives at
-///   least S, whoever adds up (its own part must leave it or meet the others' in it), over the narrowest's; all_gather
-///   and reduce_scatter: S less the node's own share into or out of each node; alltoall: that of each of its ranks;
-///   broadcast: S into each node; reduce: S out of each node; gather and scatter: all shares but those of its own node
-///   into or out of the root's node; sendrecv: nothing is said where a node holds several ranks, else S out of each
+///   least S on any node that adds (its own part must leave it or meet the others' in it), over the narrowest's;
+///   all_gather and reduce_scatter: S less the node's own share into or out of each node; alltoall: that of each of its
+///   ranks; broadcast: S into each node; reduce: S out of each node; gather and scatter: all shares except those of its
+///   own node into or out of the root's node; sendrecv: no bound if a node holds several ranks, else S out of each
 ///   node.
 Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std::vector<NodePort>& nodes);
 

@@ -8,10 +8,10 @@
  * call is in a stream and not reduced by the processor (MESHBED_GPU_DIRECT); no call waits for a whole device. Calls
  * block, or are started and waited for later: either way those of one communicator run in the order in which they were
  * made, one after the other, and those of different communicators side by side. Every function returns MESHCOLL_OK or
- * an error; meshcoll_last_error() then says what, where and what to do, and meshcoll_get_error() whose fault it was in
- * which call. A communicator that has been destroyed is an error as well. An error of a call (other than
- * INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all of its ranks: they are told,
- * none is left waiting, and every later call answers with the first reason. One exception: a send_recv with a single
+ * an error; meshcoll_last_error() then returns what failed, where and what to do, and meshcoll_get_error() the rank and
+ * the call. A communicator that has been destroyed is an error as well. An error of a call (other than
+ * INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all of its ranks: they get the
+ * reason, none is left waiting, and every later call returns the first reason. One exception: a send_recv with a single
  * peer that could not be connected, and that is in no stream; both ends get the reason, and the communicator lives on.
  * The data travel through an ncclNet table (any NCCL net plugin), loaded and driven as NCCL does it: a service thread
  * that listens, connects and accepts, and a progress thread that sends, receives and tests.
@@ -176,9 +176,9 @@ typedef uint64_t meshcoll_handle;
 typedef struct {
   size_t struct_bytes;
   meshcoll_result result;
-  int peer;              /* the rank that failed, was waited for or aborted, as this rank saw it; where another rank saw
-                            it first and told: as that one saw it, and the text has its words; where it saw this rank
-                            fail: that one; -1: none, or several */
+  int peer;              /* the rank that failed, was waited for or aborted, as this rank saw it. If another rank
+                            reported it first: as that rank saw it, with its text; if it reported this rank: the
+                            reporting rank; -1: none, or several */
   const char* operation; /* "all_reduce", "group_call", ...; "" where it was none of these */
   uint64_t sequence;     /* of these on this communicator, from 1 */
   const char* text;      /* meshcoll_last_error() */
@@ -216,10 +216,10 @@ meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll
  * the grid is refused; ranks beyond the first grid are spare, and get NULL. */
 meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const char* axes, meshcoll_comm** group);
 /* After a rank has died: a communicator of those that live, in their order, on each of which this is called; comm is
- * aborted, and still to be destroyed. Whoever is known to be gone is not waited for; who neither calls nor is known to
- * be gone is left behind after connect_timeout_ms (30 s where there is none), and told so if it calls later. The
- * survivors agree through rank 0: where that is the rank that died, this is MESHCOLL_NET, and a new meshcoll_init
- * elsewhere the way on. */
+ * aborted, and still to be destroyed. Ranks that are known to be gone are not waited for. A rank that neither calls nor
+ * is known to be gone is left behind after connect_timeout_ms (30 s if there is none), and gets an error if it calls
+ * later. The survivors agree through rank 0: if that is the rank that died, the result is MESHCOLL_NET, and a new
+ * meshcoll_init elsewhere is needed. */
 meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors);
 /* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the calling thread asks
  * again, by this, meshcoll_get_error or meshcoll_get_async_error, or ends, whatever becomes of `comm`. */

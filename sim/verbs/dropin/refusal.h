@@ -5,7 +5,7 @@
 
 namespace meshbed::dropin {
 
-/// Logs one WARN for each verb: `told` is the verb's own flag.
+/// Logs one WARN for each verb, by the verb's own flag.
 void tell_unsupported(const char* verb, std::atomic_flag& told);
 
 }  // namespace meshbed::dropin
