@@ -173,14 +173,14 @@ TEST_CASE("strangers neither fill the book nor change what was counted") {
   CHECK(books[0].outcome() == Outcome::kAgreed);
 }
 
-TEST_CASE("in doubt: who agreed is followed, where nobody can have all do without, and who is silent is lost") {
+TEST_CASE("in doubt: an agreement is followed, if none can have agreed all decline, and a silent process is lost") {
   const auto all_said_yes = [] {
     std::vector<AgreementBook> books = ring_of(3);
     everybody_hears_everybody(books);
     for (AgreementBook& book : books) book.look(false);
     return books;
   };
-  // 0 heard them all; 1 heard nobody, and asks.
+  // 0 has received all announcements; 1 has received none, and asks.
   std::vector<AgreementBook> books = all_said_yes();
   for (std::size_t speaker = 1; speaker < 3; ++speaker) books[0].hear(books[speaker].speak());
   CHECK(books[0].outcome() == Outcome::kAgreed);

@@ -12,8 +12,7 @@ using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
 
-TEST_CASE(
-    "the message arrived and its acknowledgement did not: nobody looks at the receiver, and it is not sent twice") {
+TEST_CASE("the message arrived and its acknowledgement did not: the receiver is not polled, and it is not sent twice") {
   const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
     constexpr std::size_t kBytes = 1U << 20U;
@@ -95,7 +94,7 @@ TEST_CASE("a cable that stays out: an error after the time that was given, with 
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("a peer that closed its connection meanwhile is no reason to wait: the sender is told at once") {
+TEST_CASE("a peer that closed its connection meanwhile is no reason to wait: the sender gets the error at once") {
   const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
     if (rank.rank() == 0) {
@@ -131,7 +130,7 @@ TEST_CASE(
       void* last = rank.send(comms.send, out, 100);
       CHECK_MESSAGE(rank.finish(last) == 100, rank.warnings());
       CHECK(rank.infos().find("the peer's connection is gone: it is closed") == std::string::npos);
-      // What comes later has nobody to go to.
+      // Later messages have no receiver.
       void* late = nullptr;
       CHECK(rank.net().isend(comms.send, out.bytes.data(), 100, 0, out.memory, nullptr, &late) != 0);
       CHECK(rank.warnings().find("the peer's connection is gone: it is closed") != std::string::npos);

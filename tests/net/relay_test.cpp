@@ -288,7 +288,7 @@ TEST_CASE("a relay that has finalized serves those who still use it") {
   });
 }
 
-TEST_CASE("a relay that nobody leaves in peace stays open when it finalizes, and nobody notices") {
+TEST_CASE("a relay that is used without a pause stays open when it finalizes, unnoticed by others") {
   run_mesh(line_cluster(3), [](MeshRank& rank) {
     if (rank.rank() == 1) {
       rank.meet("connected", 3);
@@ -377,7 +377,7 @@ TEST_CASE("where relays are off, or there is no chain, the error says so and why
   refused(apart, 2, "no chain of at most 8 cables", "no node answered from");
 }
 
-TEST_CASE("a cable from which nobody answered is named, with what may be the matter at its other end") {
+TEST_CASE("a cable from which no node answered is named, with the likely cause at its other end") {
   const auto line = with(line_cluster(3), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
   models::Cluster deaf = line;
   deaf.nodes[1].environment.push_back({"NCCL_MESH_ENABLE_RELAY", "0"});
@@ -418,7 +418,7 @@ TEST_CASE("a chain that is there and too long is named, with what would have it 
           "set NCCL_MESH_MAX_RELAY_HOPS");
 }
 
-TEST_CASE("D21: everybody looks for chains and relays for others at once, and nobody waits for himself") {
+TEST_CASE("D21: all nodes look for chains and relay for others at once, and none waits for itself") {
   constexpr int kNodes = 5;
   run_mesh(ring_cluster(kNodes), [](MeshRank& rank) {
     std::vector<int> peers;

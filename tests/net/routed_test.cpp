@@ -142,7 +142,7 @@ TEST_CASE("nothing says that a router joins them: the error names the variable t
         std::string::npos);
 }
 
-TEST_CASE("four nodes on two switches with a router between: all connect, relays are not needed, nobody is warned") {
+TEST_CASE("four nodes on two switches with a router between: all connect, relays are not needed, there is no warning") {
   const auto result = run_mesh(no_relays(routed_cluster(4)), [](MeshRank& rank) {
     for (int distance = 1; distance < 4; ++distance) {
       // Pairs meet in an order that all agree on.

@@ -257,7 +257,7 @@ TEST_CASE("state: a connection without its cable is suspended, says why and for 
       }
       poll_for(rank, request, 500 * kMs);
       const Json send = connection_of(state_of(rank), "send");
-      CHECK(text_of(send, "waits_for") == "a way to 192.168.100.2 (rocep1s0f0)");
+      CHECK(text_of(send, "waits_for") == "a path to 192.168.100.2 (rocep1s0f0)");
       CHECK(text_of(send, "reason").find("op=send status=") != std::string::npos);
       CHECK(send.at("quiet_ms") >= 500);
       CHECK(send.at("outstanding_count") == 1);
@@ -274,7 +274,7 @@ TEST_CASE("state: a connection without its cable is suspended, says why and for 
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("state: a failed connection keeps its reason and waits for nobody") {
+TEST_CASE("state: a failed connection keeps its reason and waits for nothing") {
   run_mesh(ring_cluster(2), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
     Buffer bytes = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 100, 3);

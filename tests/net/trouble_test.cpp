@@ -60,7 +60,7 @@ void connect_after_strangers(MeshRank& rank, HandleBytes& handle) {
 
 }  // namespace
 
-TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each costs at most one warning") {
+TEST_CASE("D15: silent, incomplete and talkative strangers delay no peer; each costs at most one warning") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     if (rank.rank() == 1) {
       accept_among_strangers(rank, kPicosecondsPerSecond, "is dropped: the received bytes are not a Mesh handshake");
@@ -82,7 +82,7 @@ TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each c
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("D15: strangers whose GID nobody answers for are refused at once, and delay nobody") {
+TEST_CASE("D15: strangers whose GID does not resolve are refused at once, and delay no peer") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     if (rank.rank() == 1) {
       // ibv_modify_qp() towards such a GID would block for a second each.
@@ -268,13 +268,13 @@ TEST_CASE("a send that is longer than its receive is an error on both sides, nev
       }
       CHECK(result == nccl::kNcclInvalidArgument);
       CHECK(rank.warnings().find("a send of 4096 bytes meets a receive of 1000 bytes") != std::string::npos);
-      rank.meet("told", 2);
+      rank.meet("refused", 2);
       rank.release(comms.send, out);
     } else {
       Buffer in = rank.buffer(comms.receive, 1000, 2);
       CHECK(rank.finish(rank.receive(comms.receive, in)) == -1);
       CHECK(rank.warnings().find("the peer's message is longer than this receive") != std::string::npos);
-      rank.meet("told", 2);
+      rank.meet("refused", 2);
       rank.release(comms.receive, in);
     }
     rank.close(comms);

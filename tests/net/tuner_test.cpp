@@ -143,7 +143,7 @@ TEST_CASE("one rank a second late: the others wait for it, and all drop Tree") {
   }
 }
 
-TEST_CASE("one rank too late: nobody drops anything; it hears so at once and waits for nobody; one warning each") {
+TEST_CASE("one rank too late: no rank drops anything; it learns of it at once and waits for none; one warning each") {
   const auto result = run_tuners(
       with(ring_cluster(4), "NCCL_MESH_TUNER_TIMEOUT_MS", "2000"),
       [](MeshRank& rank) { pause_ms(rank.rank() == 2 ? 3000 : 0); },
@@ -286,7 +286,7 @@ TEST_CASE("version 6 makes the same choice, and leaves every chunk as NCCL cuts 
 
 namespace {
 
-/// 300 us after the first rank announcements: everybody has heard them, nobody has looked yet.
+/// 300 us after the first rank announcements: all have received them, and none has looked yet.
 void pull_between_hearing_and_yes(MeshRank& rank, int back_after_ms) {
   if (rank.rank() != 0) return;
   sim::World& world = sim::World::get();

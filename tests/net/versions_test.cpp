@@ -156,7 +156,7 @@ TEST_CASE("D31: every line goes to NCCL's logger with a subsystem, or NCCL would
   });
 }
 
-TEST_CASE("NCCL_MESH_DEBUG=2 tells each step of a handshake, for every init") {
+TEST_CASE("NCCL_MESH_DEBUG=2 logs each step of a handshake, for every init") {
   auto cluster = ring_cluster(2);
   for (models::Node& node : cluster.nodes) node.environment.emplace_back("NCCL_MESH_DEBUG", "2");
   run_mesh(cluster, [](MeshRank& rank) {

@@ -199,7 +199,7 @@ TEST_CASE("D22: a route that would pass its hop limit is refused; the limit coun
   CHECK_FALSE(with(0, 4));
 }
 
-TEST_CASE("the header tells the length before the rest has come") {
+TEST_CASE("the header contains the length before the rest has come") {
   Buffer buffer;
   encode({.type = WireType::kReply, .cookie = 1, .end = sample_end(), .reason = ""}, buffer);
   CHECK(*message_bytes(std::span<const std::uint8_t>(buffer).first<kWireHeaderBytes>()) == kWireEndBytes);

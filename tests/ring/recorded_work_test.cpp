@@ -131,7 +131,7 @@ TEST_CASE("a slot's level is that of its partition") {
   }
 }
 
-TEST_CASE("an empty recording and a step that nobody may take are refused") {
+TEST_CASE("an empty recording and an illegal step are refused") {
   Life empty;
   refuses(empty.work(), "without a snapshot");
   Life life;
