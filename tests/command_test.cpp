@@ -37,7 +37,7 @@ TEST_CASE("a wrong command, option or file is one line and status 2") {
   for (const char* arguments :
        {"dance", "run", "run nowhere.toml", "run --dance", "perf all_reduce", "perf dance --scenario x.toml",
         "run nowhere.toml --world moon", "run nowhere.toml --world emu", "compare sim emu", "shell node0",
-        "shell nobody --scenario nowhere.toml", "run nowhere.toml --fabric rubber", "run nowhere.toml --contexts soup",
+        "shell nonode --scenario nowhere.toml", "run nowhere.toml --fabric rubber", "run nowhere.toml --contexts soup",
         "perf all_reduce -b 9X --scenario x.toml", "perf all_reduce -d half --scenario x.toml", "env --dance",
         "doctor --dance"}) {
     const CommandResult result = command_all(arguments);
@@ -107,7 +107,7 @@ TEST_CASE("a rank of metal without an RDMA device says so before it waits for th
   CHECK_MESSAGE(run.output.rfind("meshbed: --world metal: this machine has no RDMA device", 0) == 0, run.output);
 }
 
-TEST_CASE("ranks of metal on one machine without RDMA: over TCP where they are told to, or by the local net plugin") {
+TEST_CASE("ranks of metal on one machine without RDMA: over TCP where that is set, or by the local net plugin") {
   const std::string run = meshbed_program() + " run --world metal " + scenario_file("pair") +
                           " --set workload.bytes=64K --time-limit 60" + results_option("metal_one_machine");
   const auto both = [&](const std::string& environment, const std::string& options) {
@@ -138,7 +138,7 @@ TEST_CASE("a number out of range is refused with the range, and never wraps roun
   }
 }
 
-TEST_CASE("data that nobody checked is not said to be right") {
+TEST_CASE("data without a check is not reported as right") {
   const std::string perf = "perf all_reduce -c 0 -b 8 -e 8 --scenario " + scenario_file("pair");
   const CommandResult text = command(perf);
   CHECK(text.status == 0);

@@ -236,7 +236,7 @@ TEST_CASE("what is named and cannot be asked is refused each in its own words: p
             ": this cannot be looked at: Too many levels of symbolic links; ask as its owner, or as root");
   CHECK(refusal("") == "state: \"\": name a process, a socket or a folder of sockets");
 
-  // Root reads everything: as somebody else then.
+  // Root reads everything, so the test becomes another user.
   ::chmod(folder.c_str(), 0);
   const bool was_root = ::geteuid() == 0;
   if (was_root) REQUIRE(::seteuid(65'534) == 0);

@@ -48,7 +48,7 @@ TEST_CASE("the exit status is the program's, and a fault is said once with its p
   CHECK(run.output.find("kernel saxpy") != std::string::npos);
 }
 
-TEST_CASE("a program without PTX is told which option of nvcc brings it") {
+TEST_CASE("a program without PTX gets an error that names nvcc's option for it") {
   const CommandResult run = run_command_line(kRun + kSaxpy + " image 2>&1");
   CAPTURE(run.output);
   CHECK(run.status == 7);
@@ -56,7 +56,7 @@ TEST_CASE("a program without PTX is told which option of nvcc brings it") {
   CHECK(run.output.find("-gencode arch=compute_90,code=compute_90") != std::string::npos);
 }
 
-TEST_CASE("nvcc's code, which launches what it got without a look, is told of the missing PTX as well") {
+TEST_CASE("nvcc's code, which launches what it got without a look, gets the error of the missing PTX as well") {
   const CommandResult run = run_command_line(kRun + kSaxpy + " stub 2>&1");
   CAPTURE(run.output);
   CHECK(run.status == 7);
