@@ -159,7 +159,7 @@ TEST_CASE("an operation whose three words would end beyond the slot is skipped, 
   refuses(encode_packed(kLayout2026_05, Mode::kSafe, ops), "operation 1 of a packed slot has its arguments at word 10");
   refuses(encode_packed(kLayout2026_05, Mode::kSafe, {}), "of no operation");
   slot.args[0] = 200;
-  refuses(decode_packed(slot, kLayout2026_05), "says that it has 200 operations");
+  refuses(decode_packed(slot, kLayout2026_05), "claims to have 200 operations");
 }
 
 TEST_CASE("statuses and opcodes have names") {
