@@ -1,7 +1,8 @@
 #pragma once
-// EmuCluster: what is to be emulated, in plain values: nodes, their NICs, cables, and the commands that run in each.
+// EmuCluster: the cluster to emulate, in plain values: nodes, their NICs, cables, and the commands that run in each.
 //
-// It knows nothing of scenarios; who reads one fills this in. A wire with two ends is a cable, with more a switch.
+// It does not depend on scenarios; the reader of a scenario fills it in. A wire with two ends is a cable, with more
+// ends a switch.
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What the environment says to this room, read nowhere else.
+// The environment variables of this room, read nowhere else.
 
 #include <string>
 

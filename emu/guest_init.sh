@@ -2,21 +2,22 @@
 # /init: the first and only process of an emulated node that is ours.
 #
 # It turns the bare kernel into a node: the host's own file system below an overlay in memory, the NICs of the scenario
-# with their names and addresses, a soft-RoCE device on each; then it says @@READY on the console, waits for a line from
-# the host (which it sends when all nodes are ready), runs the node's commands, and stays until it is switched off.
+# with their names and addresses, a soft-RoCE device on each; then it prints @@READY on the console, waits for a line
+# from the host (which the host sends when all nodes are ready), runs the node's commands, and stays until it is
+# switched off.
 #
-# What it is given, in the 9p share "job" (one folder of the host for each node, writable):
+# Its input, in the 9p share "job" (one folder of the host for each node, writable):
 #   node          shell variables: NODE_NAME, JOB_PATH (the folder's path on the host), COMMANDS (their number),
 #                 TERMINAL
 #   hosts         becomes /etc/hosts
 #   nics          lines "MAC NETDEV MTU WIRED RDMA_DEVICE ADDRESS...": WIRED 0 or 1, RDMA_DEVICE "-" for none
-#   gids          lines "RDMA_DEVICE GID": what has to be in the tables before a command may start
+#   gids          lines "RDMA_DEVICE GID": the GIDs that must be in the tables before a command may start
 #   terminal      the shell script that runs on the second serial line, where TERMINAL is 1
 #   command-K     a shell script that becomes the K-th command
-# What it is told on the console once it is ready: "go", then any number of lines "do N COMMAND...", a command for the
-# host's tools.
-# What it leaves there: command-K.stdout, command-K.stderr, command-K.exit, terminal.exit, did-N.stderr, dmesg, and fail where it could
-# not go on.
+# Its input on the console once it is ready: "go", then any number of lines "do N COMMAND...", a command for the host's
+# tools.
+# Its output in the share: command-K.stdout, command-K.stderr, command-K.exit, terminal.exit, did-N.stderr, dmesg, and
+# fail if it could not go on.
 # Marks on the console, with the guest's uptime: @@INIT @@ROOT @@READY @@DID N rc @@EXIT K rc @@DONE rc=N, or @@FAIL why.
 #
 # The guest's clock runs wrong on a busy host: its numbers are for reading, the host keeps the time.
@@ -27,8 +28,8 @@ mark() {
   echo "@@$* up=$up"
 }
 
-# The last mark comes when everything is in the job folder. The node stays up for its peers, who may still speak to it,
-# and for what it is told to do, until the host switches it off.
+# The last mark is printed when everything is in the job folder. The node stays up for its peers, which may still send to
+# it, and for commands of the host, until the host switches it off.
 end() {
   dmesg >/job/dmesg 2>/dev/null
   sync
@@ -43,7 +44,7 @@ end() {
 }
 listener=
 
-# Carries out what the host says on the console, one line after the other.
+# Carries out the host's lines on the console, one after the other.
 listen() {
   while read -r verb number line; do
     [ "$verb" = "do" ] || continue
@@ -71,7 +72,7 @@ mark INIT
 load /lib/early.list
 
 # ---- the two shares ------------------------------------------------------------------------------------------------
-# The job folder is not cached: the host reads results while they come. The root is: nobody changes it meanwhile.
+# The job folder is not cached: the host reads results while they are written. The root is: it does not change meanwhile.
 share=trans=virtio,version=9p2000.L,msize=262144
 mount -t 9p -o $share,cache=none job /job || fail "no job folder"
 # shellcheck disable=SC1091

@@ -1,5 +1,5 @@
 #pragma once
-// The job folder: what a node is told, file by file (read by emu/guest_init.sh, which lists them), and what it leaves.
+// The job folder: a node's input, file by file (read by emu/guest_init.sh, which lists them), and its output.
 
 #include <string>
 #include <vector>

@@ -13,7 +13,7 @@ struct CommandOutcome {
   std::string stderr_path;
 };
 
-/// Something that a guest said on its console: "READY", "EXIT 0 1", "DONE rc=0". Wall time of the host.
+/// A mark that a guest printed on its console: "READY", "EXIT 0 1", "DONE rc=0". Wall time of the host.
 struct Mark {
   std::string text;
   double at_s = 0;  // since start()
@@ -43,7 +43,7 @@ struct NodeOutcome {
 struct ClusterOutcome {
   std::vector<NodeOutcome> nodes;
   std::vector<std::string>
-      troubles;        // one line each: who, what happened, the end of the console; empty where all is done
+      troubles;        // one line each: the node, what happened, the end of the console; empty if all is done
   double ready_s = 0;  // from start() until every node was ready; 0: never
   double total_s = 0;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Programs that we start: none of them outlives us, whatever ends us.
+// Programs that we start: none of them outlives us, however we end.
 //
 // A child gets SIGKILL from the kernel when the thread that started it ends (PR_SET_PDEATHSIG): start children from a
 // thread that lives as long as they are needed.

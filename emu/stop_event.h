@@ -1,5 +1,5 @@
 #pragma once
-// StopEvent: "end now", said by a signal handler or another thread to the one that runs things.
+// StopEvent: a request to end, by a signal handler or another thread, for the thread that runs the cluster.
 
 #include <poll.h>
 #include <sys/eventfd.h>

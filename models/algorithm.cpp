@@ -175,7 +175,7 @@ Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std
     case Collective::kGather:
     case Collective::kScatter:
       if (!is_even(nodes)) {
-        // Whichever node has the root: what it is told of the others at least.
+        // For a root on any node: the least that it must receive from the others.
         Picoseconds least = std::numeric_limits<Picoseconds>::max();
         for (const NodePort& node : nodes) {
           if (node.rate_bps == 0) return 0;

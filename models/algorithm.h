@@ -1,6 +1,6 @@
 #pragma once
-// Algorithm: what a collective must cost on given links, as closed forms. A run that is faster than one of these is
-// wrong, whatever it says.
+// Algorithm: the least cost of a collective on given links, as closed forms. A run that is faster than one of these is
+// wrong.
 //
 // Nomenclature: n - ranks; N - nodes that hold them; S - bytes as nccl-tests counts them: all_reduce, broadcast,
 // reduce, alltoall and sendrecv the buffer of one rank, all_gather and gather the whole output, reduce_scatter and
@@ -38,9 +38,10 @@ struct RingHop {
   std::uint32_t pmtu_bytes = 4096;
 };
 
-/// What no ring algorithm can beat whose data go one way round, from rank to rank + 1 (plugin/coll: on every channel).
+/// A lower bound for ring algorithms whose data go one way round, from rank to rank + 1 (plugin/coll: on every
+/// channel).
 struct RingBound {
-  Picoseconds time_ps = 0;    // 0: nothing is said
+  Picoseconds time_ps = 0;    // 0: no bound
   bool equal_shares = false;  // holds only for rings whose n shares of an all_reduce are equal to within 64 elements
 };
 
@@ -57,13 +58,13 @@ int idle_rank_of(Collective op, int root, int ranks);
 ///     all_reduce      share c starts as a sum at rank c+1, is whole at rank c and goes round from there: it crosses
 ///                     hop c (c to c+1) only whole, hop c-1 only as a sum, and all others twice. Hop r therefore
 ///                     carries 2S less shares r and r+1. Equal shares: 2(S - s) at least, s = S/n + 64 elements (an
-///                     element a channel is rounding). Of uneven shares, large ones could spare a slow hop, which is
-///                     why this one is said of equal shares only.
-///   all hops together: an all_reduce of whatever shares, where k = n: 2(n-1)S with headers over the sum of the rates,
-///     plus the least latency. (For all else the slowest hop says at least as much.)
+///                     element a channel is rounding). Uneven shares could relieve a slow hop, so this bound
+///                     holds for equal shares only.
+///   all hops together: an all_reduce of any shares, if k = n: 2(n-1)S with headers over the sum of the rates, plus the
+///     least latency. (For all other collectives the slowest hop gives at least as high a bound.)
 ///   chain of dependent messages, times the least latency: all_reduce 2(n-1) where k = n, else 2(k-1);
 ///     all_gather and reduce_scatter k-1; broadcast and reduce as many hops as they use; sendrecv 1.
-/// alltoall, gather and scatter: nothing is said; they go round no ring.
+/// alltoall, gather and scatter have no bound, as they do not go round a ring.
 RingBound ring_bound(Collective op, std::uint64_t bytes, const std::vector<RingHop>& hops, int root = 0,
                      std::uint64_t element_bytes = 4);
 
@@ -73,12 +74,12 @@ struct NodePort {
   int ranks = 1;
 };
 
-/// What no algorithm at all can beat: bytes that must cross the NICs (without headers) over their rates.
+/// A lower bound for every algorithm: bytes that must cross the NICs (without headers) over their rates.
 ///   all_reduce: each element crosses at least 2(N-1) times, over all nodes' rates, and each node sends and receives at
-///   least S, whoever adds up (its own part must leave it or meet the others' in it), over the narrowest's; all_gather
-///   and reduce_scatter: S less the node's own share into or out of each node; alltoall: that of each of its ranks;
-///   broadcast: S into each node; reduce: S out of each node; gather and scatter: all shares but those of its own node
-///   into or out of the root's node; sendrecv: nothing is said where a node holds several ranks, else S out of each
+///   least S on any node that adds (its own part must leave it or meet the others' in it), over the narrowest's;
+///   all_gather and reduce_scatter: S less the node's own share into or out of each node; alltoall: that of each of its
+///   ranks; broadcast: S into each node; reduce: S out of each node; gather and scatter: all shares except those of its
+///   own node into or out of the root's node; sendrecv: no bound if a node holds several ranks, else S out of each
 ///   node.
 Picoseconds any_algorithm_bound_ps(Collective op, std::uint64_t bytes, const std::vector<NodePort>& nodes);
 

@@ -68,7 +68,7 @@ struct Nic {
   int pcie = -1;                    // index in Node::pcie; -1: on none that limits it
   std::string qsfp = {};            // the port of its node that it shares with those of the same name (lan/qsfp.h)
   std::uint16_t vlan = 0;           // its addresses are a VLAN interface's on the netdev (lan/vlan.h); 0: its own
-  std::uint32_t switch_mtu_bytes = 0;     // of the switch's port that it is plugged into; 0: as the switch says
+  std::uint32_t switch_mtu_bytes = 0;     // of the switch's port that it is plugged into; 0: as the switch
   int bond = -1;                          // index in Node::bonds; -1: in none
   std::string function = {};              // its own RDMA name, where `device` is the name of a bond's; empty: `device`
   int router = -1;                        // index in Cluster::routers: its gateway; -1: it has none
@@ -78,7 +78,7 @@ struct Nic {
 
 struct Gpu {
   std::string model;
-  int pcie = -1;  // index in Node::pcie: the switch or link that it shares with NICs; -1: not said
+  int pcie = -1;  // index in Node::pcie: the switch or link that it shares with NICs; -1: not given
 };
 
 /// What several PCI functions have between them and the node's memory: a PCIe link, or a switch's way up. Full duplex.

@@ -13,7 +13,7 @@ namespace {
 
 bool has(std::uint32_t part, int node) { return (part >> static_cast<unsigned>(node) & 1U) != 0; }
 
-/// Least of `value(cut, nodes in the part)` over all parts without `root` that hold anybody.
+/// Least of `value(cut, nodes in the part)` over all non-empty parts without `root`.
 template <typename Value>
 double least_of(int nodes, const std::vector<int>& rates, int root, Value value) {
   constexpr int kNodesMost = 24;

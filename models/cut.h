@@ -1,8 +1,8 @@
 #pragma once
 // Cut: how fast cables let data into, or out of, any part of the nodes. Pure.
 //
-// Nomenclature: cut - the rate of all cables between some nodes and all others. What has to cross it takes at least its
-// bytes over that rate, whatever the algorithm:
+// Nomenclature: cut - the rate of all cables between some nodes and all others. With every
+// algorithm, data that must cross it take at least their bytes over that rate:
 //   broadcast       S into every part without the root, reduce S out of it: S / least_cut. Trees that share no cable
 //                   reach it (Edmonds 1973).
 //   all_gather      each part's blocks go to the others, reduce_scatter each part's sums come to it: of blocks of b

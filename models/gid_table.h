@@ -20,9 +20,9 @@ IpAddress link_local_address(PortRef port);
 /// The whole table of the NIC at `port` whose netdev, or the VLAN interface `vlan` on it (0: none), has `addresses`.
 std::vector<GidEntry> linux_gid_table(PortRef port, const std::vector<IpPrefix>& addresses, std::uint16_t vlan = 0);
 
-/// What is left of `table` when `from` goes and `to` comes: the new entries have the old ones' types and take the
-/// lowest free places. Those of the old address are not free yet: whoever uses them keeps them
-/// (GID_TABLE_ENTRY_PENDING_DEL in the RDMA core's cache.c).
+/// `table` after `from` was removed and `to` added: the new entries have the old ones' types and take the lowest free
+/// places. The places of the old address are not free yet: their users keep them (GID_TABLE_ENTRY_PENDING_DEL in the
+/// RDMA core's cache.c).
 std::vector<GidEntry> exchanged_gids(const std::vector<GidEntry>& table, const IpAddress& from, const IpAddress& to);
 
 }  // namespace meshbed::models

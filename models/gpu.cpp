@@ -13,7 +13,7 @@ constexpr Picoseconds kNs = kPicosecondsPerNanosecond;
 
 constexpr const char* kMeasuredH200 = "results/gpu/2026-11-26-h200.toml";
 
-// What no public measurement of these GPUs tells apart; see provenance().
+// The values that public measurements do not distinguish between these GPUs; see provenance().
 GpuModel with_common(GpuModel model) {
   model.copy_start_ps = 1500 * kNs;
   model.launch_call_ps = 2 * kUs;

@@ -4,7 +4,7 @@
 // Nomenclature: SM - streaming multiprocessor; block - a kernel's unit of residence; wave - as many blocks as are
 // resident at once; integrated - CPU and GPU share one memory, and copies between them cross no PCIe.
 // A kernel of B blocks on S free SMs that hold R blocks each takes ceil(B / (S R)) waves.
-// Every constant of every model is listed with its unit, source and trust by provenance(); a guess says so.
+// provenance() lists every constant of every model with its unit, source and trust; guesses are marked.
 
 #include <cstdint>
 #include <string>
@@ -34,7 +34,7 @@ struct GpuModel {
   Picoseconds launch_delay_ps = 0;              // from there until the kernel can start
   Picoseconds graph_call_ps = 0;                // of the thread that calls cuGraphLaunch
   Picoseconds kernel_gap_ps = 0;                // between two kernels of one stream
-  Picoseconds wake_ps = 0;                      // from the end of the work until who waits for it goes on
+  Picoseconds wake_ps = 0;                      // from the end of the work until a waiting thread goes on
   Picoseconds grid_sync_ps = 0;                 // one grid-wide barrier
   Picoseconds contended_atomic_ps = 0;          // one atomic to an address that others update, too
   Picoseconds host_flag_ps = 0;                 // from a store into mapped host memory until the other side sees it

@@ -42,9 +42,9 @@ struct PortRate {
 };
 std::uint64_t joint_rate_bps(const std::vector<SharedLink>& shared, const std::vector<PortRate>& ports);
 
-/// Those of `nics` that stand closest to the node's GPU number `gpu`, as NCCL would choose: those on its PCIe link or
-/// switch; where it says none, or none of them is there, an even part of all: of n NICs and g GPUs n / g each in their
-/// order, or of fewer NICs than GPUs number gpu * n / g. g: the node's GPUs, at least `gpus_least`.
+/// Those of `nics` that are closest to the node's GPU number `gpu`, as NCCL would choose: those on its PCIe link or
+/// switch. If the GPU has none, or none of them is in `nics`, an even part of all: of n NICs and g GPUs n / g each in
+/// their order, or with fewer NICs than GPUs number gpu * n / g. g: the node's GPUs, at least `gpus_least`.
 std::vector<int> gpu_nics(const Node& node, const std::vector<int>& nics, int gpu, int gpus_least);
 
 /// [node] the NICs that hang on a cable or switch and carry something, a bond's standby not (lan/bond.h);

@@ -135,7 +135,7 @@ class Reader {
   }
 
   const toml::table& table_;
-  std::string unit_;  // that the name says
+  std::string unit_;  // the unit in the name
   std::string place_, where_;
 };
 

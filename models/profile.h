@@ -24,7 +24,7 @@
 //   [match]                                  # which measured files are of its kind
 //   class = ["2 nodes direct 200G"]          # their topology_class
 //   setup = ["nccl"]                         # words of their set-up, where several profiles have the class
-//   variant = ["nccl"]                       # beginnings of a row's variant, which say more than both
+//   variant = ["nccl"]                       # beginnings of a row's variant, which take precedence over both
 //   [topology]
 //   cabling = "mesh"
 //   ranks_per_node = 1
@@ -71,20 +71,20 @@ struct Parameter {
   Basis basis = Basis::kGuess;
   std::string source;  // where it was measured, which data sheet, which files it was calibrated on, why it is guessed
   std::pair<double, double> range{0, 0};  // equal: not known
-  std::string place;                      // "x.toml:7", for who refuses it
+  std::string place;                      // "x.toml:7", for error texts
 };
 
 /// Errors of predictions, as shares: 0.05 is 5 %.
 struct ToldErrors {
   double median = 0, p90 = 0;
 };
-/// Of "median 3.1 %, p90 8.0 %", whatever follows; nothing where the text does not begin like this.
+/// Parses "median 3.1 %, p90 8.0 %", with any text after it; nullopt if the text does not begin like this.
 std::optional<ToldErrors> parse_errors(std::string_view text);
 
-/// What a class of machines says of itself, as it is written.
+/// The text of a profile about its class of machines.
 struct ProfileClass {
   std::vector<std::string> classes, set_up_words, variants;
-  std::string cabling, transport;  // transport: "" where nothing is said
+  std::string cabling, transport;  // transport: "" if it is not given
   int ranks_per_node = 1;
   std::string place;
 };

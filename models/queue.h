@@ -3,12 +3,12 @@
 // bytes a second. Values stand in profiles (models/profiles), each with where it comes from; the names here are the
 // names there. What a whole one-shot exchange takes is models/time/collective_time.h's (CollectiveAlgorithm::kDirect).
 //
-// A slot's way, in its order (the parameters that all device rings share, whoever is producer and consumer):
+// A slot's way, in its order (the parameters that all device rings share, for any producer and consumer):
 //   publish      the producer writes the slot
 //   visibility   until the other side's loads see what was written
 //   claim        the consumer takes the slot, by an atomic
 //   poll         the consumer's spin: until it looks again
-//   doorbell     from a lane's SIGNAL until who posts has seen it (host proxy), or the NIC has (device)
+//   doorbell     from a lane's SIGNAL until the poster has seen it (host proxy), or the NIC has (device)
 //   post         the work request is built and handed to the NIC; by the host proxy, one message after the other
 //   flag         after the data has arrived, until the flag stands in memory. Nothing of its own where the NIC writes
 //                it behind the data on one queue pair, which keeps their order; a look of the receiving proxy elsewhere

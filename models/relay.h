@@ -15,9 +15,9 @@ struct Flow {
   std::uint64_t bytes = 0;
 };
 
-/// What no relaying can beat, whichever ways it chooses: each byte crosses as many hops as lie between its ends, and
-/// all ports together send no more than their rates (no headers counted). Flows without a way at all are left out. 0:
-/// nothing is said. Cost: a search over the topology for each node that sends.
+/// A lower bound for relaying over any paths: each byte crosses as many hops as are between its ends, and all ports
+/// together send no more than their rates (no headers counted). Flows without a path are left out. 0: no bound. Cost: a
+/// search over the topology for each node that sends.
 Picoseconds relay_bound_ps(const Topology& topology, const std::vector<Flow>& flows);
 
 /// Of the nodes 0 .. nodes-1 as a ring, between those that are not next to each other on it: hops on average, where a

@@ -78,7 +78,7 @@ bool is_on_link(const std::vector<IpPrefix>& addresses, const RawGid& gid) {
                      [&](const IpPrefix& prefix) { return contains(prefix, address); });
 }
 
-/// The port's interface has a route to `gid`'s address by way of a router, whatever a chooser of NICs thinks.
+/// Whether the port's interface has a route to `gid`'s address through a router, independently of the choice of NICs.
 bool is_routed(const std::vector<GatewayRoute>& routes, const RawGid& gid) {
   return !is_link_local(gid) && std::any_of(routes.begin(), routes.end(), [&](const GatewayRoute& route) {
     return contains(route.destination, address_of(gid));
@@ -274,7 +274,7 @@ NcclRouting::NcclRouting(const Cluster& cluster, const NcclSettings& settings) {
 }
 
 Aim NcclRouting::queue_pair(const Port& from, const Port& to) {
-  // What ibv_modify_qp says no to: an empty entry, two families, an IPv6 address that no prefix leads to.
+  // ibv_modify_qp refuses an empty entry, two families, and an IPv6 address that no prefix leads to.
   if (!from.gid || !to.gid) return Aim::kRefused;
   const RawGid &own = from.gid->gid, &theirs = to.gid->gid;
   if (family_of(own) != family_of(theirs)) return Aim::kRefused;

@@ -1,10 +1,11 @@
 #pragma once
-// Routing rules: which NIC others aim with at a peer, and whether it gets there. Pure functions of a cluster and its
-// topology, to compare with what Meshbed's own plugin does.
+// Routing rules: which NIC other transports use for a peer, and whether it reaches the peer. Pure functions of a
+// cluster and its topology, to compare with Meshbed's own plugin.
 //
 // Sources. The ancestor: autoscriptlabs/nccl-mesh-plugin, its connect() as of August 2026: the first NIC whose subnet
-// is one of the peer's, those of 50 Gb/s and more first; whatever device was asked for. NCCL: version 2.30.7, of which
-// each function below names its lines; "connect.cc" is src/transport/net_ib/connect.cc, "topo.cc" src/graph/topo.cc.
+// is one of the peer's, those of 50 Gb/s and more first; the requested device is ignored. NCCL: version 2.30.7, of
+// which each function below names its lines; "connect.cc" is src/transport/net_ib/connect.cc, "topo.cc"
+// src/graph/topo.cc.
 //
 // Nomenclature: channel c - the one that the sender opens on its device c, and the receiver listens for on its own
 // device c, each modulo their number; function - a NIC, one of those that a device is made of.
@@ -23,7 +24,7 @@ namespace meshbed::models {
 
 enum class Aim {
   kReached,
-  kRefused,  // an error at once, which says so
+  kRefused,  // an error at once
   kLost,     // aims with a NIC at another one to which it has no cable: a time-out, minutes later
 };
 
@@ -42,17 +43,18 @@ inline constexpr std::array kRoutingVariables{
 
 /// NCCL's variables that its routing depends on, with its defaults.
 struct NcclSettings {
-  bool subnet_aware = false;            // NCCL_IB_SUBNET_AWARE_ROUTING, connect.cc 61
-  bool merge_nics = true;               // NCCL_IB_MERGE_NICS, init.cc 29
-  int prefix_bits = 24;                 // NCCL_IB_SUBNET_PREFIX_LEN, connect.cc 62: of IPv4, whatever interfaces say
-  int gid_index = -1;                   // NCCL_IB_GID_INDEX, connect.cc 12; below 0: chosen
+  bool subnet_aware = false;  // NCCL_IB_SUBNET_AWARE_ROUTING, connect.cc 61
+  bool merge_nics = true;     // NCCL_IB_MERGE_NICS, init.cc 29
+  int prefix_bits =
+      24;              // NCCL_IB_SUBNET_PREFIX_LEN, connect.cc 62: for IPv4, independently of the interfaces' prefixes
+  int gid_index = -1;  // NCCL_IB_GID_INDEX, connect.cc 12; below 0: chosen
   Family family = Family::kIpv4;        // NCCL_IB_ADDR_FAMILY, connect.cc 101
   GidType gid_type = GidType::kRoceV2;  // NCCL_IB_ROCE_VERSION_NUM, connect.cc 14
   bool operator==(const NcclSettings&) const = default;
 };
 
 /// The entry that a port uses (connect.cc 268-335): the pinned one, or from entry 0 on each that suits better than the
-/// one before. nullopt: there is none at that index; ibv_query_gid answers zeros, and the queue pair refuses it.
+/// one before. nullopt: there is none at that index; ibv_query_gid returns zeros, and the queue pair refuses it.
 std::optional<GidEntry> nccl_gid(const std::vector<GidEntry>& table, const NcclSettings& settings);
 
 /// Neither empty nor link-local (connect.cc 213-232).
@@ -69,7 +71,8 @@ struct NcclDevices {
 
 /// Its ports are those with a link that NCCL_IB_HCA lets in (init.cc 355-372), with or without an address. Fused are
 /// functions of one card, whose PCI addresses differ in the last digit alone: those are at most PORT apart (topo.cc
-/// 1392-1410 places them, 1738-1744 says PORT, 1118 on measures it), eight of them at most (plugin/net/net_v12.h 11).
+/// 1392-1410 places them, 1738-1744 defines PORT, 1118 on measures it), eight of them at most (plugin/net/net_v12.h
+/// 11).
 NcclDevices nccl_devices(const Cluster& cluster, int node, const NcclSettings& settings);
 
 /// A device's GIDs, one a function; empty GIDs where a function lacks the pinned index.

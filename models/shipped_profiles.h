@@ -9,7 +9,7 @@
 
 namespace meshbed::models {
 
-/// No profile but what stands for one in a scenario: the class of DGX Sparks that are cabled as it says.
+/// Not a profile, but a name for one in a scenario: the class of DGX Sparks with the scenario's cabling.
 inline constexpr const char* kSparkFamily = "dgx-spark";
 
 /// The text of models/profiles/NAME.toml.

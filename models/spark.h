@@ -42,8 +42,8 @@ void name_spark_nic(Nic& nic, SparkFunction function);
 
 /// Functions of a generated node's NICs, which stand in rails of `slots` NICs each (topology_generate.h); then those of
 /// NICs without cable, `nics` in all. Where a rail is one NIC, rails 0 and 1 are the functions of port 0; where a rail
-/// is two, slot s is port s, and rail r link r. One rail alone has port p's function on link p. An error says why no
-/// Spark can be cabled so.
+/// is two, slot s is port s, and rail r link r. One rail alone has port p's function on link p. The error contains why
+/// no Spark can be cabled so.
 Result<std::vector<SparkFunction>> spark_functions(NicLayout layout, int slots, int rails, int nics);
 
 /// Hangs the node's NICs that have a Spark's names on links and ports. Returns how many there are; without one the node

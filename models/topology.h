@@ -1,14 +1,14 @@
 #pragma once
-// Topology: who reaches whom without a relay, and what shape that makes. Pure functions of a Cluster.
+// Topology: which nodes reach each other without a relay, and the shape of the result. Pure functions of a Cluster.
 //
-// Nomenclature: segment - the ports that reach one another directly: they hang on one cable or switch, their links are
-// up, and they share a subnet and a VLAN (or have none). A cable whose ends do not carries no segment: that is a
-// crossed cable. Routed segment - the ports that reach one another over one router (lan/router.h), but for those on one
-// switch, which need none. A path over a router is a direct path, for no other node has a part in it.
-// Neighbours - nodes with ports in one segment. Hop - a step from a node to a neighbour.
-// A bond's standby functions carry nothing here. Functions of a RoCE LAG (lan/bond.h) are in their device's subnet: a
-// segment of its own for each on a cable, the device's port for all of them on a switch. Link-local IPv6 is not
-// counted: it is on every cable and says nothing about who is at the other end (but link_local_peers()).
+// Nomenclature: segment - the ports that reach one another directly: they are on one cable or switch, their links are
+// up, and they share a subnet and a VLAN (or have none). A cable whose ends share no subnet carries no segment: that is
+// a crossed cable. Routed segment - the ports that reach one another over one router (lan/router.h), but for those on
+// one switch, which need none. A path over a router is a direct path, for no other node has a part in it. Neighbours -
+// nodes with ports in one segment. Hop - a step from a node to a neighbour. A bond's standby functions carry nothing
+// here. Functions of a RoCE LAG (lan/bond.h) are in their device's subnet: a segment of its own for each on a cable,
+// the device's port for all of them on a switch. Link-local IPv6 is not counted: it is on every cable and does not
+// identify the other end (but see link_local_peers()).
 
 #include <cstddef>
 #include <string>

@@ -41,7 +41,7 @@ inline constexpr std::int64_t kNicsMax = 262144;
 inline constexpr std::int64_t kNicsPerNodeMax = 1024;
 
 /// Nodes, NICs with addresses, cables and switches. GID tables, GPUs and management ports are left to the caller.
-/// An error says which option contradicts which.
+/// The error names the options that contradict each other.
 Result<Cluster> generate_topology(const TopologyOptions& options);
 
 /// The names of a node's NIC number `index` (0-based), where it is no Spark's: RDMA device, netdev, PCI function.

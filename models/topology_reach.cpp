@@ -1,4 +1,4 @@
-// Who reaches whom in a Topology, and the shape that it has.
+// Which nodes reach each other in a Topology, and its shape.
 
 #include <algorithm>
 #include <cstddef>
@@ -39,7 +39,7 @@ bool one_segment_holds_all(const Topology& topology) {
   return false;
 }
 
-/// Two nodes have a way over a router: no relay of others, who are not heard of across one.
+/// Two nodes have a path over a router, across which discovery finds no relays.
 bool joined_by_router(const Topology& topology, int from, int to) {
   const std::vector<int>& mine = topology.segments_of_node[static_cast<std::size_t>(from)];
   const auto is_routed_segment = [&](int index) {
@@ -249,7 +249,7 @@ Shape classify(const Topology& topology) {
     near.push_back(neighbours(topology, static_cast<int>(i)));
     ++nodes_by_degree[near.back().size()];
   }
-  // Connected from here on, so degrees alone tell a cycle, a path and a star from everything else.
+  // Connected from here on, so degrees alone distinguish a cycle, a path and a star from other shapes.
   shape.full_mesh = nodes_by_degree[nodes - 1] == nodes;
   shape.ring = nodes >= 3 && nodes_by_degree[2] == nodes;
   shape.line = nodes_by_degree[1] == 2 && nodes_by_degree[2] == nodes - 2;

@@ -1,4 +1,4 @@
-// meshbed bench as a user calls it: what it refuses, and what its results hold. Speed is nobody's promise here.
+// meshbed bench as a user calls it: what it refuses, and what its results hold. No test here checks a speed.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -37,7 +37,7 @@ TEST_CASE("a wrong command, option or file is one line and status 2") {
   for (const char* arguments :
        {"dance", "run", "run nowhere.toml", "run --dance", "perf all_reduce", "perf dance --scenario x.toml",
         "run nowhere.toml --world moon", "run nowhere.toml --world emu", "compare sim emu", "shell node0",
-        "shell nobody --scenario nowhere.toml", "run nowhere.toml --fabric rubber", "run nowhere.toml --contexts soup",
+        "shell nonode --scenario nowhere.toml", "run nowhere.toml --fabric rubber", "run nowhere.toml --contexts soup",
         "perf all_reduce -b 9X --scenario x.toml", "perf all_reduce -d half --scenario x.toml", "env --dance",
         "doctor --dance"}) {
     const CommandResult result = command_all(arguments);
@@ -107,7 +107,7 @@ TEST_CASE("a rank of metal without an RDMA device says so before it waits for th
   CHECK_MESSAGE(run.output.rfind("meshbed: --world metal: this machine has no RDMA device", 0) == 0, run.output);
 }
 
-TEST_CASE("ranks of metal on one machine without RDMA: over TCP where they are told to, or by the local net plugin") {
+TEST_CASE("ranks of metal on one machine without RDMA: over TCP where that is set, or by the local net plugin") {
   const std::string run = meshbed_program() + " run --world metal " + scenario_file("pair") +
                           " --set workload.bytes=64K --time-limit 60" + results_option("metal_one_machine");
   const auto both = [&](const std::string& environment, const std::string& options) {
@@ -138,7 +138,7 @@ TEST_CASE("a number out of range is refused with the range, and never wraps roun
   }
 }
 
-TEST_CASE("data that nobody checked is not said to be right") {
+TEST_CASE("data without a check is not reported as right") {
   const std::string perf = "perf all_reduce -c 0 -b 8 -e 8 --scenario " + scenario_file("pair");
   const CommandResult text = command(perf);
   CHECK(text.status == 0);
@@ -298,7 +298,7 @@ TEST_CASE("ranks see the scenario's variables, a misspelt one with a warning, an
   CHECK_FALSE(has(shell, "NCCL_MESH"));
 }
 
-TEST_CASE("a net plugin that is not there is refused by name, and nothing is said to be right") {
+TEST_CASE("a net plugin that is not there is refused by name, and no check passes") {
   const CommandResult result = command_all("run " + scenario_file("pair") + " --set workload.net_plugin=/nowhere.so" +
                                            results_option("command"));
   CHECK(result.status == 2);
@@ -437,7 +437,7 @@ TEST_CASE(
   const CommandResult ranks =
       command("env --scenario " + scenario_file("pair") +
               " --set environment.NCCL_IB_HCA=mlx5 --set environment.NCCL_MESH_DEBUGG=1 2>/dev/null");
-  CHECK(has(ranks, "NCCL_IB_HCA=mlx5 lets in none of the ports that there are: rocep1s0f0:1"));
+  CHECK(has(ranks, "NCCL_IB_HCA=mlx5 allows none of the existing ports: rocep1s0f0:1"));
   CHECK(has(ranks, "unknown: no variable of this plugin; NCCL_MESH_DEBUG?"));
 }
 

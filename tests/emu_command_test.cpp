@@ -61,7 +61,7 @@ TEST_CASE("what emu and --backend cannot do is one line and status 2") {
   }
 }
 
-TEST_CASE("a host without soft-RoCE, or without root, is told so before anything is changed") {
+TEST_CASE("a host without soft-RoCE, or without root, gets an error before anything is changed") {
   const CommandResult status = emu("emu status");
   if (run_command_line("[ -e /sys/module/rdma_rxe ] && [ \"$(id -u)\" = 0 ]").status == 0 ||
       !has(status, "nothing is set up")) {
@@ -82,14 +82,14 @@ TEST_CASE("a host without soft-RoCE, or without root, is told so before anything
   CHECK(emu("emu status").output == "nothing is set up\n");
 }
 
-TEST_CASE("a machine that cannot run the virtual machines is told so before anything is downloaded") {
+TEST_CASE("a machine that cannot run the virtual machines gets an error before anything is downloaded") {
   const std::string cache = scratch_folder("no_machines") + "/cache";
   const auto said_to = [&](const std::string& environment, const std::string& arguments) {
     return run_command_line(environment + " MESHBED_EMU_CACHE='" + cache + "' " + meshbed_program() +
                             " run --world emu --backend microvm --json " + arguments + " --results '" +
                             scratch_folder("no_machines_results") + "' 2>&1");
   };
-  const CommandResult no_programs = said_to("PATH=/bin-of-nobody", scenario_file("pair"));
+  const CommandResult no_programs = said_to("PATH=/no-such-folder", scenario_file("pair"));
   CHECK(no_programs.status == 2);
   CHECK_MESSAGE(has(no_programs,
                     "\nmeshbed: virtual machines cannot run here: qemu-system-x86_64: not in PATH: install "

@@ -47,7 +47,7 @@ TEST_CASE("faults are carried out where the scenario says, and a fault that neve
 
 TEST_CASE("a simulated run that fails says which connections had something under way, and for whom they waited") {
   const CommandResult run = command("run " + scenario_file("pair-cable-pulled") + results_option("faults_state"));
-  // The rank that fails first, too: its engine closes them before the rank's program hears of it.
+  // The rank that fails first, too: its engine closes them before the rank's program gets the error.
   CHECK(has(run, "connections that had something under way when the first error came:\n  rank 0: recv"));
   CHECK(has(run, " of 24 done, failed\n"));
   CHECK(has(run, "waits for clear-to-send of 192.168.100.1 (rocep1s0f0) for a message of 262144 bytes"));
@@ -73,9 +73,9 @@ TEST_CASE(
   };
   const std::string by_node0[] = {
       "  rank 0: accept rocep1s0f0: begun ",
-      "; waits for whoever was given its handle: nobody has called at port ",
+      "; waits for a peer with its handle: none has connected at port ",
       "  rank 0: connect rocep1s0f0 to 192.168.100.2/24: begun ",
-      "; waits for the answer of 192.168.100.2 port ",
+      "; waits for the reply of 192.168.100.2 port ",
       " over rocep1s0f0: its process has to call accept()\n",
   };
   const CommandResult failed = run("");
@@ -83,7 +83,7 @@ TEST_CASE(
   CHECK(has(failed, "\nconnections that were being made when the first error came:\n  rank 0: "));
   for (const std::string& part : by_node0) CHECK_MESSAGE(has(failed, part), part, failed.output);
   CHECK(has(failed, "  rank 1: accept rocep1s0f0: begun 30.0 s ago, last asked for 30.0 s ago; "));
-  // Its own engine has closed all that by the time at which the rank's program hears of it.
+  // Its own engine has closed all that by the time at which the rank's program gets the error.
   std::ifstream file(folder + "/making/sim/summary.json");
   const auto summary = nlohmann::json::parse(file, nullptr, false);
   REQUIRE_FALSE(summary.is_discarded());
@@ -113,7 +113,7 @@ TEST_CASE("a lossy, a slow and a stopping pair end with the right bytes, the sam
   }
 }
 
-TEST_CASE("a node without power is an error of its rank, and nobody waits for it") {
+TEST_CASE("a node without power is an error of its rank, and no rank waits for it") {
   const CommandResult killed =
       command("run " + scenario_file("pair-node-stop") + " --set fault.0.kind=node_kill --set fault.0.duration=0s" +
               results_option("faults_kill"));
@@ -121,7 +121,7 @@ TEST_CASE("a node without power is an error of its rank, and nobody waits for it
   CHECK_MESSAGE(has(killed, "rank 1: node1 has lost its power (node_kill)"), killed.output);
 }
 
-TEST_CASE("a node without ranks may lose its power: nobody is missed, and the run ends well") {
+TEST_CASE("a node without ranks may lose its power: no rank is missed, and the run ends well") {
   const CommandResult result =
       command("run " + scenario_file("slow-peer") + results_option("faults_nobody") +
               "--set topology.kind=line --set workload.nodes=2 --set fault.0.kind=node_kill --set "

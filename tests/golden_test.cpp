@@ -29,7 +29,7 @@ std::string without_machine(std::string text) {
 
 }  // namespace
 
-TEST_CASE("a 64 KiB all-reduce on the pair tells the expected story") {
+TEST_CASE("a 64 KiB all-reduce on the pair writes the expected events") {
   const std::string folder = scratch_folder("golden");
   const CommandResult run =
       run_command_line(meshbed_program() + " run " + scenario_file("pair") + " --set workload.bytes=64K --results '" +

@@ -285,7 +285,7 @@ TEST_CASE("names stand with each header that is read once for all sources of a t
   }
 }
 
-TEST_CASE("a header that is missing is found, whoever else has it") {
+TEST_CASE("a header that is missing is found, also if another file includes it") {
   Includes includes({{"a.h", "#include <vector>\n#include <stdint.h>\n"}, {"b.h", "#include \"a.h\"\n"}});
   CHECK(includes.with("b.h") == std::set<std::string>{"cstdint", "vector"});
   CHECK(unincluded("std::vector<std::uint8_t> bytes;", includes.with("b.h")).empty());

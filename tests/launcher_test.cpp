@@ -157,7 +157,7 @@ TEST_CASE("install wants one folder, and says what it puts there") {
 }
 
 TEST_CASE("a build folder that cannot be written to is named, with the variable that moves it") {
-  // Nobody, root included, can make a folder below a file.
+  // No user, root included, can make a folder below a file.
   const std::string build = scratch_folder("launcher_foreign") + "/file";
   std::ofstream(build) << "x";
   const CommandResult result =
@@ -282,11 +282,11 @@ TEST_CASE("each stage of the test asks for the packages that it needs itself") {
   CHECK(asks_for("--full") == "clang-format qemu-system-x86 valgrind openmpi-bin clang clang-tidy");
 }
 
-TEST_CASE("the test runs its stages in one go, tells the tests how much to do, and sums up") {
+TEST_CASE("the test runs its stages in one go, sets how much the tests do, and sums up") {
   const Checkout checkout("launcher_test_stages");
   checkout.stand_in("clang-format", "exit 0");
   checkout.stand_in("git", "echo x.cpp");
-  // Says what it was told, and leaves a log of one test case in the suite's place.
+  // Prints its arguments, and writes a log of one test case in the suite's place.
   checkout.stand_in("ctest", R"(
 folder=$2
 echo "ctest ${folder##*/} emu=${MESHBED_TEST_EMU-no} walks=${MESHBED_TEST_WALKS-no} $*" | sed 's/--test-dir [^ ]* //' >>')" +

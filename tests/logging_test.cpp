@@ -39,7 +39,7 @@ TEST_CASE("NCCL_DEBUG in the scenario decides how much the plugin says, with the
   CHECK(contains(trace, "came in on"));  // a step of a handshake
 }
 
-TEST_CASE("ranks that share one logger are told apart, and each has its own NCCL_DEBUG") {
+TEST_CASE("ranks that share one logger are distinguished, and each has its own NCCL_DEBUG") {
   const std::string reconnects = scratch_folder("logging_reconnect") + "/reconnect.toml";
   std::ofstream(reconnects) << R"(
 [topology]

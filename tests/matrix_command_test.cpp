@@ -77,7 +77,7 @@ TEST_CASE("its report has a line for each collective, and compare names the case
                 joined.output);
 }
 
-TEST_CASE("a matrix of no case, and one whose telemetry is asked for, are told") {
+TEST_CASE("a matrix of no case gets an error, and one whose telemetry is asked for a notice") {
   const std::string folder = scratch_folder("matrix_bad");
   const CommandResult none = run_matrix(folder, "--set workload.cases=0");
   CHECK(none.status == 2);

@@ -97,7 +97,7 @@ TEST_CASE("what strict mode locks, safe mode drains") {
   CHECK(safe.at("rings").at("slots_done") == 400);
 }
 
-TEST_CASE("a verdict that nobody expected is a broken promise, and one that does not come is one too") {
+TEST_CASE("an unexpected verdict is a broken promise, and one that does not come is one too") {
   int status = -1;
   run_megakernel("megakernel-starvation", "--set expect.watchdog=drained", status);
   CHECK(status == 1);
@@ -237,7 +237,7 @@ TEST_CASE("two blocks that wait for each other's next slot: the cycle is named, 
       "megakernel-wait-cycle", "--set workload.megakernel.lanes=8 --set expect.watchdog=drained", status);
   CHECK(status == 0);
   CHECK(drained.at("rings").count("waits") == 0);
-  // Where nobody expects it, the broken promise says who waits for whom.
+  // Where it is not expected, the broken promise names which tenant waits for which.
   const nlohmann::json broken = run_megakernel("megakernel-wait-cycle", "--set expect.watchdog=drained", status);
   CHECK(status == 1);
   CHECK(broken.dump().find("every ring drains") != std::string::npos);

@@ -186,7 +186,7 @@ TEST_CASE("-J leaves no empty file of a run that did not come to be, and a rank 
   const CommandResult large = perf("all_reduce -b 1000000G -e 1000000G" + words + scenario_file("pair") + " 2>&1");
   CHECK_MESSAGE(large.status == 2, large.output);
   CHECK(has(large, "# Writing JSON output to "));
-  // Alone, as nobody's rank 0, it ends soon: without RDMA devices, or without its peer.
+  // Alone, as rank 0 without peers, it ends soon: without RDMA devices, or without its peer.
   const CommandResult node = run_command_line(
       "MESHBED_WORLD_NAME=emu RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 " + meshbed_program() +
       " perf all_reduce -b 8 -e 8 --world metal --time-limit 1" + words + scenario_file("pair") + " 2>&1");

@@ -1,9 +1,10 @@
-// What the README and the pages in docs/ say holds: each command in them works (the fenced sh blocks are run from the
-// root, line by line), each link leads to a file, and each path that tells where things are exists.
+// The README and the pages in docs/ are correct: each command in them works (the fenced sh blocks are run from the
+// root, line by line), each link leads to a file, each path in the lists of files exists, and sentences are short.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/command.h"
@@ -84,6 +86,46 @@ std::string prose_of(const std::string& text) {
     if (!is_fence && !inside) prose += line + "\n";
   }
   return prose;
+}
+
+/// The paragraphs and list items of a page, each on one line; without headings and tables.
+std::vector<std::string> paragraphs_of(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream in(prose_of(text));
+  bool continues = false;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    const bool is_prose = begin != std::string::npos && std::string("|#<").find(line[begin]) == std::string::npos;
+    if (!is_prose) {
+      continues = false;
+      continue;
+    }
+    const bool is_item = line.compare(begin, 2, "- ") == 0 || line.compare(begin, 2, "* ") == 0;
+    if (!continues || is_item) found.emplace_back();
+    found.back() += line.substr(is_item ? begin + 2 : begin) + " ";
+    continues = true;
+  }
+  return found;
+}
+
+/// Whether the words are a list of identifiers, as the generated lists of calls are.
+bool is_name_list(const std::string& paragraph) {
+  return std::all_of(paragraph.begin(), paragraph.end(), [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == ',' || letter == ' ';
+  });
+}
+
+/// The number of words of each sentence, with its beginning.
+std::vector<std::pair<int, std::string>> sentences_of(const std::string& paragraph) {
+  std::vector<std::pair<int, std::string>> found{{0, ""}};
+  std::istringstream words(paragraph);
+  constexpr int kShownWords = 8;
+  for (std::string word; words >> word;) {
+    if (++found.back().first <= kShownWords) found.back().second += word + " ";
+    const std::size_t last = word.find_last_not_of("\"')`*");
+    if (last != std::string::npos && std::string(".!?").find(word[last]) != std::string::npos) found.emplace_back();
+  }
+  return found;
 }
 
 /// Of a page, from the heading to the next one of its level.
@@ -206,9 +248,25 @@ TEST_CASE("every link of the README and of docs leads to a file; every page of d
   }
 }
 
-TEST_CASE("every path that tells where things are exists") {
+TEST_CASE("every path in the lists of files exists") {
   check_paths("README.md", section_of(readme(), "## Where things are"));
   check_paths("docs/architecture.md", read_page("docs/architecture.md").text);
+}
+
+TEST_CASE("no sentence of the README and of docs has more than 40 words") {
+  constexpr int kMostWords = 40;
+  for (const Page& page : all_pages()) {
+    for (const std::string& paragraph : paragraphs_of(page.text)) {
+      if (is_name_list(paragraph)) continue;
+      for (const auto& [words, begin] : sentences_of(paragraph)) {
+        CHECK_MESSAGE(words <= kMostWords, page.path, ": ", words, " words: ", begin, "...");
+      }
+    }
+  }
+  const auto example = sentences_of("One two `three.` Four (five), six.");
+  CHECK(example.at(0) == std::pair(3, std::string("One two `three.` ")));
+  CHECK(example.at(1).first == 3);
+  CHECK(paragraphs_of("# Head\na\nb\n- c\n| d |\n```sh\ne\n```\nf\n") == std::vector<std::string>{"a b ", "c ", "f "});
 }
 
 TEST_CASE("the README's transcript is what the command prints") {

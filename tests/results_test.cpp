@@ -9,7 +9,7 @@ namespace results_test {
 
 using namespace meshbed::test;
 
-TEST_CASE("a results folder whose name is no UTF-8 is written to, and told with a replacement") {
+TEST_CASE("a results folder whose name is not UTF-8 is written to, and named with a replacement") {
   const std::string folder = scratch_folder("results_bytes");
   const CommandResult result = run_command_line(meshbed_program() + " run --json --no-trace " + scenario_file("pair") +
                                                 " --results \"$(printf '" + folder + "/r\\377')\" 2>/dev/null");

@@ -101,7 +101,7 @@ TEST_CASE("on the triangle each pair of ranks talks over its own subnet, within 
                        {{0, 1}, "192.168.100.0/24"}, {{1, 2}, "192.168.101.0/24"}, {{0, 2}, "192.168.102.0/24"}});
 }
 
-TEST_CASE("slowloris: every run is the same, strangers come again and again, and nobody's data wait for them") {
+TEST_CASE("slowloris: every run is the same, strangers come again and again, and no rank's data wait for them") {
   int status = -1;
   const nlohmann::json one = run_scenario("slowloris", status);
   CHECK(status == 0);

@@ -150,7 +150,7 @@ TEST_CASE("the real plugin under the engine and the replay of the same calls tak
                 pair + "collective = \"sendrecv\"\nwarmup = 1\nalgorithm = \"ring\"\nprotocol = \"" + each.protocol +
                     "\"\nbytes = " + std::to_string(each.bytes * static_cast<std::uint64_t>(each.messages)) +
                     "\nslice_bytes = " + std::to_string(each.bytes) + "\n[expect]\nwrong = 0\n");
-    // NCCL's LL has a flag beside each four bytes (src/include/device.h, ncclLLFifoLine), and tells its plugin of both.
+    // NCCL's LL has a flag beside each four bytes (src/include/device.h, ncclLLFifoLine), and passes its plugin both.
     const std::uint64_t sent = each.mask == 1 ? 2 * each.bytes : each.bytes;
     written(folder, "calls.jsonl", exchange(each.messages, sent, each.mask));
     const std::string replay = written(
@@ -213,7 +213,7 @@ TEST_CASE("a link slower than its port keeps the class's rate; a run that differ
   CHECK_MESSAGE(has(text.output, " slower than the class's model, more than its +- "), text.output);
 }
 
-TEST_CASE("recorded calls of NCCL cost what the profile says, by the protocol that NCCL told its plugin") {
+TEST_CASE("recorded calls of NCCL cost what the profile says, by the protocol that NCCL passed to its plugin") {
   const std::string scenario = scenario_file("nccl-calls-pair-all-reduce");
   const json eager = run_json(scenario + " --profile spark-ring-nccl-eager");
   const json graph = run_json(scenario + " --profile spark-ring-nccl-graph");

@@ -32,7 +32,7 @@ const std::string kColumns = "collective,ranks,nodes,bytes,time_us,algbw_GBps,bu
 
 }  // namespace
 
-TEST_CASE("validate tells each point, the summary and one JSON object a file") {
+TEST_CASE("validate prints each point, the summary and one JSON object a file") {
   const json told =
       json::parse(run_meshbed("validate models/data/cal_aws_2xT4_g4dn_efa_allreduce.csv --profile auto --json").output);
   for (const char* key : {"file", "profile", "points", "median", "p90", "max", "naive_own_line_median",
@@ -76,7 +76,7 @@ TEST_CASE("bad rows are named by line and reason, and the rest is judged; no row
   CHECK(run_meshbed("validate /nowhere/x.csv").status == 2);
 }
 
-TEST_CASE("a class that no profile has is predicted as the nearest, which is told, with its own ranks and adapters") {
+TEST_CASE("a class that no profile has is predicted as the nearest, which is named, with its own ranks and adapters") {
   const std::string rows = kColumns + "all_reduce,16,2,1048576,120,,,out,\nall_reduce,16,2,1073741824,5600,,,out,\n";
   struct Near {
     const char *topology_class, *profile, *told;
@@ -96,7 +96,7 @@ TEST_CASE("a class that no profile has is predicted as the nearest, which is tol
     CHECK_MESSAGE(result.output.find(near.told) != std::string::npos, near.told, "\n", result.output);
     CHECK_MESSAGE(result.output.find("profile " + std::string(near.profile)) != std::string::npos, result.output);
   }
-  // Its own class is never told as near.
+  // Its own class is never named as nearest.
   CHECK(run_meshbed("validate models/data/cal_lambda_16xB200_allreduce.csv").output.find("nearest") ==
         std::string::npos);
 }
@@ -223,7 +223,7 @@ TEST_CASE("a mangled file is an error with file, line and cause, or its good row
   }
 }
 
-TEST_CASE("a class that no profile has is told with the profiles there are; a named profile predicts it all the same") {
+TEST_CASE("a class that no profile has is an error that lists the profiles; a named profile predicts it all the same") {
   const std::string odd =
       file_with("odd.csv", "# topology_class: abacus\n" + kColumns + "all_reduce,3,3,1024,70,,,out,\n");
   const CommandResult refused = run_meshbed("validate " + odd);

@@ -220,7 +220,7 @@ std::optional<BootImage> find_boot_image(const std::string& cache) {
 
 namespace {
 
-/// The same, and it counts as used from now on; what nobody uses any more goes.
+/// The same, and marks the image as used now; removes images that are no longer used.
 std::optional<BootImage> find_used_image(const std::string& cache) {
   const ImageCacheLock lock(cache);
   auto found = find_boot_image(cache);

@@ -2,8 +2,8 @@
 // CpioArchive: an initramfs as the kernel unpacks it ("newc",
 // Documentation/driver-api/early-userspace/buffer-format.rst).
 //
-// Everything in it belongs to root and has no date, so that equal contents are equal bytes and nobody need be root to
-// write it. It is not compressed: 7 MB are nothing to QEMU, and a guest without KVM need not inflate them.
+// Everything in it belongs to root and has no date, so that equal contents are equal bytes and it can be written
+// without root. It is not compressed: QEMU loads 7 MB at once, and a guest without KVM need not inflate them.
 
 #include <string>
 #include <string_view>

@@ -13,13 +13,13 @@ inline const std::vector<std::string>& early_modules() {
 }
 
 /// Loaded before the interfaces are set up. rdma_rxe asks the kernel for "crc32" when a device is added; without
-/// crc32_generic `rdma link add` says "No such file or directory", for nothing loads it by itself here.
+/// crc32_generic `rdma link add` fails with "No such file or directory", because nothing loads it automatically here.
 inline const std::vector<std::string>& network_modules() {
   static const std::vector<std::string> names{"virtio_net", "crc32_generic", "rdma_rxe", "rdma_ucm"};
   return names;
 }
 
-/// There for whoever asks the guest's kernel for them, as tc does: shaping, faults, more interfaces.
+/// For programs that ask the guest's kernel for them, as tc does: shaping, faults, more interfaces.
 inline const std::vector<std::string>& optional_modules() {
   static const std::vector<std::string> names{"sch_netem",  "sch_tbf",      "sch_prio",   "sch_ingress",   "cls_u32",
                                               "cls_flower", "cls_matchall", "act_mirred", "ifb",           "veth",

@@ -1,5 +1,5 @@
 #pragma once
-// The cache of boot images does not grow for ever: what nobody has used for long goes with the next run.
+// The cache of boot images is bounded: the next run removes images that were not used for long.
 
 #include <chrono>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace meshbed::emu {
 
-/// An image or package that nobody has used for so long is not kept.
+/// An image or package that was not used for this time is removed.
 inline constexpr std::chrono::hours kImageKeptFor{30 * 24};
 
 inline constexpr const char* kImagePrefix = "image-";

@@ -124,7 +124,7 @@ std::vector<std::string> KernelModules::load_order(const std::vector<std::string
 std::string KernelModules::dependency_text(const std::vector<std::string>& paths) const {
   std::string text;
   for (const std::string& path : paths) {
-    // Whoever reads a modules.dep loads a line from its end: everything that the module needs, its own needs last.
+    // A reader of modules.dep loads a line from its end: all modules that the module needs, with their own needs last.
     std::vector<std::string> order = load_order({module_name(path)});
     text += order.back() + ":";
     for (auto need = order.rbegin() + 1; need != order.rend(); ++need) text += " " + *need;

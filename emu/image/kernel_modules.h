@@ -17,7 +17,7 @@ struct ModuleInfo {
   std::vector<std::string> aliases;  // what the kernel asks for when it wants this module
 };
 
-/// What a module file says of itself. Throws std::runtime_error where `elf` is no 64-bit ELF file with a .modinfo.
+/// The information in a module file. Throws std::runtime_error if `elf` is not a 64-bit ELF file with a .modinfo.
 ModuleInfo read_module_info(std::string_view elf);
 
 /// "kernel/crypto/crc32-generic.ko.xz" -> "crc32_generic".
@@ -33,7 +33,7 @@ class KernelModules {
   void add_built_in(const std::string& path) { built_in_.insert(module_name(path)); }
 
   /// The paths of `wanted` and of all that they need, each once and after what it needs. Throws std::runtime_error for
-  /// a module that is not there, saying who needs it, and for a circle.
+  /// a missing module, with the module that needs it, and for a cycle.
   std::vector<std::string> load_order(const std::vector<std::string>& wanted) const;
   /// The texts of modules.dep and modules.alias for these paths.
   std::string dependency_text(const std::vector<std::string>& paths) const;

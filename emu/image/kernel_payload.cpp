@@ -37,10 +37,10 @@ KernelPayload find_kernel_payload(std::string_view image) {
     throw std::runtime_error("it is not a bzImage: no boot header");
   }
   if (little_endian(image, kVersion, 2) < kVersionWithPayload) {
-    throw std::runtime_error("its boot protocol is older than 2.08 and does not say where the kernel is");
+    throw std::runtime_error("its boot protocol is older than 2.08 and has no offset of the kernel");
   }
   std::size_t sectors = little_endian(image, kSetupSectors, 1);
-  if (sectors == 0) sectors = 4;  // as the protocol says
+  if (sectors == 0) sectors = 4;  // by the boot protocol
   const std::size_t start = (sectors + 1) * kSector + little_endian(image, kPayloadOffset, 4);
   const std::size_t size = little_endian(image, kPayloadLength, 4);
   if (start > image.size() || size > image.size() - start || size < 8) {

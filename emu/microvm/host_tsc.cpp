@@ -16,7 +16,7 @@ struct Reading {
   std::int64_t at_ns = 0;
 };
 
-/// Both at one time: of many pairs the one that took the least time, so that nobody was put aside between them.
+/// Both at one time: of many pairs the one that took the least time, so that the thread was not preempted between them.
 Reading read_both() {
   constexpr int kPairs = 100;
   Reading best;

@@ -53,7 +53,7 @@ void start_vm(Vm& vm, const QemuPlan& plan, std::vector<SocketPair>& lines) {
   vm.console_log = create_file(vm.folder + "/console.log");
   SpawnOptions options{.argv = plan.argv, .directory = "", .descriptors = {}};
   options.errors = errors.number();
-  options.own_group = true;  // Ctrl-C is the caller's, who ends them in order
+  options.own_group = true;  // the caller handles Ctrl-C and ends them in order
   options.descriptors = {monitor[1].number(), console[1].number()};
   for (const LineEnd& end : plan.lines) {
     options.descriptors.push_back(
@@ -71,7 +71,7 @@ void start_vm(Vm& vm, const QemuPlan& plan, std::vector<SocketPair>& lines) {
   vm.monitor = std::make_unique<Monitor>(vm.name, std::move(monitor[0]));
 }
 
-/// Over the monitor; where that fails, QEMU's own last words say more.
+/// Over the monitor; if that fails, QEMU's last output contains the reason.
 void set_going(Vm& vm, const EmuNode* node) {
   try {
     vm.monitor->greet();

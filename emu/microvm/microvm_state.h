@@ -29,7 +29,7 @@ struct Vm {
   Descriptor console_log;
   std::unique_ptr<Monitor> monitor;
   std::string line;        // of the console, up to now
-  std::map<int, int> did;  // exit codes of what it was told to do, by number
+  std::map<int, int> did;  // exit codes of the host's commands, by number
   std::vector<Mark> marks;
   bool ready = false;
   bool over = false;  // its end is known; a node that is done still runs

@@ -14,7 +14,7 @@ class Monitor {
   /// `name`: whose it is, for errors.
   Monitor(std::string name, Descriptor socket) : name_(std::move(name)), socket_(std::move(socket)) {}
 
-  /// Waits for QEMU's greeting and answers it. Throws std::runtime_error.
+  /// Waits for QEMU's greeting and replies to it. Throws std::runtime_error.
   void greet();
   /// Throws std::runtime_error where QEMU refuses, is gone, or does not answer within 60 s.
   void execute(const std::string& command);

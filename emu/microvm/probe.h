@@ -30,7 +30,7 @@ std::vector<Part> look_at_parts();
 /// memory: the first that is missing, and what to do. To be asked before a kernel is downloaded for nothing.
 void require_machine_for(const EmuCluster& cluster, bool kvm);
 
-/// MiB that the host's kernel can give away now; a very large number where it does not say.
+/// MiB that the host's kernel has available now; a very large number if that is unknown.
 int available_memory_mib();
 
 /// MiB that QEMU takes for a node (measured: the guest's memory and 100 MiB of QEMU's own, translated code included).

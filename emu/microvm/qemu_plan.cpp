@@ -17,21 +17,20 @@ constexpr int kEthernetMtu = 1500;
 constexpr const char* kTcg = "tcg,tb-size=64";
 // rdrand fills the guest's random pool at once; without it the first program that asks may wait.
 constexpr const char* kTcgProcessor = "qemu64,+rdrand";
-// A place for a second processor, which never comes: of a guest that can have only one, QEMU translates memory barriers
-// to nothing and locked instructions to plain ones (CF_PARALLEL in its tcg-op.c), though the thread of its devices
-// looks on. Now and then the guest then missed that it must tell virtio-net of new packets, and that NIC never sent
-// again.
+// A second processor that is never plugged in: for a guest that can have only one, QEMU translates memory barriers to
+// nothing and locked instructions to plain ones (CF_PARALLEL in its tcg-op.c), although the thread of its devices reads
+// the same memory. The guest then sometimes missed that it must notify virtio-net of new packets, and that NIC never
+// sent again.
 constexpr int kTcgProcessorsMin = 2;
 
 /// no_timer_check: on a busy host the kernel takes a late timer for a broken one. panic=-1 and QEMU's -no-reboot: a
 /// crash is an end.
 constexpr const char* kKernelArguments = "console=ttyS0 quiet panic=-1 reboot=t mitigations=off nokaslr no_timer_check";
-/// tsc=reliable: the translator's rdtsc is the host's. Where there is a place for a second processor the kernel trusts
-/// it no more, and reads the HPET instead: a device, which costs microseconds, for each packet and each look at the
-/// clock.
-/// How fast it runs the kernel is told (kernel-parameters.txt, tsc_early_khz). Else it finds out while it boots,
-/// against timers of QEMU's, which on a busy host goes by its last resort ("Fast TSC calibration failed", "Unable to
-/// calibrate against PIT"); and once, on such a host, one of three guests took 28 s for 300.
+/// tsc=reliable: the translator's rdtsc is the host's. If a second processor is possible, the kernel does not trust it
+/// and reads the HPET instead: a device, which costs microseconds for each packet and each reading of the clock.
+/// tsc_early_khz (kernel-parameters.txt) gives its rate. Without it the kernel calibrates during boot against timers of
+/// QEMU, which on a busy host uses its last resort ("Fast TSC calibration failed", "Unable to calibrate against PIT");
+/// and once, on such a host, one of three guests measured 28 s as 300 s.
 std::string tcg_kernel_arguments(std::uint64_t tsc_khz) {
   return " tsc=reliable" + (tsc_khz != 0 ? fmt::format(" tsc_early_khz={}", tsc_khz) : "");
 }

@@ -46,7 +46,7 @@ struct QemuOptions {
   std::vector<std::string> job_folders;  // one a node
 };
 
-/// For a cluster that check_cluster() let pass. The guests do not run until the monitor says "cont".
+/// For a cluster that check_cluster() accepts. The guests do not run until the monitor command "cont".
 ClusterPlan plan_cluster(const EmuCluster& cluster, const QemuOptions& options);
 
 /// What QEMU calls the line of a node's NIC: for the monitor's set_link.

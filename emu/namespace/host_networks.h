@@ -7,7 +7,7 @@
 namespace meshbed::emu {
 
 /// Throws std::runtime_error where one of the addresses ("192.168.100.1/24") lies in a network of this host, or a
-/// network of theirs holds an address of this host: the host would no longer reach who is there.
+/// network of theirs holds an address of this host: the host would no longer reach that network.
 void require_free_networks(const std::vector<std::string>& addresses);
 
 /// `rules`: what `command` ("ip -4 rule") printed. Throws std::runtime_error unless the table of local addresses is

@@ -186,8 +186,9 @@ bool take_down(const std::string& folder) {
   require_root();
   const ProgramResult result = run_shell({state_file(folder)});
   if (result.status == 0) return true;
-  throw std::runtime_error(fmt::format("not all could be taken down: {}; {} says how, and meshbed emu down tries again",
-                                       in_one_line(result.errors), state_file(folder)));
+  throw std::runtime_error(
+      fmt::format("not all could be taken down: {}; {} contains the commands, and meshbed emu down tries again",
+                  in_one_line(result.errors), state_file(folder)));
 }
 
 std::vector<Part> look_at_namespace_parts() {

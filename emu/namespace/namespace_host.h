@@ -2,8 +2,8 @@
 // NamespaceHost: carries out a NamespacePlan on this machine, remembers it, and puts everything back.
 //
 // The state is one file, FOLDER/emu-down.sh (emu/namespace/namespace_plan.h): the way back, written before the first
-// change and gone after the last is undone. A process that is killed in between leaves it, and whoever comes next goes
-// that way first. All of this needs root.
+// change and removed after the last is undone. A process that is killed in between leaves it, and the next one runs it
+// first. All of this needs root.
 
 #include <functional>
 #include <memory>
@@ -46,15 +46,15 @@ void require_root();
 /// others.
 NamespaceLayout probe_layout();
 
-/// Carries out the plan's steps; whatever was there before is taken down first. `stop` is asked before each step.
-/// Throws std::runtime_error, one line, where the host has what the plan would disturb, or where a command fails:
-/// which, and what it said; then all is put back.
+/// Carries out the plan's steps; an earlier set-up is taken down first. `stop` is called before each step. Throws
+/// std::runtime_error, one line, if the plan would disturb something on the host, or if a command fails (with the
+/// command and its output); then all is put back.
 void set_up(const NamespacePlan& plan, const std::function<bool()>& stop);
 
-/// Does it stand as planned? Runs the plan's checks where the state says so.
+/// Whether it is set up as planned: runs the plan's checks if the state file contains this plan.
 bool is_set_up(const NamespacePlan& plan);
 
-/// Puts back what the state says; false: nothing was set up. Throws std::runtime_error with the commands that failed;
+/// Runs the state file's way back; false: nothing was set up. Throws std::runtime_error with the commands that failed;
 /// the state then stays.
 bool take_down(const std::string& folder = kNamespaceFolder);
 

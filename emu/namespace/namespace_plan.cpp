@@ -247,7 +247,7 @@ class NamespacePlanner {
                     wanted, device));
   }
 
-  /// The state file is written before all else, so that whatever ends a set-up leaves the way back.
+  /// The state file is written first, so that every interrupted set-up leaves the way back.
   void finish() {
     const std::string file = state_file(options_.folder);
     add(fmt::format("echo '{}' >>{}", kCompleteMark, file));

@@ -23,7 +23,7 @@
 
 namespace meshbed::emu {
 
-/// Who sets up: `meshbed emu up`, which leaves it, or a run, which takes it down again.
+/// The owner of a set-up: `meshbed emu up`, which leaves it, or a run, which takes it down again.
 inline constexpr const char* kNamespacesByHand = "emu-up";
 inline constexpr const char* kNamespacesByRun = "run";
 /// Where the table of local addresses is moved to; a rule of the host's own before it would be asked too early.
@@ -39,8 +39,8 @@ struct NamespaceOptions {
   NamespaceLayout layout = NamespaceLayout::kPolicyRouting;
   std::string folder =
       "/run/meshbed";  // what is to be put back is kept there; a tmpfs, as all this ends with the kernel
-  std::string owner = kNamespacesByHand;  // who is to take it down
-  std::string title;                      // one line on what is set up, for whoever reads the state
+  std::string owner = kNamespacesByHand;  // takes it down
+  std::string title;                      // one line on what is set up, for readers of the state file
 };
 
 struct NamespaceStep {
@@ -64,13 +64,13 @@ NamespacePlan plan_namespaces(const EmuCluster& cluster, const NamespaceOptions&
 
 /// What `sh` runs to set the cluster up; stops at the first command that fails.
 std::string set_up_script(const NamespacePlan& plan);
-/// What `sh` runs to take it down again, the last step first, whatever became of the set-up: goes on where a command
-/// fails, says which, and then ends with 1. The state file holds this text.
+/// The shell script that takes it down again, the last step first, after any outcome of the set-up: goes on if a
+/// command fails, prints its name, and then exits with 1. The state file holds this text.
 std::string take_down_script(const NamespacePlan& plan);
 
 /// The state file of a folder: there while something is set up, wholly or in part.
 std::string state_file(const std::string& folder);
-/// Its line that says that the set-up came to its end, and the beginning of "# plan DIGEST OWNER LAYOUT TITLE".
+/// Its line that marks a complete set-up, and the beginning of "# plan DIGEST OWNER LAYOUT TITLE".
 inline constexpr const char* kCompleteMark = "# complete";
 inline constexpr const char* kPlanMark = "# plan ";
 

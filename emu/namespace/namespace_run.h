@@ -3,7 +3,7 @@
 // kernel (emu/namespace/namespace_host.h).
 //
 // Every command gets a bare environment, as in a virtual machine: PATH, HOME, HOSTNAME and the node's own. Its node's
-// folder holds command-K.stdout and command-K.stderr, and is where it starts unless the node says otherwise.
+// folder holds command-K.stdout and command-K.stderr, and is its working directory unless the node sets another one.
 //
 // One owner, one thread: it calls everything but request_stop() and must live as long as the object (the processes die
 // with the thread that started them).

@@ -51,7 +51,7 @@ Trace& trace() {
   return the;
 }
 
-/// rdma-core's own; nullptr, once said, where there is none.
+/// rdma-core's own function; nullptr if there is none, which is logged once.
 template <typename Function>
 Function real(const char* name, const char* version) {
   // The one that the plugin itself needs: loaded with it, under the name that rdma-core gives it.

@@ -120,7 +120,7 @@ std::vector<std::vector<Start>> ladder(MachineParameter threshold, const std::ve
   return starts;
 }
 
-/// NCCL's cost table says which way a call goes; nothing of that kind is known of a library's own kernels.
+/// NCCL's cost table chooses the algorithm of a call; no such table is known for a library's own kernels.
 bool chooses_by_table(const Machine& machine) { return machine.transport != MachineTransport::kKernel; }
 
 std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps, bool by_table) {
@@ -253,8 +253,8 @@ bool is_time(MachineParameter parameter) { return unit_of_name(info_of(parameter
 
 double search(Machine& machine, const std::vector<MachineParameter>& free, const Measured& measured,
               const Machine& expected, const std::string& source, double last) {
-  // Of many points little: what they say goes before what was expected. A few show what a byte costs, whose shares are
-  // known least; a launch and a hop are alike on all machines.
+  // Small for many points: their evidence counts more than the expected values. A few points show the cost of a byte,
+  // whose shares are known least; a launch and a hop are similar on all machines.
   constexpr double kOfOneSpread = 0.002, kOfOneSpreadAndPoint = 0.3;
   std::vector<MachineParameter> times, shares;
   for (const MachineParameter each : free) (is_time(each) ? times : shares).push_back(each);
@@ -271,8 +271,8 @@ double search(Machine& machine, const std::vector<MachineParameter>& free, const
   return least;
 }
 
-/// Where a fit begins. What a transport or other classes tell of every hop is told of each protocol's, and what the
-/// host feeds at most is told as a share of the wire, so that hop and share can be fitted.
+/// The start of a fit. Values of a transport or of other classes for every hop become values for each protocol's hop,
+/// and the host's limit becomes a share of the wire, so that hop and share can be fitted.
 Machine as_expected(const Machine& machine, const std::string& source) {
   constexpr double kNoLimit = 1e9;
   Machine start = without_calibration(machine);

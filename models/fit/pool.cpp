@@ -9,7 +9,7 @@
 namespace meshbed::models {
 namespace {
 
-/// Transports whose classes tell of one another; kAlone: each is its own kind.
+/// Transports whose classes share values; kAlone: each is its own kind.
 enum class Family : std::uint8_t { kAlone, kVerbs, kStaged, kUnified, kOffloaded, kTcp };
 
 Family family_of(MachineTransport transport) {
@@ -53,7 +53,7 @@ bool has_point(const std::vector<Peer>& peers, const IsOne& is_one) {
   });
 }
 
-/// Values that the peers' points can tell at all.
+/// Values that the peers' points can determine.
 std::vector<MachineParameter> told_by(const std::vector<Peer>& peers) {
   std::vector<MachineParameter> told{MachineParameter::kLaunchUs, MachineParameter::kNicFraction,
                                      MachineParameter::kNetLatencyUs, MachineParameter::kNetSimpleUs};
@@ -110,7 +110,7 @@ Machine with_pool(Machine machine, const std::vector<Peer>& all) {
   if (peers.empty()) return machine;
   const std::string source = "one value for all of " + names_of(peers);
   const std::vector<MachineParameter> told = told_by(peers);
-  Machine expected;  // the library's constants, and what is said of the transport
+  Machine expected;  // the library's constants, and the transport's defaults
   expected.transport = machine.transport;
   Machine common = expected;
   constexpr double kLatencyUs = 5;  // where its search begins at least

@@ -2,8 +2,8 @@
 // Search: the fitted values of a machine, moved until no loss is left to gain. Pure and deterministic.
 //
 // Each free parameter goes up and down by a factor that shrinks once nothing helps any more (coordinate descent in
-// logarithms), within its plausible range. Ridge: a fitted value that points say little of stays near what was expected
-// of it, at so much loss for one spread (a hundredth of loss is a hundredth of error).
+// logarithms), within its plausible range. Ridge: a fitted value with little evidence in the points stays near its
+// expected value, at a loss for each spread (a hundredth of loss is a hundredth of error).
 // Cost: rounds * parameters * loss.
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace meshbed::models {
 
 using LossFunction = std::function<double(const Machine&)>;
 
-/// Rounded to four digits, which is more than any measurement tells, and kept within its range.
+/// Rounded to four digits, which is more than any measurement's accuracy, and kept within its range.
 void put_fitted(Machine& machine, MachineParameter parameter, double value, Basis basis, const std::string& source);
 
 /// The least loss; `last` is the factor at which the search ends: 1.05 is coarse, 1.004 fine.

@@ -37,7 +37,7 @@ std::vector<SharedWire> shared_wires(const Cluster& cluster) {
   for (std::size_t index = 0; index < first.size(); ++index) {
     const Cable& cable = cluster.cables[index];
     SharedWire& wire = all[first[index]];
-    // Its first cable says which end is which.
+    // Its first cable determines the ends.
     const bool is_turned = !wire.a.empty() && socket_of(cluster, cable.a) != socket_of(cluster, wire.a.front());
     wire.cables.push_back(static_cast<int>(index));
     wire.a.push_back(is_turned ? cable.b : cable.a);

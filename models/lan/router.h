@@ -1,10 +1,11 @@
 #pragma once
-// Router: which ports reach each other over one. Pure functions of a Cluster.
+// Router: the ports that reach each other over a router. Pure functions of a Cluster.
 //
 // RoCE v2 is UDP in IP (destination port 4791), which routers forward; RoCE v1 is Ethernet alone, and ends at the
 // first. Two ports in different subnets reach each other where a router joins their switches and each NIC has a route
-// to the other's address by way of it. Linux takes a queue pair's hop limit from that route, 64 by default, whatever
-// ibv_modify_qp() was given (ib_resolve_unicast_gid_dmac, drivers/infiniband/core/verbs.c), so that none is too small.
+// to the other's address by way of it. Linux takes a queue pair's hop limit from that route, 64 by default, and
+// ignores that of ibv_modify_qp() (ib_resolve_unicast_gid_dmac, drivers/infiniband/core/verbs.c), so that none is too
+// small.
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
 // VLAN interfaces: eth0.100 on the netdev eth0 carries the NIC's addresses, and its frames a tag with that number
-// (IEEE 802.1Q). Whoever has another number, or none, does not take them, whatever cable or switch joins the two. The
+// (IEEE 802.1Q). An interface with another number, or none, does not accept them, over any cable or switch. The
 // RDMA port stays that of eth0; the interface's addresses are further entries of its GID table (models/gid_table.h).
 
 #include <string>

@@ -69,7 +69,7 @@ double most_ll_GBps(const Machine& machine, const CollectiveCall& call) {
   return call.nodes == 2 ? kTwoNodes : kMoreNodes;
 }
 
-/// Where nothing is said of the links within a node, a slot of PCIe 3.0 x16 and no more: no call is free.
+/// Without data on the links within a node, a slot of PCIe 3.0 x16: no call is free.
 double within_GBps(const Machine& machine) {
   constexpr double kNoLimit = 1e9, kPcieGBps = 13.1;
   const double told = machine[MachineParameter::kIntraGBps];
@@ -160,7 +160,7 @@ double sum_of(const Parts& parts) {
   return sum;
 }
 
-/// True where the machine's threshold says which: `below`, else not. Nothing: the cost table decides.
+/// If the machine has the threshold: whether `bytes` is below it. nullopt: the cost table decides.
 std::optional<bool> by_threshold(const Machine& machine, MachineParameter threshold, double bytes) {
   const double most = machine[threshold];
   constexpr double kNever = 1;  // not for a call of one byte either

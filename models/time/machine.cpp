@@ -41,7 +41,7 @@ constexpr std::array<ParameterInfo, kParameters> kInfo{{
     {"net_ll128_us", 0.5, 5000, 8.5, Basis::kConstant, kNccl, "a hop between nodes, LL128"},
     {"net_simple_us", 0.5, 5000, 14, Basis::kConstant, kNccl, "a hop between nodes, Simple: clear-to-send and flush"},
     {"net_latency_us", 0, 5000, 0, Basis::kConstant, "NCCL src/graph/tuning.cc: latencyInter, 0 of its own nets",
-     "what the transport adds to each hop between nodes, whatever the protocol"},
+     "what the transport adds to each hop between nodes, with every protocol"},
     {"intra_ll_us", 0.1, 100, 0.6, Basis::kConstant, kNccl, "a hop within a node, LL"},
     {"intra_ll128_us", 0.1, 100, 1.9, Basis::kConstant, kNccl, "a hop within a node, LL128"},
     {"intra_simple_us", 0.1, 300, 3.4, Basis::kConstant, kNccl, "a hop within a node, Simple"},
@@ -93,7 +93,7 @@ constexpr std::array<const char*, 3> kCablings{"switch", "ring", "mesh"};
 constexpr std::array<const char*, 11> kTransports{"none", "verbs",     "staged", "unified", "efa",    "tcp",
                                                   "tcpx", "slingshot", "within", "kernel",  "message"};
 
-/// What a transport says of values on which a profile is silent.
+/// A transport's default for a value that a profile does not have.
 struct TransportDefault {
   MachineTransport transport;
   MachineParameter parameter;
@@ -109,7 +109,7 @@ constexpr std::array<TransportDefault, 14> kTransportDefaults{{
     {MachineTransport::kStaged, MachineParameter::kHostCapGBps, 16, Basis::kConstant,
      "NCCL src/graph/topo.h @5067397: AMD_BW, what goes by way of a host's own PCIe ports; 10 to 22 of Intel's"},
     {MachineTransport::kEfa, MachineParameter::kNetLatencyUs, 35, Basis::kGuess,
-     "aws-ofi-nccl src/platform-aws.cpp @01666ec tells NCCL 35 us of p5en and later, 75 of what is older"},
+     "aws-ofi-nccl src/platform-aws.cpp @01666ec passes 35 us to NCCL on p5en and later, 75 on older ones"},
     {MachineTransport::kTcpx, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
     {MachineTransport::kTcp, MachineParameter::kNetLatencyUs, 25, Basis::kGuess, kTcpRoundTrip},
     {MachineTransport::kStaged, MachineParameter::kLl128MaxBytes, kNever, Basis::kConstant, kNoLl128},
@@ -144,7 +144,8 @@ struct Default {
   const char* source;
 };
 
-/// What the transport or the links within a node say of a value on which a profile is silent; nothing: the fallback.
+/// The default of the transport or of the links within a node for a value that a profile does not have; nullopt: the
+/// fallback.
 std::optional<Default> default_of(const Machine& machine, MachineParameter parameter) {
   const auto* const own = std::find_if(
       kTransportDefaults.begin(), kTransportDefaults.end(),

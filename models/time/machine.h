@@ -1,10 +1,9 @@
 #pragma once
-// Machine: what a class of machines is made of, as physical parameters, each with where its value comes from. The
-// formulas that read them stand beside it; its form as a file is models/time/machine_profile.h, the files are
-// models/profiles.
+// Machine: a class of machines as physical parameters, each with the source of its value. The formulas that read them
+// are beside it; its form as a file is models/time/machine_profile.h, the files are models/profiles.
 //
 // Nomenclature: node - what shares NICs; share - S / n, one rank's part of a collective; hop - from one rank to the
-// next; payload rates in GB/s are 1e9 bytes a second, of one node and direction unless said.
+// next; payload rates in GB/s are 1e9 bytes a second, of one node and direction unless stated.
 
 #include <array>
 #include <cstddef>
@@ -92,7 +91,7 @@ struct Value {
   std::optional<std::pair<double, double>> range{};  // of a guess in a profile always; of the others where it is known
 };
 
-/// How the nodes are cabled, whatever their number.
+/// How the nodes are cabled, for any number of them.
 enum class Cabling : std::uint8_t {
   kSwitch,  // everyone reaches everyone
   kRing,    // each node its two neighbours; what goes further is relayed
@@ -103,7 +102,7 @@ std::optional<Cabling> parse_cabling(std::string_view name);
 
 /// What carries the bytes: which constants of the library hold, and which other classes a class is like.
 enum class MachineTransport : std::uint8_t {
-  kNone,     // nothing is said of it
+  kNone,     // not given
   kVerbs,    // RoCE or InfiniBand, NIC to GPU memory
   kStaged,   // the same by way of host memory
   kUnified,  // the same where GPU and host share one memory
@@ -112,7 +111,7 @@ enum class MachineTransport : std::uint8_t {
   kTcpx,  // GPUDirect-TCPX and TCPXO
   kSlingshot,
   kWithin,   // one node: PCIe or NVLink
-  kKernel,   // a persistent kernel rings the doorbells, or waits for who does
+  kKernel,   // a persistent kernel rings the doorbells, or waits for the thread that does
   kMessage,  // point-to-point
 };
 const char* name_of(
@@ -138,9 +137,9 @@ struct Machine {
   void clear(MachineParameter parameter) { values[static_cast<std::size_t>(parameter)].reset(); }
 };
 
-/// The machine without what was fitted to its class: what other classes tell or fallbacks in its place.
+/// The machine without the values that were fitted to its class: other classes' values or fallbacks in their place.
 Machine without_calibration(Machine machine);
-/// The machine without anything that was fitted, to whatever class: data sheets, constants and guesses.
+/// The machine without any fitted value, of any class: data sheets, constants and guesses.
 Machine without_fits(Machine machine);
 
 /// Whether its kernels send all of a rank's input to every other rank at once, and no plan of NCCL's.

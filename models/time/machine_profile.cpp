@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-/// Shortest decimal text that is read back as the same number, whatever the locale.
+/// Shortest decimal text that is read back as the same number, in every locale.
 std::string number_text(double value) {
   std::array<char, 32> text{};
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);

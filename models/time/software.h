@@ -25,8 +25,8 @@ struct SoftwareCost {
 /// Of a call between nodes: what a class has of links within one is no run's.
 /// `payload_factor`: bytes that the run's own messages have for each byte of payload; 2 where it sends lines of LL.
 SoftwareCost software_cost(const Machine& machine, const CollectiveCall& call, double payload_factor = 1);
-/// Of messages that belong to no known collective, as those of a recording: NCCL's Simple unless it is said. A call is
-/// one launch.
+/// For messages that belong to no known collective, as those of a recording: NCCL's Simple unless given. A call is one
+/// launch.
 SoftwareCost software_cost_of_messages(const Machine& machine, CollectiveProtocol protocol);
 
 /// What is left of a NIC's rate, of a node that has `nics` of them; at least 1 bit/s.

@@ -1,12 +1,12 @@
 #pragma once
 // The accept queue: a TCP port of ours, and the clients that have connected to it and have not introduced themselves
-// yet. The port may be open to every network of the machine, so any of them may be a stranger that never sends a byte;
-// what all of them can hold is bounded.
+// yet. The port may be open to every network of the machine, so any client may be a stranger that never sends a byte;
+// the resources that all of them can hold are bounded.
 //
 //   - clients_max wait at one time. With one more, one is dropped: of the address with the most clients, the one that
 //     has waited longest (crowd.h). A stranger's thousand connections displace each other, not a peer's single one.
 //   - Each look accepts accepted_at_once: the others wait in the kernel's queue and cost no descriptor. With fewer than
-//     clients_max, one that answers us at once has several looks before strangers displace it.
+//     clients_max, a client that replies at once is read several times before strangers displace it.
 //   - A client that came over a cable of ours does not count in its first second: a peer that restarts may open all of
 //     its connections at once. Of these there are at most kClientsOverCablesMax.
 //   - Where the process has no descriptor left, a waiting client is dropped for each new one. Where none waits, nothing
@@ -14,7 +14,7 @@
 //   - Each client has a deadline for its introduction.
 //   - They cost few warnings (rare_warnings.h).
 //
-// What an introduction is, its owner defines (Introduction); a client that has completed it is handed on. One thread.
+// The owner defines the introduction (Introduction); a client that has completed it is passed on. One thread.
 
 #include <poll.h>
 
@@ -84,7 +84,7 @@ class AcceptQueue {
   bool empty() const { return clients_.empty(); }
   /// Clients that have not introduced themselves.
   std::size_t size() const { return clients_.size(); }
-  /// It must be advanced from time to time, whatever poll(2) finds at its descriptor.
+  /// It must be advanced from time to time, independently of poll(2) on its descriptor.
   bool is_paused() const { return paused_; }
   /// When it must be advanced at the latest.
   Deadline next_deadline() const;

@@ -8,8 +8,7 @@
 
 namespace meshbed {
 
-/// Keys and values in the order of the calls; commas and quotes come by themselves. Whoever opens an object or a list
-/// closes it.
+/// Keys and values in the order of the calls; commas and quotes are added. The caller closes each object and list.
 class JsonText {
  public:
   JsonText& open_object(const char* key = nullptr) { return open(key, '{'); }
@@ -53,7 +52,7 @@ class JsonText {
     quote(key);
     text_ += ':';
   }
-  /// Names come from devices and peers: whatever is no plain ASCII becomes \u00xx, so that the text is always UTF-8.
+  /// Names come from devices and peers: bytes that are not plain ASCII become \u00xx, so that the text is always UTF-8.
   void quote(std::string_view value) {
     constexpr const char* kDigits = "0123456789abcdef";
     text_ += '"';

@@ -19,7 +19,7 @@ struct NameList {
   bool fits(std::string_view entry, std::string_view name) const;
 };
 
-/// No entries: nothing is named, whatever the marks say.
+/// Without entries nothing is named, with any marks.
 NameList read_name_list(std::string_view text);
 
 /// What is wrong with the text, and what is made of it; empty: nothing is.

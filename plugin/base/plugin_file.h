@@ -9,7 +9,7 @@
 namespace meshbed {
 
 /// The library of that name, else PREFIX-NAME.so where it is a bare name ("mesh"); "STATIC_PLUGIN": the program itself.
-/// `prefix`: "libnccl-net". Errors: kSystem, with what the dynamic linker says of each.
+/// `prefix`: "libnccl-net". Errors: kSystem, with the dynamic linker's message for each.
 Result<void*> open_plugin(const std::string& name, const std::string& prefix);
 
 }  // namespace meshbed

@@ -17,7 +17,7 @@ enum class Scope { kRequest, kQueuePair, kPort, kDevice, kJob };
 
 enum class ErrorCode {
   kInvalidArgument,  // the caller's mistake
-  kSystem,           // errno says more (Error::os_errno)
+  kSystem,           // see Error::os_errno
   kUnreachable,      // no cable, no common subnet, link down
   kTimeout,          // a deadline passed
   kRemote,           // the peer failed, or spoke something that is not our protocol
@@ -52,7 +52,7 @@ constexpr const char* class_of(ErrorCode code) {
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   Scope scope = Scope::kRequest;
-  std::string text;  // one line: what happened, to whom, what to do
+  std::string text;  // one line: what failed, where, what to do
   int os_errno = 0;  // 0: none
 };
 

@@ -1,7 +1,7 @@
-// What an exception that nobody catches says in a library that carries its own libstdc++. libstdc++'s handler of this
-// name shows the exception's type demangled, and brings 54 KB of demangler into each library for it, which every
-// simulated rank has in its copies; this one stands in its place when the library is linked, and shows the type's
-// symbol as it is (c++filt(1) reads it with -t). Programs that use the system's libstdc++ keep the system's handler.
+// The message of an uncaught exception in a library that contains its own libstdc++. libstdc++'s handler of this name
+// demangles the exception's type, and adds 54 KB of demangler to each library, of which every simulated rank has a
+// copy. This handler replaces it when the library is linked, and prints the type's symbol unchanged (c++filt(1) reads
+// it with -t). Programs that use the system's libstdc++ keep the system's handler.
 
 #include <cxxabi.h>
 

@@ -15,8 +15,8 @@ class ThreadText {
   ThreadText(const ThreadText&) = delete;
   ThreadText& operator=(const ThreadText&) = delete;
 
-  /// The calling thread's copy of `text`, which stays until the thread's next keep() or its end. Where there is no
-  /// memory for it, words that say so.
+  /// The calling thread's copy of `text`, which stays until the thread's next keep() or its end. If there is no
+  /// memory for it, a fixed text about that.
   const char* keep(std::string_view text);
 
  private:

@@ -41,8 +41,8 @@ using CallPointer = std::shared_ptr<Call>;
 // A handle: the communicator's number above this bit, the call's sequence number below.
 constexpr unsigned kSequenceBits = 40;
 
-/// What a call does, compiled once for all of them; told where to put the call whose error it returns. Lives no longer
-/// than the statement that made it.
+/// The body of a call, compiled once for all of them, with the place for the call whose error it returns. Lives no
+/// longer than the statement that made it.
 class Body {
  public:
   template <typename Function>
@@ -57,7 +57,7 @@ class Body {
   Result<void> (*call_)(const void* body, CallPointer& failed);
 };
 
-/// What went wrong, thrown or returned.
+/// The error, thrown or returned.
 std::optional<Error> failure_of(const Body& body, CallPointer& failed) {
   try {
     const Result<void> result = body(failed);
@@ -95,7 +95,7 @@ Result<CallPointer> call_of(meshcoll_comm& comm, meshcoll_handle handle) {
                               : " is of another communicator"));
 }
 
-/// The result of a finished call, for whoever takes it first.
+/// The result of a finished call, for the first thread that takes it.
 Result<void> take_result(meshcoll_comm& comm, const CallPointer& call, CallPointer& failed) {
   {
     const std::lock_guard<std::mutex> lock(comm.mutex);

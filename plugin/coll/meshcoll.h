@@ -8,10 +8,10 @@
  * call is in a stream and not reduced by the processor (MESHBED_GPU_DIRECT); no call waits for a whole device. Calls
  * block, or are started and waited for later: either way those of one communicator run in the order in which they were
  * made, one after the other, and those of different communicators side by side. Every function returns MESHCOLL_OK or
- * an error; meshcoll_last_error() then says what, where and what to do, and meshcoll_get_error() whose fault it was in
- * which call. A communicator that has been destroyed is an error as well. An error of a call (other than
- * INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all of its ranks: they are told,
- * none is left waiting, and every later call answers with the first reason. One exception: a send_recv with a single
+ * an error; meshcoll_last_error() then returns what failed, where and what to do, and meshcoll_get_error() the rank and
+ * the call. A communicator that has been destroyed is an error as well. An error of a call (other than
+ * INVALID_ARGUMENT and UNSUPPORTED, which touch nothing) breaks the communicator for all of its ranks: they get the
+ * reason, none is left waiting, and every later call returns the first reason. One exception: a send_recv with a single
  * peer that could not be connected, and that is in no stream; both ends get the reason, and the communicator lives on.
  * The data travel through an ncclNet table (any NCCL net plugin), loaded and driven as NCCL does it: a service thread
  * that listens, connects and accepts, and a progress thread that sends, receives and tests.
@@ -34,8 +34,8 @@ typedef struct meshcoll_comm meshcoll_comm;
 typedef enum {
   MESHCOLL_OK = 0,
   MESHCOLL_INVALID_ARGUMENT = 1, /* the caller's mistake */
-  MESHCOLL_SYSTEM = 2,           /* the operating system said no */
-  MESHCOLL_NET = 3,              /* the net plugin said no: unreachable peer, lost connection */
+  MESHCOLL_SYSTEM = 2,           /* the operating system refused a request */
+  MESHCOLL_NET = 3,              /* the net plugin failed: unreachable peer, lost connection */
   MESHCOLL_TIMEOUT = 4,          /* a deadline passed; the error names who is missing */
   MESHCOLL_UNSUPPORTED = 5,
   MESHCOLL_INTERNAL = 6,
@@ -80,11 +80,11 @@ typedef struct {
   const int* channel_devices;   /* `channels` device indices, or NULL for c % devices */
   uint64_t slice_bytes;         /* largest single message; default 1 MiB */
   int steps;                    /* messages in flight per connection; default 8 (NCCL_STEPS) */
-  int64_t connect_timeout_ms;   /* default 30000; negative: none: whoever lives and has not left is waited for */
+  int64_t connect_timeout_ms;   /* default 30000; negative: none: every rank that lives and has not left is awaited */
   int64_t operation_timeout_ms; /* default 0: none */
   int64_t reach_timeout_ms;     /* until rank 0 listens; default connect_timeout_ms, without one 60000 */
   /* "ring", "tree", "halving-doubling", "direct" or "mesh", wherever there is one for that collective, and the ring
-   * elsewhere; or "auto" (NULL, or ""): as `tuning` says, and where that says nothing the one that costs least in the
+   * elsewhere; or "auto" (NULL, or ""): by `tuning`, and where that has no matching line the cheapest in the
    * network that the next six describe. Where they describe none, all ranks are one hop apart. The same on every
    * rank. */
   const char* algorithm;
@@ -176,9 +176,9 @@ typedef uint64_t meshcoll_handle;
 typedef struct {
   size_t struct_bytes;
   meshcoll_result result;
-  int peer;              /* the rank that failed, was waited for or aborted, as this rank saw it; where another rank saw
-                            it first and told: as that one saw it, and the text has its words; where it saw this rank
-                            fail: that one; -1: none, or several */
+  int peer;              /* the rank that failed, was waited for or aborted, as this rank saw it. If another rank
+                            reported it first: as that rank saw it, with its text; if it reported this rank: the
+                            reporting rank; -1: none, or several */
   const char* operation; /* "all_reduce", "group_call", ...; "" where it was none of these */
   uint64_t sequence;     /* of these on this communicator, from 1 */
   const char* text;      /* meshcoll_last_error() */
@@ -192,9 +192,9 @@ int meshcoll_version(void);
  * options.bootstrap. Made by the process that will be rank 0: it listens there from now on, until its meshcoll_init
  * with that id. NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose the address. */
 meshcoll_result meshcoll_get_id(char id[MESHCOLL_ID_BYTES]);
-/* Who the launcher says that this process is, and where rank 0 is to be met, for options of the same names: torchrun's
- * RANK and WORLD_SIZE, mpirun's OMPI_COMM_WORLD_*, srun's SLURM_*; MASTER_ADDR and MASTER_PORT, and MESHBED_JOB_KEY. An
- * error names the variable, its value and what to set. */
+/* The launcher's rank, world and address of rank 0, for options of the same names: torchrun's RANK and WORLD_SIZE,
+ * mpirun's OMPI_COMM_WORLD_*, srun's SLURM_*; MASTER_ADDR and MASTER_PORT, and MESHBED_JOB_KEY. An error names the
+ * variable, its value and what to set. */
 meshcoll_result meshcoll_read_launcher(int* rank, int* world, char bootstrap[MESHCOLL_ID_BYTES]);
 /* Returns when all ranks are there, with the same world, channels, steps and slice_bytes. */
 meshcoll_result meshcoll_init(const meshcoll_options* options, meshcoll_comm** comm);
@@ -216,22 +216,22 @@ meshcoll_result meshcoll_split(meshcoll_comm* comm, int color, int key, meshcoll
  * the grid is refused; ranks beyond the first grid are spare, and get NULL. */
 meshcoll_result meshcoll_mesh_group(meshcoll_comm* comm, const char* mesh, const char* axes, meshcoll_comm** group);
 /* After a rank has died: a communicator of those that live, in their order, on each of which this is called; comm is
- * aborted, and still to be destroyed. Whoever is known to be gone is not waited for; who neither calls nor is known to
- * be gone is left behind after connect_timeout_ms (30 s where there is none), and told so if it calls later. The
- * survivors agree through rank 0: where that is the rank that died, this is MESHCOLL_NET, and a new meshcoll_init
- * elsewhere the way on. */
+ * aborted, and still to be destroyed. Ranks that are known to be gone are not waited for. A rank that neither calls nor
+ * is known to be gone is left behind after connect_timeout_ms (30 s if there is none), and gets an error if it calls
+ * later. The survivors agree through rank 0: if that is the rank that died, the result is MESHCOLL_NET, and a new
+ * meshcoll_init elsewhere is needed. */
 meshcoll_result meshcoll_rebuild(meshcoll_comm* comm, meshcoll_comm** survivors);
 /* Of `comm`, or of the last failed meshcoll_init of this copy where comm is NULL. Valid until the calling thread asks
  * again, by this, meshcoll_get_error or meshcoll_get_async_error, or ends, whatever becomes of `comm`. */
 const char* meshcoll_last_error(meshcoll_comm* comm);
 /* The same error in parts; result is MESHCOLL_OK where there was none. */
 meshcoll_result meshcoll_get_error(meshcoll_comm* comm, meshcoll_error* error);
-/* Why `comm` is broken: MESHCOLL_OK where it is not. Not what a call was refused for, but what another rank has told
- * while this one called nothing. From any thread, without waiting: what has come is looked for meanwhile, and shows the
- * next time. */
+/* Why `comm` is broken; MESHCOLL_OK if it is not. Includes failures that another rank has announced while this one made
+ * no calls, and excludes the reasons of refused calls. From any thread, without waiting: new announcements are received
+ * in the background, and show at the next call. */
 meshcoll_result meshcoll_get_async_error(meshcoll_comm* comm, meshcoll_error* error);
 /* Starts a call and returns; its buffers are the engine's until it has finished. An error means that nothing was
- * started. `handle` may be NULL where the call is in a stream: then nobody waits for it but the stream. Between
+ * started. `handle` may be NULL if the call is in a stream: then only the stream waits for it. Between
  * meshcoll_group_start and _end the handle is 0: it is the group that is waited for. */
 meshcoll_result meshcoll_start(meshcoll_comm* comm, const meshcoll_args* args, meshcoll_handle* handle);
 /* MESHCOLL_IN_PROGRESS, or the call's own result; the handle is used up then. */
@@ -245,7 +245,7 @@ meshcoll_result meshcoll_wait(meshcoll_comm* comm, meshcoll_handle handle, int64
  * refused spoils its group: nothing of it runs, and group_end gives the reason. */
 meshcoll_result meshcoll_group_start(meshcoll_comm* comm);
 meshcoll_result meshcoll_group_end(meshcoll_comm* comm, meshcoll_handle* handle);
-/* From any thread, in any state: whatever any rank waits for on this communicator, or calls later, ends with
+/* From any thread, in any state: all waits of all ranks on this communicator, and all later calls, end with
  * MESHCOLL_ABORTED and a text with this rank, its last call and `reason` (NULL: none). When it returns, nothing is in
  * flight on this rank. Groups and other communicators live on. */
 meshcoll_result meshcoll_abort(meshcoll_comm* comm, const char* reason);

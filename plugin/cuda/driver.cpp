@@ -7,7 +7,7 @@
 namespace meshbed::cuda {
 namespace {
 
-// The oldest driver that has cuGetProcAddress_v2, whose answers say what is missing: CUDA 12.0.
+// The oldest driver that has cuGetProcAddress_v2, whose results show what is missing: CUDA 12.0.
 constexpr int kAbiVersion = 12000;
 
 using GetProcAddress = CUresult (*)(const char* symbol, void** function, int version, std::uint64_t flags, int* found);

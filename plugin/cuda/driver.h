@@ -1,7 +1,7 @@
 #pragma once
 // Driver: the CUDA driver, loaded when it is wanted. The product is not linked with CUDA, and is built without its
-// headers: whatever libcuda.so.1 the process finds is NVIDIA's on a machine with a GPU and the drop-in in the simulated
-// world, and where there is none, that is an answer with its reason.
+// headers: the libcuda.so.1 that the process finds is NVIDIA's on a machine with a GPU and the drop-in in the simulated
+// world; if there is none, the result is an error with its reason.
 //
 // One Driver for each part of the product that uses CUDA; it holds entry points alone and may be copied and used from
 // any thread. As in CUDA itself, most calls act on the context that is current in the calling thread (Current below).
@@ -26,7 +26,7 @@ using CUmemRangeHandleType = int;
 using CUstreamCaptureStatus = int;
 using CUstreamCaptureMode = int;
 using CUhostFn = void (*)(void* data);
-// Of this namespace, whoever else declares CUDA's in the same file.
+// In this namespace, so that a file may also declare CUDA's own types.
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -66,8 +66,8 @@ class Driver {
   /// Loads libcuda.so.1 and starts it. No such library, no device: kUnsupported, and why. One that is too old: kSystem,
   /// since there may be GPU memory all the same.
   static Result<Driver> open();
-  /// Whether this process has it already. Where not, no pointer of the process is a GPU's: who did not ask for CUDA
-  /// does not pay for it.
+  /// Whether this process has loaded it already. If not, no pointer of the process is a GPU's: a process without CUDA
+  /// pays nothing for it.
   static bool is_loaded() {  // not in driver.cpp, of which a process without a GPU then has nothing in memory
     void* library = ::dlopen(kCudaLibrary, RTLD_NOW | RTLD_NOLOAD);
     return library != nullptr && ::dlclose(library) == 0;

@@ -11,7 +11,8 @@ namespace meshbed::cuda {
 
 class Graph {
  public:
-  /// Whatever `give` puts into the stream, which does not do it now. Errors: the driver's; those of `give`.
+  /// Records the work that `give` puts into the stream, which does not run it now. Errors: the driver's; those of
+  /// `give`.
   static Result<Graph> record(const Driver& driver, const Stream& stream, const std::function<Result<void>()>& give);
   Graph() = default;
   ~Graph();

@@ -15,7 +15,7 @@ Result<DeviceMemory> DeviceMemory::allocate(const Driver& driver, std::size_t si
 }
 
 Result<DmaBuf> export_dma_buf(const Driver& driver, const void* data, std::size_t size_bytes) {
-  // Whole pages of the host, as cuda.h asks for; what is behind an allocation in its last page is nobody else's.
+  // Whole pages of the host, as cuda.h asks for; the rest of an allocation's last page is not used by others.
   const auto page = static_cast<CUdeviceptr>(::sysconf(_SC_PAGESIZE));
   const CUdeviceptr at = address_of(data), begin = at & ~(page - 1);
   const CUdeviceptr end = (at + size_bytes + page - 1) & ~(page - 1);

@@ -68,7 +68,7 @@ class RelaxedCapture {
 /// The same for the calling thread's life.
 void relax_recordings(const Driver& driver);
 
-// Of anybody's stream.
+// For streams of any owner.
 /// As Stream::copy.
 Result<void> copy(const Driver& driver, CUstream stream, void* target, const void* source, std::size_t size_bytes);
 /// What is put into it after this begins only once the 32-bit word at `address` has come up to `value`, counted in a

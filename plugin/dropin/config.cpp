@@ -79,7 +79,7 @@ Outcome check_config(const ncclConfig_t* given) {
     return invalid_usage("config.netName = \"" + std::string(config.netName) +
                          "\" is not supported: set NCCL_NET_PLUGIN, and leave it undefined");
   }
-  return {};  // commName is a label for tools, which need not be told
+  return {};  // commName is a label for tools and has no effect here
 }
 
 }  // namespace meshbed::dropin

@@ -7,7 +7,7 @@
 
 namespace meshbed::dropin {
 
-/// nullptr is what NCCL_CONFIG_INITIALIZER says.
+/// nullptr counts as NCCL_CONFIG_INITIALIZER.
 Outcome check_config(const ncclConfig_t* config);
 
 /// How long rank 0 may take until it listens: NCCL_SOCKET_RETRY_CNT tries, and after the n-th of them n times

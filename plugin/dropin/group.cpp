@@ -116,7 +116,7 @@ Outcome create(const Plan& plan) {
   options.world = plan.world;
   options.bootstrap = plan.bootstrap.c_str();
   options.net_plugin = plugin.c_str();
-  options.connect_timeout_ms = -1;  // as NCCL, which waits for whoever lives
+  options.connect_timeout_ms = -1;  // as NCCL, which waits for every rank that lives
   options.reach_timeout_ms = reach_timeout_ms();
   meshcoll_comm* engine = nullptr;
   const Outcome made = outcome_of(meshcoll_init(&options, &engine), nullptr);
@@ -206,7 +206,7 @@ Outcome end_group() {
   if (group == nullptr) return invalid_usage("there is no ncclGroupStart before it");
   if (--group->depth > 0) return {};
   Group ended = library().close_group();
-  // Whatever happens, the engines' groups end, too.
+  // The engines' groups end in any case.
   try {
     Outcome paired = ended.refusal ? Outcome{} : pair_moves_to_self(ended);
     if (!paired.well()) ended.refusal = std::move(paired);

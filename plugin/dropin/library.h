@@ -31,7 +31,7 @@ namespace meshbed::dropin {
 
 using CommPointer = std::shared_ptr<ncclComm>;
 
-/// How a call ended; `text` of an error says what is wrong and what to do.
+/// The result of a call; `text` of an error contains what is wrong and what to do.
 struct Outcome {
   ncclResult_t code = ncclSuccess;
   std::string text{};
@@ -82,7 +82,7 @@ class Library {
   Group* open_group();
   Group close_group();
 
-  // The first two take no memory, so that they can tell that there is none.
+  // The first two allocate no memory, so that they can report that there is none.
   /// Logs an error, and keeps the text for ncclGetLastError.
   void tell(const char* call, const char* text);
   /// What is not supported: a WARN the first time.

@@ -31,7 +31,7 @@ static_assert(NCCL_UNIQUE_ID_BYTES == MESHCOLL_ID_BYTES);
 static_assert(static_cast<int>(ncclAvg) == MESHCOLL_AVG && static_cast<int>(ncclMax) == MESHCOLL_MAX &&
               static_cast<int>(ncclFloat8e5m2) == MESHCOLL_FLOAT8_E5M2);  // one numbering
 
-/// `on_error`: told of code and text, too.
+/// `on_error` also gets the code and the text.
 template <typename Body, typename OnError>
 ncclResult_t at_boundary(const char* name, const Body& body, const OnError& on_error) {
   const auto tell = [&](ncclResult_t code, const char* text) {
@@ -351,7 +351,7 @@ ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncc
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   meshcoll_args args = args_of(MESHCOLL_SEND_RECV, sendbuff, nullptr, count, datatype);
-  args.to = peer != -1 ? peer : INT_MIN;  // -1 is nobody to the engine, and nothing to NCCL
+  args.to = peer != -1 ? peer : INT_MIN;  // to the engine -1 means no peer, to NCCL it is invalid
   args.from = -1;
   return run("ncclSend", comm, stream, args);
 }
@@ -374,7 +374,7 @@ ncclResult_t ncclGroupEnd(void) {
 }
 
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t*) {
-  return refuse("ncclGroupSimulateEnd", "meshbed run tells what a call would take");
+  return refuse("ncclGroupSimulateEnd", "meshbed run estimates the cost of a call");
 }
 
 }  // extern "C"

@@ -3,7 +3,7 @@
  *
  * The engine below moves host memory: buffers are host pointers, the stream is NULL, and a call has ended when it
  * returns (in a group: when the last ncclGroupEnd returns). Device memory and streams wait for the simulated CUDA.
- * What is not supported answers an error and logs one WARN with its name.
+ * An unsupported call returns an error and logs one WARN with its name.
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -83,7 +83,7 @@ typedef enum {
 
 typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
-/* `size` says how much of it the caller's header knew: older programs bring a prefix. */
+/* `size` is the size in the caller's header: older programs have a shorter structure. */
 typedef struct ncclConfig_v22800 {
   size_t size;
   unsigned int magic;

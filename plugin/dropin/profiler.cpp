@@ -62,7 +62,7 @@ const nccl::Profiler* loaded_profiler() {
   return only;
 }
 
-/// What a profiler logs; what it says below a warning is its own affair.
+/// Logs a profiler's warnings; its messages of lower levels are dropped.
 void log_of_profiler(int level, unsigned long, const char*, int, const char* format, ...) {
   constexpr int kWarn = 2;
   if (level != kWarn) return;

@@ -11,7 +11,7 @@ namespace meshbed::local {
 struct Doorbell::Page {
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint32_t> sleeps;
-  sem_t alarm;  // posted at most once for each time that somebody lay down
+  sem_t alarm;  // posted at most once for each sleep
 };
 
 Result<Doorbell> Doorbell::create() {

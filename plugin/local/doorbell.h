@@ -1,9 +1,9 @@
 #pragma once
-// Doorbell: what wakes the thread that polls for a communicator, in memory that its peers map as well.
+// Doorbell: wakes the thread that polls for a communicator, in memory that its peers map as well.
 //
-// Ranks may outnumber processors, so that whoever has nothing to do must not spin. A peer that has done something for
-// us counts on our bell, which costs no system call while nobody sleeps. Whoever sleeps wakes after a millisecond by
-// himself: a peer that dies rings no more.
+// There may be more ranks than processors, so an idle thread must not spin. A peer that has done something for us
+// increments our bell's counter, which costs no system call while no thread sleeps. A sleeping thread wakes by itself
+// after a millisecond, because a peer that dies does not ring.
 
 #include <cstdint>
 #include <memory>

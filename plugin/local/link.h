@@ -1,15 +1,15 @@
 #pragma once
 // LocalLink: one direction between two processes of a host. Messages match in order; nothing is copied but once.
 //
-// The sender writes where a message lies into a ring in shared memory, and the receiver reads it from there, out of the
-// sender's memory and into its own (process_vm_readv(2)), when it tests the receive: the copy is made by who needs the
-// bytes next, into the caches of its processor. Then it counts the message as taken, and the sender's request is done.
+// The sender writes the message's address into a ring in shared memory. The receiver copies the message from the
+// sender's memory into its own (process_vm_readv(2)) when it tests the receive: so the bytes are in the caches of the
+// processor that needs them next. Then it counts the message as taken, and the sender's request is done.
 //
 //   Ring, on its own pages:   posted  slot[posted % 32] is written before   sender only
 //                             taken   its outcome is written before         receiver only
 //                             closed  by each end, in order
 //
-// No thread of our own: what a call does not do stays undone. A peer that is gone is noticed by its socket's end.
+// It has no thread: work happens only during calls. The end of its socket shows that a peer is gone.
 
 #include <array>
 #include <cstddef>
@@ -25,11 +25,11 @@
 
 namespace meshbed::local {
 
-/// Most bytes of one message: what test() can say of it in an int.
+/// Most bytes of one message: test() returns the size as an int.
 inline constexpr std::size_t kMessageBytesMax = std::size_t{1} << 30U;
 
 struct Ring;
-/// For whoever makes a link: the sender.
+/// For the side that makes a link, the sender.
 Result<SharedMemory> create_ring();
 Result<SharedMemory> map_ring(Descriptor descriptor);
 
@@ -63,8 +63,8 @@ class LocalLink {
   Side side() const { return side_; }
   /// nullptr: 32 are under way.
   Result<Request*> post(void* data, std::size_t size_bytes, int tag);
-  /// The message's bytes where it is done, and the request used up. nullopt: not yet; after some such answers it takes
-  /// up to a millisecond. kRemote: the peer has closed, or its process is gone.
+  /// The message's size if it is done, which ends the request. nullopt: not yet; after several such results a call
+  /// takes up to a millisecond. kRemote: the peer has closed, or its process is gone.
   Result<std::optional<std::size_t>> test(Request& request);
 
  private:

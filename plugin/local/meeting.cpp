@@ -20,7 +20,7 @@ namespace meshbed::local {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x31306c61636f6c6dU;  // "mlocal01"
-// Who connects and does not say who he is makes room for others.
+// Bound on clients that have not introduced themselves; the oldest makes room for others.
 constexpr std::size_t kGuestsMax = 64;
 
 struct Hello {
@@ -29,7 +29,7 @@ struct Hello {
 
 struct Answer {
   std::uint64_t magic = 0;
-  std::int64_t refused = 0;  // errno of what the kernel said to the receiver; 0: nothing
+  std::int64_t refused = 0;  // errno of the receiver's process_vm_readv(2); 0: success
 };
 
 template <typename T>

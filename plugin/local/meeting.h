@@ -1,9 +1,9 @@
 #pragma once
-// IdListeners: how two processes of a host come to a link. Service thread only; nothing here waits.
+// Meeting: how two processes of a host set up a link. Service thread only; nothing here waits.
 //
-//   receiver  listens at an abstract Unix address; the handle has it, the host's boot id and a number nobody can guess
-//   sender    connects, sends that number, its ring, its bell, and where the number lies in its memory
-//   receiver  reads it there, as it will read every message, and sends its bell, or why the kernel does not let it
+//   receiver  listens at an abstract Unix address; the handle contains it, the host's boot id and a random number
+//   sender    connects, sends that number, its ring, its bell, and the number's address in its memory
+//   receiver  reads the number there, as it will read every message, and sends its bell, or the kernel's refusal
 
 #include <cstdint>
 #include <map>
@@ -30,7 +30,7 @@ static_assert(sizeof(Handle) <= nccl::kHandleBytes);
 class Listener {
  public:
   static Result<std::unique_ptr<Listener>> open(std::shared_ptr<PollBackoff> poll_backoff, Handle* handle);
-  /// nullptr: nobody yet.
+  /// nullptr: no sender yet.
   Result<std::unique_ptr<LocalLink>> accept();
 
  private:
@@ -41,7 +41,7 @@ class Listener {
   UnixSocket socket_;
   std::uint64_t secret_;
   std::shared_ptr<PollBackoff> poll_backoff_;
-  std::vector<UnixSocket> guests_;  // who have not said yet who they are, the oldest first
+  std::vector<UnixSocket> guests_;  // clients that have not introduced themselves, the oldest first
 };
 
 /// One communicator's attempts to connect.

@@ -1,7 +1,7 @@
 // Local: an ncclNet plugin (version 11: NCCL 2.28 on) between processes of one host. The engine takes it as
 // net_plugin "local", NCCL as NCCL_NET_PLUGIN=local.
 //
-// Threads: as plugin/nccl/net_abi.h says; the calls for one connection come one at a time.
+// Threads: see plugin/nccl/net_abi.h; the calls for one connection come one at a time.
 
 #include <sys/prctl.h>
 
@@ -28,8 +28,8 @@ int init(void** context, std::uint64_t /*comm_id*/, CommConfig* /*config*/, LogF
          ProfilerFunction /*profiler*/) {
   return at_boundary("init", [&]() -> Result<void> {
     send_log_to(log, "NET/Local");
-    // Where Yama lets only a parent read a process, our peers, which are no parents of ours, may. Elsewhere this
-    // answers EINVAL, and there is nothing to ask for. The kernel still wants the same user.
+    // Yama may permit only a parent to read a process: this permits our peers too. Without Yama it fails with EINVAL
+    // and is not needed. The kernel still requires the same user.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     auto doorbell = Doorbell::create();
     if (!doorbell) return doorbell.error();

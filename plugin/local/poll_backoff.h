@@ -1,8 +1,9 @@
 #pragma once
-// PollBackoff: when the thread that polls a communicator's requests lies down. Any thread may poll; one does.
+// PollBackoff: when the thread that polls a communicator's requests sleeps. Any thread may poll; one does.
 //
-// A request's test() in vain says nothing about the others. Only after as many tests in vain as requests are under way,
-// with no ring of the bell since before the first of them, has nobody anything to do: then the bell is waited for.
+// A test() in vain of one request gives no information about the others. Only after as many tests in vain as there are
+// requests, without a ring of the bell since before the first of them, there is no work: then the thread waits for the
+// bell.
 
 #include <atomic>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // Shared memory: pages that another process maps by a descriptor that it was handed.
 //
 // A memfd, not shm_open: it has no name anywhere, so that nothing is left of it when the last process that holds it is
-// gone, however it went, and nobody else can open it.
+// gone, for any reason, and no other process can open it.
 
 #include <cstddef>
 #include <memory>

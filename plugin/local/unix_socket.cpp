@@ -53,7 +53,7 @@ Result<std::optional<UnixSocket>> UnixSocket::connect(const std::string& address
   if (errno == EAGAIN) return std::optional<UnixSocket>();
   if (errno != ECONNREFUSED) return refused_by_kernel("connecting to a process of this host", errno);
   return refuse(ErrorCode::kUnreachable,
-                "nobody of this host listens there: the receiver has ended, or is in another network namespace");
+                "no process of this host listens there: the receiver has ended, or is in another network namespace");
 }
 
 Result<std::string> UnixSocket::address() const {

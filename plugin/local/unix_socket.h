@@ -32,11 +32,11 @@ class UnixSocket {
 
   /// Of a listener; without the 0 in front.
   Result<std::string> address() const;
-  /// nullopt: nobody is there.
+  /// nullopt: no client has connected.
   std::optional<UnixSocket> accept() const;
-  /// kRemote: nobody is at the other end any more.
+  /// kRemote: the other end is closed.
   Result<void> send(std::span<const char> text, std::span<const int> descriptors) const;
-  /// nullopt: not yet. kRemote: nobody is at the other end any more.
+  /// nullopt: not yet. kRemote: the other end is closed.
   Result<std::optional<Letter>> receive(std::span<char> text) const;
   /// The process at the other end; 0: one that this process has no number for.
   int process() const;

@@ -37,7 +37,7 @@ int properties(int dev, PropertiesV12* props);
 
 int listen(void* context, int dev, void* handle, void** listen_comm);
 int connect(void* context, int dev, void* handle, void** send_comm, NetDeviceHandle** send_dev_comm);
-/// v10 says the traffic class with each connect; -1: undefined.
+/// v10 passes the traffic class with each connect; -1: undefined.
 int connect_with_class(void* context, int dev, int traffic_class, void* handle, void** send_comm);
 int accept(void* listen_comm, void** recv_comm, NetDeviceHandle** recv_dev_comm);
 int close_send(void* send_comm);

@@ -118,7 +118,7 @@ int properties(int dev, PropertiesV12* props) {
     result.name = text_of(nic.device_name);
     result.pciPath = text_of(nic.pci_path);
     result.guid = nic.guid;
-    // DMABUF without CUDA says that GPU memory must come with a descriptor, as NCCL's own transport says it.
+    // DMABUF without CUDA means that GPU memory must come with a descriptor, as in NCCL's own transport.
     const net::DeviceMemorySupport& gpu = opened->device_memory();
     result.ptrSupport =
         kPtrHost | (gpu.without_peer_memory.empty() ? kPtrCuda : 0) | (gpu.without_dma_buf.empty() ? kPtrDmaBuf : 0);

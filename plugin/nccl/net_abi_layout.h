@@ -1,7 +1,7 @@
 #pragma once
 // The layout of the ncclNet ABI as facts: every offset and every size of the types in plugin/nccl/net_abi.h, which
-// includes this file, so that nobody can use the types unchecked. The numbers are those of NCCL's published headers on
-// LP64; defects D1 and D2 of the ancestor were made of exactly such shifts.
+// includes this file, so that the types cannot be used unchecked. The numbers are those of NCCL's published headers on
+// LP64; defects D1 and D2 of the ancestor were exactly such shifts.
 
 #include <cstddef>
 

@@ -76,8 +76,9 @@ Result<void> remove_context(net::Context* context) {
     MESHBED_WARN("finalize: %zu connections or listeners are still open, so the devices stay open too", open);
     return ok();
   }
-  // Under the lock, so that nobody begins with a transport that is about to end; another thread's init waits as long.
-  // NCCL's never does so here: it calls init and finalize one at a time (netPluginMutex in its src/plugin/net.cc).
+  // Under the lock, so that no thread begins to use a transport that is about to end; another thread's init waits as
+  // long. NCCL's never does so here: it calls init and finalize one at a time (netPluginMutex in its
+  // src/plugin/net.cc).
   if (!g_transport->wait_for_others()) {
     MESHBED_INFO("finalize: others may still need this process, so its relay stays while the process lives");
     return ok();

@@ -1,5 +1,5 @@
 #pragma once
-// The state of this copy of the library: the transport and who uses it. The ncclNet table has functions without any
+// The state of this copy of the library: the transport and its users. The ncclNet table has functions without any
 // context (devices, getProperties), so there must be one; it is here and nowhere else.
 
 #include <cstdint>

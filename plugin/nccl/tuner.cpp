@@ -57,7 +57,7 @@ TunerPrices prices_of(const net::Mesh& mesh) {
   }
   const std::string names = dropped(prices);
   const std::string verdict =
-      names.empty() ? "every algorithm relays: their costs say so" : names + " would relay: not taken";
+      names.empty() ? "every algorithm relays: their costs include it" : names + " would relay: not taken";
   MESHBED_INFO("tuner: %d of %d pairs of %d nodes have a cable; ring %s (number the ranks so): %s", cables,
                nodes * (nodes - 1) / 2, nodes, ring.c_str(), verdict.c_str());
   return prices;
@@ -78,7 +78,7 @@ TunerPrices learn(std::uint64_t comm_id, std::size_t ranks, std::size_t nodes, n
   }
   net::CablingAgreement* agreement = transport.service() != nullptr ? transport.service()->agreement() : nullptr;
   if (agreement == nullptr) {
-    MESHBED_INFO("tuner: there are no relays here (NCCL_MESH_ENABLE_RELAY), so nobody to ask for the cabling");
+    MESHBED_INFO("tuner: relays are off here (NCCL_MESH_ENABLE_RELAY), so the cabling cannot be queried");
     return TunerPrices();
   }
   const auto mesh = agreement->take_part({.communicator = comm_id,

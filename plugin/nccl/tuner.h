@@ -2,9 +2,9 @@
 // The tuner: keeps NCCL from algorithms that send over other nodes where a ring need not. One context a communicator;
 // it learns the cabling in its init, together with all other ranks, and changes cost tables from then on.
 //
-// A tuner is told how many ranks and nodes there are, not which rank is where. Assumed: node numbers follow the cables
-// as far as these allow, beginning at the node with the lowest address, as whoever starts a job on a ring does. Where
-// they do not, all ranks still make the same choice; it may not be the fastest.
+// A tuner knows the number of ranks and nodes, not which rank is on which node. It assumes that node numbers follow the
+// cables as far as these allow, beginning at the node with the lowest address, as in a usual job on a ring. Otherwise
+// all ranks still make the same choice, but it may not be the fastest.
 //
 // These are the entries of both versions' tables.
 

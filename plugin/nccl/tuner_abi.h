@@ -43,7 +43,7 @@ struct NvlDomainInfoV5 {
   int maxRanksPerNvlDomain;
 };
 
-/// What NCCL's own cost model starts from; a tuner may change it. Left alone here, so nothing is said of its layout.
+/// What NCCL's own cost model starts from; a tuner may change it. Unused here, so its layout is not declared.
 struct TunerConstantsV5;
 
 using TunerInit = int(void** context, std::uint64_t commId, std::size_t nRanks, std::size_t nNodes, LogFunction log,

@@ -161,7 +161,7 @@ void TunerPrices::apply(const Call& call, float* table) const {
   for (int protocol = 0; protocol < call.protocols && call.algorithms > kAlgoRing; ++protocol) {
     has_ring = has_ring || entry(kAlgoRing, protocol) >= 0;
   }
-  // An all-reduce passes along the chain twice: to reduce, and to tell.
+  // An all-reduce passes along the chain twice: to reduce, and to distribute the result.
   const int passes = call.collective == kAllReduce ? 2 : 1;
   for (int algorithm = 0; algorithm < std::min(call.algorithms, kAlgorithms); ++algorithm) {
     const Detour& detour = of(algorithm);

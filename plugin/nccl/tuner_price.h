@@ -63,7 +63,7 @@ class TunerPrices {
     std::size_t size_bytes = 0;
     int algorithms = 0, protocols = 0;  // rows and columns of the table
   };
-  /// Ignores what is dropped, unless the table has no ring to take instead; prices whatever else relays.
+  /// Ignores what is dropped, unless the table has no ring to take instead; prices all others that relay.
   void apply(const Call& call, float* table) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a connection that is being made waits for, to whoever looks from outside.
+// What a connection that is being made waits for, for the state socket.
 #include "plugin/base/counted.h"
 #include "plugin/base/deadline.h"
 #include "plugin/net/connect/connecting.h"
@@ -18,7 +18,7 @@ std::string Connecting::waits_for() const {
     case State::kRoute:
     case State::kRequest:
     case State::kReply:
-      return "the answer of " + whom +
+      return "the reply of " + whom +
              (destination_.onward ? ", which looks for the next one" : ": its process has to call accept()");
     case State::kProof:
       return "the acknowledgement of the adapter of " + whom;
@@ -63,8 +63,8 @@ std::string Listener::waits_for() const {
   }
   if (!whom.empty() || taken_ > 0) return whom;
   const std::uint64_t sent_away = dropped_.count() + refused_.count();
-  return "whoever was given its handle: " +
-         (sent_away == 0 ? "nobody has called" : counted(sent_away, "caller") + " did not finish a handshake") +
+  return "a peer with its handle: " +
+         (sent_away == 0 ? "none has connected" : counted(sent_away, "caller") + " did not finish a handshake") +
          " at port " + std::to_string(first_messages_.queue().port());
 }
 

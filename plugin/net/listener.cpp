@@ -76,7 +76,7 @@ Result<std::unique_ptr<Endpoint>> Listener::take() {
 
 void Listener::advance_if_idle() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  // A socket that fails now still fails when accept() looks at it, and is reported there.
+  // A socket that fails now still fails in accept(), which reports it.
   if (lock.owns_lock()) (void)advance();
 }
 
@@ -100,7 +100,7 @@ void Listener::greet(Arrival arrival) {
   client->local = arrival.local;
   client->remote = arrival.remote;
   client->deadline = arrival.deadline;
-  // Soon enough that the answer comes before the sender's own time is up.
+  // Early enough that our reply arrives before the sender's own time is up.
   client->held_until = Deadline::after_ms_or_never(transport_.config().number(Variable::kAcceptTimeoutSec) * 750);
   client->request = std::move(arrival.message);
   if (read_request(*client) == Progress::kWaits) clients_.push_back(std::move(client));
@@ -115,7 +115,7 @@ Listener::Progress Listener::advance(Client& client) {
     auto written = client.writer.write(client.socket);
     if (!written || *written) progress = Progress::kGone;
   }
-  // Whoever is being asked for may have its connection, which must not end then.
+  // While the sender is being queried, the connection must not end: the sender may have it.
   if (progress == Progress::kWaits && client.liveness_check == nullptr && client.deadline.passed()) {
     return drop(client, "it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   }
@@ -155,7 +155,7 @@ Listener::Progress Listener::read_request(Client& client) {
 Listener::Progress Listener::hold(Client& client) {
   auto message = client.reader.read(client.socket);
   if (!message) return drop(client, message.error().text);
-  if (*message) return drop(client, "it went on before it was answered");
+  if (*message) return drop(client, "it sent more before our reply");
   if (client.events != transport_.port_events()) return read_request(client);
   if (!client.held_until.passed()) return Progress::kWaits;
   return refuse(client, "the port with " + to_text(client.local.address) + " is down here: look at its cable");
@@ -181,7 +181,7 @@ Result<bool> Listener::welcome(Client& client, const WireMessage& request) {
     if (is_away(client.local.address)) return false;
     return local.error();
   }
-  // The cable went meanwhile: a queue pair towards the client would cost a second in vain, and all others that second.
+  // The cable failed meanwhile: connecting a queue pair would block for a second in vain, and all other clients too.
   if (!local->nic.link_up) return false;
   const std::uint8_t mtu = std::min(local->nic.mtu, request.end.mtu);
   auto connection =
@@ -191,7 +191,7 @@ Result<bool> Listener::welcome(Client& client, const WireMessage& request) {
   if (auto joined = client.connection->qp_link().join(request.end, mtu); !joined) return joined.error();
   LivenessCheck::Lost sender{
       .session = 0, .local = client.connection->qp_link().local(), .sender = client.connection->qp_link().peer()};
-  // From now on: READY may be lost with the cable, and the sender be back over another one.
+  // From now on the sender may resume over another cable: READY may be lost with this one.
   client.connection->enroll(transport_);
   sender.session = client.connection->session();
   const bool resumes = transport_.receiving_settings_for(owner_.traffic_class).failover_ms > 0;

@@ -1,9 +1,9 @@
 #pragma once
 // The accepting side of the handshake: one TCP socket on an ephemeral port of every address (first_messages.h), any
-// number of clients, each with its own state and deadline. A slow, silent or confused client costs nobody else's time.
+// number of clients, each with its own state and deadline. A slow, silent or confused client does not delay the others.
 //
-// A client is served by the NIC whose address it dialled: that TCP arrived there is the proof of the cable. One that
-// asks for TCP data instead is served where that is wanted (tcp_network.h).
+// A client is served by the NIC whose address it dialled: the TCP connection that arrived there proves the cable. A
+// client that asks for data over TCP is served if that is enabled (tcp_network.h).
 
 #include <memory>
 #include <mutex>
@@ -38,16 +38,16 @@ class Listener : public Object {
   Handle handle() const;
   /// Advances all clients; hands out one finished connection, or nullptr.
   Result<std::unique_ptr<Endpoint>> take();
-  /// Advances all clients, unless another thread does it right now. A failure waits for take().
+  /// Advances all clients, unless another thread is doing so. A failure is reported by take().
   void advance_if_idle();
 
-  /// Unless another thread is at work on it.
+  /// nullopt: another thread is working on it.
   std::optional<HandshakeState> state(std::int64_t now_ns);
   /// While no other thread of this process runs.
   HandshakeState state_while_frozen(std::int64_t now_ns) const;
 
   Transport& transport() const { return transport_; }
-  /// What its context brings.
+  /// The settings of the context that listens.
   const ContextSettings& owner() const { return owner_; }
 
  private:
@@ -61,11 +61,11 @@ class Listener : public Object {
     MessageReader reader;
     MessageWriter writer;
     WireMessage request;
-    std::uint32_t events = 0;  // Transport::port_events(), when it was last tried to welcome it
+    std::uint32_t events = 0;  // port_events() at the last attempt to accept it
     Deadline held_until;
     std::unique_ptr<ReceiveConnection> connection;
-    // Once it has our answer, and READY does not come: whom to ask, where that is of use. Its connection may be taken
-    // up by the service's thread meanwhile, and is not looked at.
+    // For the wait for READY after our REPLY: the sender to query, if it can be queried. The service's thread may
+    // resume the client's connection meanwhile, so the connection itself is not inspected.
     std::optional<LivenessCheck::Lost> sender;
     Deadline next_question;
     std::int64_t question_pause_ms = kFirstQuestionMs;
@@ -73,7 +73,7 @@ class Listener : public Object {
     std::optional<TcpEnds> tcp;  // instead of `connection`; its socket is still this one's
   };
 
-  static constexpr std::int64_t kFirstQuestionMs = 1000;  // then after twice as long
+  static constexpr std::int64_t kFirstQuestionMs = 1000;  // doubles each time
 
   Listener(Transport& transport, int dev, const ContextSettings& owner);
   Result<void> advance();
@@ -85,12 +85,11 @@ class Listener : public Object {
   bool is_away(const IpAddress& address) const;
   Progress write_reply(Client& client);
   Progress read_ready(Client& client);
-  /// READY, or the way that it was to come by, may be lost: the sender's process is asked whether it has its
-  /// connection.
+  /// READY or its path may be lost: asks the sender's process whether it has the connection.
   bool is_ready_elsewhere(Client& client);
   Progress drop(const Client& client, const std::string& reason);
   Progress refuse(Client& client, const std::string& reason);
-  /// False: its port is down, and it has to wait.
+  /// Returns false if its port is down and the client has to wait.
   Result<bool> welcome(Client& client, const WireMessage& request);
   Result<bool> welcome_tcp(Client& client, const WireMessage& request);
   std::unique_ptr<Endpoint> connection_of(Client& client);
@@ -99,7 +98,7 @@ class Listener : public Object {
   Transport& transport_;
   int dev_;
   ContextSettings owner_;
-  std::vector<Nic> nics_;  // as they were when the handle was made, which names their addresses
+  std::vector<Nic> nics_;  // when the handle was made, which contains their addresses
   std::uint64_t cookie_;
   std::int64_t begun_ns_;
   std::mutex mutex_;

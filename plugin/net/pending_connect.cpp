@@ -16,7 +16,7 @@
 namespace meshbed::net {
 namespace {
 
-/// So long before the time is up nodes are asked that are further away than a chain may be long.
+/// This long before the time is up, nodes further away than the longest chain are queried too.
 constexpr std::int64_t kLookFurtherMs = 2000;
 
 Error logged(Error error) {
@@ -24,7 +24,7 @@ Error logged(Error error) {
   return error;
 }
 
-/// Between the same two NICs, by whatever addresses.
+/// Between the same two NICs, by any of their addresses.
 bool are_of_one_cable(const Route& one, const Route& other) {
   return one.nic == other.nic && one.remote.nic == other.remote.nic;
 }
@@ -72,7 +72,7 @@ Result<void> PendingConnect::go_round(Error no_path) {
   }
   Service* service = transport_.service();
   const bool can_relay = can_search();
-  // A peer without any RDMA is behind no chain, and one that none led to a moment ago is still behind none.
+  // No chain leads to a peer without RDMA, or to one that was searched for in vain a moment ago.
   const bool hopeless = !can_relay || peer_.addresses.empty() || network.is_unreached(peer_.node);
   if (hopeless && may_use_tcp()) return go_by_tcp(std::move(no_path.text));
   if (service == nullptr) return no_path;
@@ -81,10 +81,10 @@ Result<void> PendingConnect::go_round(Error no_path) {
   return ok();
 }
 
-/// There must be peer discovery.
+/// Requires peer discovery.
 void PendingConnect::begin_search(Error no_path, bool afresh) {
   const std::int64_t timeout_ms = transport_.config().number(Variable::kConnectTimeoutSec) * 1000;
-  // A chain that is known must be used in time.
+  // Time must be left for using the chain.
   const std::int64_t longest_ms = timeout_ms > 0 ? timeout_ms / 4 : ChainSearch::kFirstNeighboursLatestMs;
   search_ = std::make_unique<ChainSearch>(transport_, *transport_.service()->discovery(), peer_, dev_,
                                           std::min(longest_ms, ChainSearch::kFirstNeighboursLatestMs));
@@ -96,10 +96,10 @@ void PendingConnect::begin_search(Error no_path, bool afresh) {
   search_->begin(afresh);
 }
 
-/// One end asks for TCP, the other does not: whoever set the variable would look for the reason in vain.
+/// Adds hints to the error, for example that only one end has TCP enabled.
 Error PendingConnect::with_hints(Error error) const {
   const TcpNetwork& network = transport_.tcp();
-  // Where RDMA is off nobody looks for the port of an interface.
+  // If RDMA is off, missing ports are not the reason.
   if (error.code == ErrorCode::kUnreachable && !network.everything()) {
     if (const auto interfaces = read_interfaces()) error.text += left_out_text(*interfaces, nics_, peer_.addresses);
   }
@@ -152,7 +152,8 @@ Result<void> PendingConnect::go_straight(std::vector<Route> routes) {
                           .keeps_ready = true};
   if (dial_ms_ == 0) dial_ms_ = share_of_dials();
   destination.dial_ms = dial_ms_;
-  // Of routes that lead nowhere (a default route, say) time must be left for relays: a quarter for all of them.
+  // A route through a router may lead nowhere (a default route, for example), so all of them get a quarter of the time;
+  // the rest is for relays.
   if (route.routed && can_search()) {
     destination.dial_ms = dial_ms_ > 0 ? std::max<std::int64_t>(dial_ms_ / 4, 1) : transport_.chain_dial_ms();
   }
@@ -162,7 +163,7 @@ Result<void> PendingConnect::go_straight(std::vector<Route> routes) {
   return ok();
 }
 
-/// All cables together have the time that one would have; 0: that time, for there is one, or it has no end.
+/// All cables share the time that a single one would have. 0: no share is set, because there is one cable or no limit.
 std::int64_t PendingConnect::share_of_dials() const {
   std::int64_t cables = 0;
   for (auto route = routes_.begin(); route != routes_.end(); ++route) {
@@ -184,7 +185,7 @@ Result<void> PendingConnect::look_at_ports() {
   end_rest();
   if (connecting_ != nullptr) {
     if (connection_->local().stands(nics_)) {
-      if (!through_) search_.reset();  // it is back
+      if (!through_) search_.reset();  // the port is back
       return ok();
     }
     MESHBED_INFO(
@@ -201,7 +202,7 @@ Result<void> PendingConnect::look_at_ports() {
     abandon();
     search_->begin(true);
   } else if (connecting_ != nullptr && search_ == nullptr && can_search()) {
-    // The handshake stays where it is, too: the cable may be back sooner than a chain is found.
+    // The handshake on this cable is kept too: the cable may be back before a chain is found.
     begin_search(routes.error(), true);
   } else if (connecting_ != nullptr && search_ == nullptr && may_use_tcp()) {
     abandon();
@@ -222,7 +223,7 @@ Result<void> PendingConnect::try_another(Error error) {
     return ok();
   }
   const bool was_routed = !through_ && routes_.front().routed;
-  // Who takes no callers from behind a router may take those whom relays bring.
+  // A peer that refuses clients from behind a router may accept them through relays.
   const bool is_lost = error.code == ErrorCode::kUnreachable || (was_routed && connecting_->was_refused());
   const bool would_help = is_lost && !connecting_->is_final();
   std::vector<Route> others = routes_;
@@ -253,7 +254,7 @@ bool PendingConnect::has_left() {
 }
 
 Result<void> PendingConnect::follow() {
-  MESHBED_INFO("%s has left %s while a connection is made: dialling where it is now",
+  MESHBED_INFO("%s has left %s while a connection is made: dialling its present address",
                through_ ? "a relay" : "the peer's node", to_text(whereabouts_->address()).c_str());
   abandon();
   if (through_) {
@@ -274,7 +275,7 @@ Result<std::unique_ptr<Endpoint>> PendingConnect::advance() {
       if (!connection) return logged(connection.error());
       return std::unique_ptr<Endpoint>(std::move(*connection));
     }
-    // While the handshake waits for its port to come back, too.
+    // Also while the handshake waits for its port to come back.
     const bool searches = connecting_ == nullptr || (!through_ && search_ != nullptr);
     const bool found = searches && try_chain();
     if (searches && !found && give_up_.passed() && may_use_tcp()) abandon();
@@ -291,7 +292,7 @@ Result<std::unique_ptr<Endpoint>> PendingConnect::advance() {
     }
     if (connected && connecting_->is_kept()) {
       if (!rails_joined()) return std::unique_ptr<Endpoint>();
-      // Its cable was pulled meanwhile, and another way is being looked for: this READY would never arrive.
+      // Its cable was pulled meanwhile, and another path is being searched for: this READY would never arrive.
       if (search_ != nullptr && !connection_->local().stands(nics_)) {
         if (!give_up_.passed()) return std::unique_ptr<Endpoint>();
         abandon();
@@ -339,13 +340,13 @@ void PendingConnect::end_rest() {
 
 bool PendingConnect::try_chain() {
   if (rests_ && !rest_ends_.passed()) return false;
-  // The map may be older than a cable that was pulled: draw it anew.
+  // The map may be older than a cable that was pulled: start with an empty one.
   if (std::exchange(rests_, false)) search_->begin(true);
   const auto hops = search_->advance(nics_);
   if (!hops) return false;
   auto through = go_through(*hops);
   if (through) return true;
-  // A port that has only just come back may lack its GID still.
+  // A port that has just come back may not have its GID yet.
   MESHBED_INFO("%s", through.error().text.c_str());
   no_path_ = through.error();
   rest();
@@ -375,13 +376,13 @@ Error PendingConnect::no_chain() const {
     return error;
   }
   std::vector<Nic> silent = discovery.unanswered(nics_);
-  // That a link is down has been said, but for one that went down meanwhile with all that there was.
+  // Links that are down are already in the error text, unless all links went down meanwhile.
   const auto is_down = [](const Nic& nic) { return !nic.link_up; };
   if (discovery.known_nodes() > 0 || !std::all_of(silent.begin(), silent.end(), is_down))
     std::erase_if(silent, is_down);
   if (silent.empty()) return error;
-  error.text += "; nobody answered from " + describe_subnets(silent) +
-                ": is whoever is there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port of its in use "
+  error.text += "; no node answered from " + describe_subnets(silent) +
+                ": is the node there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port in use "
                 "(NCCL_IB_HCA, NCCL_MESH_USE_MANAGEMENT) and the same NCCL_MESH_RELAY_PORT?";
   return error;
 }
@@ -393,7 +394,7 @@ Result<void> PendingConnect::wait_for_chain() {
     transport_.tcp().remember_unreached(peer_.node);
     return go_by_tcp(std::move(error.text));
   }
-  // Nothing to look at here; the relay service reads the answers.
+  // Nothing to wait for here, as the service reads the answers; but a simulated process must yield.
   if (look_further_.passed()) search_->look_further();
   ::poll(nullptr, 0, 0);
   return ok();

@@ -26,7 +26,7 @@ Error invalid(std::string text) {
   return error;
 }
 
-/// nullptr: it goes over TCP.
+/// nullptr for a TCP connection.
 Connection* as_connection(Endpoint& endpoint) {
   const bool rdma = endpoint.is(ObjectKind::kSend) || endpoint.is(ObjectKind::kReceive);
   return rdma ? &static_cast<Connection&>(endpoint) : nullptr;
@@ -60,7 +60,7 @@ void Transport::open_service() {
   auto service = ServiceThread::open(
       *this, *tcp_, {.state = [this] { return state(); }, .drop_abandoned = [this] { return drop_abandoned(); }});
   if (!service) {
-    // Everything else works; whoever asks for a relay, or lost a QP link, is told.
+    // Everything else works; errors about relays and lost QP links mention it.
     MESHBED_WARN("no relay and no failover here: %s", service.error().text.c_str());
     return;
   }
@@ -79,7 +79,7 @@ Result<void> Transport::find_interfaces() {
   if (!usable) return usable.error();
   use_instead(tcp_devices(*usable));
   if (nics().empty()) {
-    // NCCL goes on without us then, and over what it finds.
+    // NCCL then uses another net plugin.
     MESHBED_WARN("NCCL_MESH_DISABLE_RDMA=1, and for TCP there is %s", tcp_->describe().c_str());
   } else {
     MESHBED_INFO("NCCL_MESH_DISABLE_RDMA=1: everything goes over TCP, by %s", tcp_->describe().c_str());
@@ -111,7 +111,7 @@ Result<std::vector<InterfaceAddress>> Transport::tcp_interfaces() const {
 
 std::vector<PeerAddress> Transport::tcp_addresses(int dev) const {
   const std::string& netdev = nics()[static_cast<std::size_t>(dev)].netdev;
-  // Listener::create has listed them, and reports where that fails.
+  // Listener::create has listed them, and reports a failure.
   const auto listed = tcp_interfaces();
   std::vector<InterfaceAddress> interfaces = listed ? *listed : std::vector<InterfaceAddress>{};
   std::stable_partition(interfaces.begin(), interfaces.end(),
@@ -159,7 +159,7 @@ Result<Listener*> Transport::listen(const Context& context, int dev, std::span<s
 }
 
 void Transport::close(Listener* listener) {
-  // Under the lock nobody advances it; clients that were still shaking hands see their connection closed.
+  // Under the lock no thread advances it; clients in a handshake see their connection closed.
   const std::lock_guard lock(listeners_mutex_);
   const auto found = std::find_if(listeners_.begin(), listeners_.end(),
                                   [&](const auto& candidate) { return candidate.get() == listener; });
@@ -195,7 +195,7 @@ Result<Endpoint*> Transport::connect(const ConnectCall& call, std::span<std::uin
   return nullptr;
 }
 
-/// The connection that the handle's note names, or a new one: nobody else's until connect() is through with it.
+/// The connection that the handle's token names, or a new one. Only this call uses it until connect() returns.
 Result<PendingConnect*> Transport::take_or_begin(const ConnectCall& call,
                                                  std::span<std::uint8_t, kHandleBytes> handle) {
   const std::uint64_t token = handle_token(handle);
@@ -228,7 +228,7 @@ Result<PendingConnect*> Transport::take_or_begin(const ConnectCall& call,
   return pending_.back().pending_connect.get();
 }
 
-/// Under the lock. There is one.
+/// Under the lock. The entry must exist.
 Transport::Pending& Transport::pending_of(const PendingConnect& pending_connect) {
   const auto found = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& entry) {
     return entry.pending_connect.get() == &pending_connect;
@@ -247,7 +247,7 @@ void Transport::forget(const PendingConnect& pending_connect) {
 
 void Transport::advance_listeners() {
   const std::unique_lock lock(listeners_mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;  // somebody else does it right now
+  if (!lock.owns_lock()) return;  // another thread is doing it
   for (const auto& listener : listeners_) listener->advance_if_idle();
 }
 
@@ -284,7 +284,7 @@ Result<verbs::Registration*> Transport::acquire(verbs::Device& device, const Mem
                  .os_errno = 0};
   }
   if (!call.dma_buf) return device.registrations().acquire(call.data, call.size_bytes);
-  // A connection whose cable dies may go on over another device, where this memory must be registered too.
+  // A connection whose cable fails may go on over another device, on which this memory must be registered too.
   const bool keep = devices().size() > 1 && config().number(Variable::kFailoverTimeoutSec) > 0;
   return device.registrations().acquire(call.data, call.size_bytes, *call.dma_buf, keep);
 }
@@ -329,7 +329,7 @@ void Transport::drop_abandoned() {
     for (Pending& entry : pending_) {
       if (entry.at_work || now - entry.asked_ns < limit_ns / 2) continue;
       if (entry.missed_ns < entry.asked_ns) entry.missed_ns = now;
-      // A process that stood still, and not its caller, gets the time to call.
+      // If the whole process stood still, its caller still gets time to call again.
       if (now - entry.asked_ns < limit_ns || now - entry.missed_ns < limit_ns / 8) continue;
       dropped.push_back(std::move(entry.pending_connect));
     }

@@ -2,9 +2,9 @@
 // The transport of one process: its devices and NICs, its listeners, and the connections that are being made.
 //
 // Opened by the first init() and shared by all communicators. Any thread may call it; connections, once made, belong
-// to their callers. connect() and accept() advance their state machines when they are polled, and a connect() that
-// waits advances every listener too, so that two processes that only connect still meet. The one thread is the relay
-// service's, on nodes that have more than one neighbour or need a relay themselves.
+// to their callers. connect() and accept() advance their state machines when they are polled, and a waiting connect()
+// advances every listener too, so that two processes that both only connect still complete. The only thread is the
+// service's (service/service_thread.h).
 
 #include <atomic>
 #include <cstddef>
@@ -40,7 +40,7 @@ class Transport;
 
 inline constexpr const char* kVersionText = "0.1.0";
 
-/// Who connects, from which NIC by choice, and how its packets are marked (-1: as configured).
+/// The context that connects, its preferred NIC, and how its packets are marked (-1: as configured).
 struct ConnectCall {
   const Context* context = nullptr;
   int dev = 0;
@@ -52,25 +52,25 @@ struct MemoryCall {
   void* data = nullptr;
   std::size_t size_bytes = 0;
   MemoryKind kind = MemoryKind::kHost;
-  std::optional<verbs::DmaBuf> dma_buf{};  // what `data` stands for
+  std::optional<verbs::DmaBuf> dma_buf{};  // the buffer that `data` belongs to
 };
 
 class Transport final : public ProcessLinks {
  public:
-  /// Opens all devices, or none where everything goes over TCP. No usable NIC is no error: devices() is 0 then, and
-  /// NCCL looks elsewhere.
+  /// Opens all devices, or none if everything goes over TCP. No usable NIC is no error: devices() is 0 then, and NCCL
+  /// uses another net plugin.
   static Result<std::unique_ptr<Transport>> open(const Config& config);
   ~Transport() override;
 
   TcpNetwork& tcp() { return *tcp_; }
-  /// Those that data may go over by TCP; none where it is not wanted.
+  /// The interfaces that data may use over TCP; none if TCP is not enabled.
   Result<std::vector<InterfaceAddress>> tcp_interfaces() const;
-  /// What a listener on `dev` offers for TCP: where the device is an interface its addresses come first.
+  /// The TCP addresses that a listener on `dev` offers; if the device is an interface, its addresses come first.
   std::vector<PeerAddress> tcp_addresses(int dev) const;
-  /// Before its end: says that this process leaves, and waits a little for those who send to or through it, or may
-  /// connect through it. False: they do not stop, so it should stay open.
+  /// Call it before the end: broadcasts that this process leaves, and waits a little for peers that send to or through
+  /// it, or may connect through it. Returns false if they do not stop, so that it should stay open.
   bool wait_for_others();
-  /// It stayed open, and has a user again.
+  /// The transport stayed open and is used again.
   void come_back();
 
   /// Fills `handle` for the other side. Never blocks.
@@ -78,17 +78,17 @@ class Transport final : public ProcessLinks {
   void close(Listener* listener);
   /// nullptr: not yet. `handle` keeps a note between two calls.
   Result<Endpoint*> connect(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle);
-  /// nullptr: nobody is there yet.
+  /// nullptr: no peer has connected yet.
   Result<Endpoint*> accept(Listener& listener);
   void close(Endpoint* connection);
 
-  /// For RDMA connections on their device; the bytes of TCP connections are registered nowhere.
+  /// RDMA connections register it on their device; TCP connections register nothing.
   Result<Memory*> register_memory(Endpoint& connection, const MemoryCall& call);
-  /// Ends what `context` began and did not finish.
+  /// Ends the handshakes that `context` began and did not finish.
   void abandon(const Context& context);
   /// Drops the handshakes that their callers have abandoned: connect() was not called for them for as long as a whole
-  /// handshake may take (NCCL_MESH_CONNECT_TIMEOUT_SEC). At each call, and whenever the service is awake: a timer of
-  /// its own would wake every job that connects.
+  /// handshake may take (NCCL_MESH_CONNECT_TIMEOUT_SEC). Called at each call and whenever the service is awake; a timer
+  /// of its own would wake every job that connects.
   void drop_abandoned();
   void enroll(Context& context);
   void leave(const Context& context);
@@ -96,10 +96,10 @@ class Transport final : public ProcessLinks {
   /// Connections and listeners that are open.
   std::size_t open_objects() const { return open_objects_.load(); }
 
-  /// What this process is doing; circuits are the service's to add. Any thread; takes 100 ms at most.
+  /// The state of this process, without circuits, which the service adds. Any thread; takes 100 ms at most.
   ProcessState state();
-  /// While no other thread of this process runs (a debugger, a simulation that stands still): takes no lock, asks no
-  /// device, and leaves out what it would need them for. `now_ns`: on now_ns()'s clock.
+  /// For use while no other thread of this process runs (in a debugger or a paused simulation): takes no lock, queries
+  /// no device, and leaves out what would need them. `now_ns`: on now_ns()'s clock.
   ProcessState state_while_frozen(std::int64_t now_ns);
 
  private:
@@ -109,9 +109,9 @@ class Transport final : public ProcessLinks {
     const Context* owner = nullptr;
     std::uint64_t comm = 0;  // its owner's
     std::unique_ptr<PendingConnect> pending_connect;
-    bool at_work = false;  // in a call of connect()
-    std::int64_t asked_ns = 0;
-    std::int64_t missed_ns = 0;  // when it was found that its caller stays away; 0: it was not
+    bool at_work = false;        // in a call of connect()
+    std::int64_t asked_ns = 0;   // time of the last call
+    std::int64_t missed_ns = 0;  // when the absence of its caller was first noticed; 0: it was not
   };
   Result<PendingConnect*> take_or_begin(const ConnectCall& call, std::span<std::uint8_t, kHandleBytes> handle);
   Pending& pending_of(const PendingConnect& pending_connect);

@@ -1,4 +1,4 @@
-// What a process says of itself to whoever looks from outside.
+// The state of a process, for the state socket.
 #include <poll.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ NicState describe(const Nic& nic) {
   return state;
 }
 
-/// Who connects or accepts holds what is looked at for microseconds, in most calls: `look` again until it sees all, and
-/// one last time for what can be seen.
+/// Calls of connect() and accept() hold these objects for microseconds, mostly: repeats `look` until it has seen all of
+/// them or the time is up, and then takes what it can get.
 template <typename Look>
 void look_until(const Deadline& enough, const Look& look) {
   while (!look(enough.passed()) && !enough.passed()) ::poll(nullptr, 0, 0);
@@ -47,7 +47,7 @@ HandshakeState Transport::state_of(const Pending& pending, std::int64_t now_ns) 
   return state;
 }
 
-/// False: others are at work on some of them.
+/// Returns false if other threads are working on some of them.
 bool Transport::look_at_accepts(std::int64_t now_ns, bool last, std::vector<HandshakeState>& states) {
   const std::unique_lock lock(listeners_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
@@ -109,7 +109,7 @@ ProcessState Transport::state() {
   ProcessState state = identity();
   for (const Nic& nic : current_nics()) state.nics.push_back(describe(nic));
   {
-    // Held through the steps of handshakes: not worth waiting for.
+    // The lock is held through the steps of handshakes: do not wait for it.
     const std::unique_lock lock(listeners_mutex_, std::try_to_lock);
     if (lock.owns_lock()) state.listeners = static_cast<std::int64_t>(listeners_.size());
   }

@@ -94,7 +94,7 @@ int init(void** context, std::uint64_t, int* events, const char*, int, int ranks
 }
 
 int start_event(void* context, void** handle, const nccl::ProfilerEvent* event) {
-  *handle = nullptr;  // its end says nothing more
+  *handle = nullptr;  // its end adds no information
   const int ranks = *static_cast<const int*>(context);
   if (event->type == nccl::kProfileCollective) {
     const nccl::ProfilerCollective& call = event->collective;

@@ -23,7 +23,7 @@ class CompletionQueue {
   /// The next completion makes the channel readable, once. ibv_req_notify_cq(3): what came before does not count, so
   /// poll again afterwards.
   void arm() { ibv_req_notify_cq(queue_.get(), 0); }
-  /// Whom CompletionChannel::drain() names for this queue.
+  /// The object that CompletionChannel::drain() passes for this queue.
   void announce_to(void* whom) { queue_->cq_context = whom; }
   ibv_cq* raw() const { return queue_.get(); }
 
@@ -41,7 +41,7 @@ class CompletionChannel {
 
   ibv_comp_channel* raw() const { return channel_.get(); }
   int descriptor() const { return channel_->fd; }
-  /// Takes in all announcements that wait, and names for each whom its queue announces to; never blocks.
+  /// Takes all pending announcements, and passes for each the object of announce_to(); never blocks.
   template <typename Announce>
   void drain(Announce announce) {
     ibv_cq* queue = nullptr;

@@ -65,7 +65,7 @@ Result<std::vector<std::unique_ptr<Device>>> Device::open_all(bool relaxed_order
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
   if (list == nullptr) {
-    // A machine without RDMA modules answers ENOSYS: no devices, no accident.
+    // A machine without RDMA modules fails with ENOSYS: it has no devices, which is not an error.
     if (errno == ENOSYS) return std::vector<std::unique_ptr<Device>>{};
     return device_error("cannot list RDMA devices", errno);
   }

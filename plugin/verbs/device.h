@@ -1,6 +1,6 @@
 #pragma once
 // One RDMA device: context, protection domain, attributes, ports, and the registrations made on it.
-// Opened once per process by whoever owns the transport; shared by all connections, any thread.
+// Opened once per process by the transport; shared by all connections, any thread.
 
 #include <infiniband/verbs.h>
 

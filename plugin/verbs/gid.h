@@ -1,5 +1,5 @@
 #pragma once
-// A port's GID table: which addresses it answers to, and in which RoCE version. man ibv_query_gid_ex(3).
+// A port's GID table: its addresses and their RoCE versions. man ibv_query_gid_ex(3).
 
 #include <array>
 #include <cstdint>

@@ -19,7 +19,7 @@ Gid bytes_of(const ibv_gid& raw) {
 
 /// The whole table in one call; nullopt where the library or the kernel cannot do that.
 std::optional<std::vector<GidEntry>> read_at_once(const GidTable& table) {
-  // The call answers for all ports of the device and fails where its array is too short.
+  // The call returns the entries of all ports of the device, and fails if its array is too short.
   std::vector<ibv_gid_entry> raw(static_cast<std::size_t>(table.entries) *
                                  static_cast<std::size_t>(table.device_ports));
   const ssize_t count = ibv_query_gid_table(table.context, raw.data(), raw.size(), 0);

@@ -18,7 +18,7 @@ Error step_error(const std::string& device, const char* step, const std::string&
   text += ": " + std::string(std::strerror(error_number)) + " (errno " + std::to_string(error_number) + ")";
   switch (error_number) {
     case ETIMEDOUT:
-      text += "; nobody answered for this address on this port's subnet: check which port the cable is in";
+      text += "; this address does not resolve on this port's subnet: check which port the cable is in";
       break;
     case ENETUNREACH:
     case EHOSTUNREACH:
@@ -52,7 +52,7 @@ Result<QueuePair> QueuePair::create(const Device& device, const CompletionQueue&
                  .text = "cannot create a queue pair on " + device.name() + ": " + std::strerror(errno),
                  .os_errno = errno};
   }
-  // Providers grant more than was asked for; who asked for none wants none.
+  // Providers grant more than was requested; a request for none must stay none.
   pair.inline_bytes_ = depths.inline_bytes > 0 ? init.cap.max_inline_data : 0;
   if (auto step = pair.to_init(port); !step) return step.error();
   return pair;

@@ -19,7 +19,7 @@ struct QueuePairDepths {
   std::uint32_t sends = 64;
   std::uint32_t receives = 64;
   std::uint32_t send_pieces = 1;   // memory ranges in one send
-  std::uint32_t inline_bytes = 0;  // asked for; inline_bytes() says what was granted
+  std::uint32_t inline_bytes = 0;  // requested; inline_bytes() returns the granted size
 };
 
 /// What a queue pair belongs to.
@@ -73,7 +73,7 @@ inline ibv_send_wr write_request(const WriteOptions& options) {
 
 class QueuePair {
  public:
-  /// In INIT: may be given receives, answers nothing yet.
+  /// In INIT: receives may be posted, but it does not reply to packets yet.
   static Result<QueuePair> create(const Device& device, const CompletionQueue& queue, const QueuePairPort& port,
                                   const QueuePairDepths& depths);
 

@@ -2,9 +2,9 @@
 // Registered memory: buffers that a connection owns, and a cache for those that a user registers.
 //
 // The same pointer is registered on many connections of a device (NCCL: three times a connection), so the cache shares
-// one page-aligned ibv_mr among all that it covers and counts them. Nothing stays registered once nobody needs it: so
-// an address that is freed and allocated anew means the new memory, as long as its user deregisters before he frees,
-// which NCCL does.
+// one page-aligned ibv_mr among all that it covers and counts them. Memory is deregistered with its last user: so an
+// address that is freed and allocated again refers to the new memory, if the user deregisters before freeing, which
+// NCCL does.
 //
 // Relaxed ordering, which lets the adapter's PCIe writes pass one another, is asked for where the device has it, as
 // NCCL's own transport does. What holds with it: a completion is written without that bit and passes no write before
@@ -32,7 +32,7 @@ struct MrDeleter {
 };
 using MrPointer = std::unique_ptr<ibv_mr, MrDeleter>;
 
-/// Another driver's memory, as a descriptor that anybody may import: Linux Documentation/driver-api/dma-buf.rst.
+/// Another driver's memory, as a descriptor that any driver may import: Linux Documentation/driver-api/dma-buf.rst.
 struct DmaBuf {
   int descriptor = -1;  // the caller's
   std::uint64_t offset_bytes = 0;
@@ -78,8 +78,8 @@ class RegistrationCache {
  public:
   RegistrationCache(ibv_pd* pd, bool relaxed_ordering) : pd_(pd), relaxed_ordering_(relaxed_ordering) {}
 
-  /// Registers [address, address + size_bytes), or shares a registration that covers it. Errors carry errno and say
-  /// what to look at (ENOMEM: the locked-memory limit).
+  /// Registers [address, address + size_bytes), or shares a registration that covers it. Errors carry errno and what
+  /// to check (ENOMEM: the locked-memory limit).
   Result<Registration*> acquire(void* address, std::size_t size_bytes);
   /// As above, of memory that `source` stands for and that is called [address, address + size_bytes) in work requests.
   /// `keep`: a descriptor of it lives as long as the registration, so that other devices can register it too.

@@ -1,6 +1,6 @@
 #pragma once
-// Small reads of sysfs with plain POSIX calls (open, read, opendir, readlink), so that whoever runs this library may
-// stand between it and the kernel. Every answer may be missing: containers hide parts of sysfs.
+// Small reads of sysfs with plain POSIX calls (open, read, opendir, readlink), so that a simulator can intercept them.
+// Every file may be missing: containers hide parts of sysfs.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ std::vector<std::string> list_directory(const std::string& path);
 /// What a symbolic link points to, made absolute by its text alone: "/a/b/link" -> "../c" gives "/a/c".
 std::optional<std::string> resolve_link(const std::string& path);
 
-/// An interface's speed in Mb/s by /sys/class/net; 0 where its driver does not know (it says -1, or nothing).
+/// An interface's speed in Mb/s by /sys/class/net; 0 if its driver does not know it (-1, or no value).
 std::uint32_t interface_speed_mbps(const std::string& netdev);
 
 }  // namespace meshbed::verbs

@@ -39,7 +39,7 @@ bool is_mapped(std::uint64_t address) {
   return ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
-/// `wanted` is a kMemory... kind: what the caller says that the address is.
+/// `wanted` is a kMemory... kind: the caller's kind of the address.
 Side side_at(const Driver& driver, std::uint64_t address, std::uint64_t span, unsigned wanted) {
   Side side;
   const Allocation* found = find_allocation(driver, address, 1);

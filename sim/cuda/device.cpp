@@ -144,7 +144,7 @@ int attribute_of(const Device& device, int attribute) {
 
 }  // namespace
 
-// The name says what it is: no software that asks for a genuine device shall take it for one.
+// The name shows that the device is simulated: software that needs a genuine device must not accept it.
 std::string name_of(const Device& device) { return "Meshbed simulated " + device.model->name; }
 
 int pci_bus_of(const Device& device) { return 0x10 + device.index; }

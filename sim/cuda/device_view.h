@@ -12,7 +12,7 @@ namespace meshbed::sim::cuda {
 
 struct Driver;
 
-/// What a context answers after that.
+/// The result of later calls in the context.
 CUresult fault_code_of(ptx::Fault::Kind kind);
 
 /// Why an address is not the program's to use, or whose it is not: "byte 0 of an allocation of 64 bytes that was

@@ -17,7 +17,7 @@ CUresult with_event(Event* handle, Caller& caller) {
   return caller.driver->events.find(handle) != nullptr ? kSuccess : kInvalidHandle;
 }
 
-/// Nobody can wait for what is only recorded; an H200 then takes the recording as lost.
+/// Recorded work cannot be waited for; an H200 then treats the recording as lost.
 CUresult spoil_recording(Event& event) {
   event.capture->invalid = true;
   return kCapturedEvent;

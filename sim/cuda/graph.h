@@ -15,8 +15,8 @@ namespace meshbed::sim::cuda {
 struct Driver;
 struct Graph;
 
-/// Something of the program's that is destroyed when nobody refers to it any more (cuUserObjectCreate): the program
-/// itself, graphs, and what was made ready of them. Each holds one of these; how many references it counts is its own.
+/// An object of the program that is destroyed with its last reference (cuUserObjectCreate). The program, graphs and
+/// their executables hold references; each counts its own.
 struct UserObject : HandleMemory<UserObject> {
   UserObject(Driver& of, CUhostFn function, void* argument);
   ~UserObject();
@@ -99,7 +99,7 @@ struct Capture {
   int mode = 0;  // kGlobalMode and its like
   std::uint64_t id = 0;
   ThreadKey begun = nullptr;              // by which thread
-  std::vector<const GraphNode*> shown{};  // to whoever asked for the last nodes
+  std::vector<const GraphNode*> shown{};  // returned by the last query of nodes
 };
 
 }  // namespace meshbed::sim::cuda

@@ -1,7 +1,7 @@
 #pragma once
 // HandleMemory: the base of objects whose addresses programs know as handles. Programs compare handles: whether a new
-// object has the address of one that went shall be said by what was made and destroyed of its kind, not by what else
-// lies in the heap, or a run would not repeat.
+// object gets the address of a destroyed one must depend only on the objects of its kind that were made and destroyed,
+// not on other content of the heap, or a run would not repeat.
 
 #include <cstddef>
 #include <mutex>

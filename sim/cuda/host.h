@@ -1,10 +1,10 @@
 #pragma once
-// Host: whatever runs the programs whose GPUs are simulated. It owns the clock, the threads that call, and the memory
-// that device addresses stand for. The simulated CUDA knows nothing else of it: sim/cuda/process runs one program in a
-// process of its own.
+// Host: the environment that runs the programs whose GPUs are simulated. It owns the clock, the calling threads, and
+// the memory behind device addresses. The simulated CUDA uses nothing else of it: sim/cuda/process runs one program in
+// a process of its own.
 //
-// One thread at a time is inside the simulated CUDA: whoever implements this sees to it that a call begins when the
-// one before has ended or waits (block, spin, sleep, outside).
+// One thread at a time is inside the simulated CUDA: an implementation makes sure that a call begins only when the
+// previous one has ended or waits (block, spin, sleep, outside).
 
 #include <cstdint>
 #include <functional>
@@ -25,7 +25,7 @@ struct Buffer {
   char* bytes = nullptr;
 };
 
-/// What a thread waits for, for whoever asks why nothing goes on.
+/// What a thread waits for, for reports about a stalled run.
 struct Waiting {
   const char* what = "";
   std::uint64_t object = 0;
@@ -83,7 +83,7 @@ class Host {
   virtual std::shared_ptr<Buffer> allocate(ProcessKey process, std::uint64_t size_bytes) = 0;
   /// The same memory at `address`, too, where the process has reserved as many bytes without access.
   virtual std::shared_ptr<Buffer> map(const std::shared_ptr<Buffer>& memory, std::uint64_t address) = 0;
-  /// From now on its address is nobody's.
+  /// From now on its address is invalid.
   virtual void release(const Buffer& buffer) = 0;
   /// Some process's device memory is there.
   virtual bool is_device_memory(std::uint64_t address) const = 0;
@@ -95,7 +95,7 @@ class Host {
   /// -1: there are none, or another process has the memory.
   virtual int export_dma_buf(ProcessKey process, const Buffer& memory, std::uint64_t offset_bytes,
                              std::uint64_t size_bytes) = 0;
-  /// A new descriptor of the process's that keeps `object`; -1: nobody could open it.
+  /// A new descriptor of the process that keeps `object`; -1: no other process could open it.
   virtual int export_object(ProcessKey process, const std::shared_ptr<void>& object) = 0;
   /// What export_object() made the descriptor of; nullptr: something else.
   virtual std::shared_ptr<void> find_object(ProcessKey process, int descriptor) const = 0;

@@ -116,7 +116,7 @@ CUresult prepare_launch(const Caller& caller, Kernel* kernel, const unsigned* gr
     return complain(error, error == kInvalidConfiguration
                                ? asked + " cannot be launched on " + model.name
                                : fmt::format("{}, where {} are allowed until the attribute "
-                                             "MAX_DYNAMIC_SHARED_SIZE_BYTES of the kernel says more",
+                                             "MAX_DYNAMIC_SHARED_SIZE_BYTES of the kernel is raised",
                                              asked, kernel->dynamic_shared_bytes_max));
   }
   made.model = &model;

@@ -1,6 +1,6 @@
-// Managed memory: one memory for both sides, so that advice changes nothing and nothing has to be fetched. What a
-// program has said of it is remembered and told (cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute), by pages of
-// the host, as CUDA 13.0's driver API has it ("Unified Addressing").
+// Managed memory: one memory for both sides, so that advice has no effect and nothing has to be fetched. A program's
+// advice is stored and returned (cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute), by pages of the host, as in
+// CUDA 13.0's driver API ("Unified Addressing").
 
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ CUmemLocation remembered(const CUmemLocation& location) {
 bool is_same(const CUmemLocation& one, const CUmemLocation& other) {
   return one.type == other.type && one.id == other.id;
 }
-/// As the older attributes tell it.
+/// As the older attributes return it.
 int number_of(const CUmemLocation& location) {
   return location.type == kDeviceType ? location.id : location.type == kHostType ? kCpu : kInvalid;
 }
@@ -59,7 +59,7 @@ CUresult check_location(const Driver& driver, const CUmemLocation& location) {
   return find_device(driver, location.id) != nullptr ? kSuccess : kInvalidDevice;
 }
 
-/// For who accesses it: a device, or the host as a whole.
+/// Whether the location can access memory: a device, or the host as a whole.
 bool is_processor(const CUmemLocation& location) { return location.type == kDeviceType || location.type == kHostType; }
 
 /// From `at` on there are hints of their own.
@@ -90,7 +90,7 @@ std::vector<Hints> hints_in(const Range& range) {
   return found;
 }
 
-/// Where all of it is said to be; nowhere: not all of it in one place.
+/// The common location of all of it; nowhere: the locations differ.
 CUmemLocation common(const std::vector<Hints>& hints, CUmemLocation Hints::*which) {
   const CUmemLocation first = hints.front().*which;
   const bool all =

@@ -11,8 +11,8 @@
  * launch of a kernel that has neither PTX nor such a function is CUDA_ERROR_NO_BINARY_FOR_GPU and one warning with its
  * name.
  *
- * The function runs when the simulated kernel ends, once a launch: who does not wait for the kernel sees the bytes of
- * before. It must not block, nor call CUDA. */
+ * The function runs when the simulated kernel ends, once for each launch: code that does not wait for the kernel sees
+ * the earlier bytes. The function must not block or call CUDA. */
 
 #include <stddef.h>
 
@@ -28,11 +28,11 @@ typedef struct MeshbedLaunch {
   void* user;                   /* MeshbedKernel::user */
   void* simulator;
   /* What the GPU sees at a device address, or at one of pinned, registered or managed memory. NULL: not all of these
-   * bytes are this process's; the launch then fails with CUDA_ERROR_ILLEGAL_ADDRESS, whatever the function returns. */
+   * bytes are this process's; the launch then fails with CUDA_ERROR_ILLEGAL_ADDRESS, for any result of the function. */
   void* (*memory)(const struct MeshbedLaunch* launch, unsigned long long address, size_t size_bytes);
 } MeshbedLaunch;
 
-/* What a launch costs, all blocks together: models/gpu.h says what becomes of it. */
+/* The cost of a launch, all blocks together; models/gpu.h describes its use. */
 typedef struct MeshbedCost {
   unsigned long long memory_bytes;
   unsigned long long float32_operations;
@@ -53,7 +53,7 @@ typedef struct MeshbedKernel {
 /* CUDA_SUCCESS or CUDA_ERROR_INVALID_VALUE; copies what `kernel` points at, except `user`. */
 int meshbedCudaRegisterKernel(const MeshbedKernel* kernel);
 
-/* The clock of the simulated host, for a program that measures: the machine's own clock says how long the interpreter
+/* The clock of the simulated host, for a program that measures: the machine's own clock shows how long the interpreter
  * took. The calling thread's own code takes `advance_ps` more (0 or more), in which the device goes on; then it is
  * *now_ps, from some beginning, in picoseconds. A loop that looks at memory which a kernel writes calls it with the
  * time that one look is to take. CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, or CUDA_ERROR_NO_DEVICE outside a simulation.

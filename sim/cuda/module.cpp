@@ -156,7 +156,7 @@ CUresult load_fat(Driver& driver, Device& device, std::span<const std::byte> ima
   return code;
 }
 
-/// `of_context`: a module, whose kernels are the current context's; else a library, whose kernels are anybody's.
+/// `of_context`: a module, whose kernels belong to the current context; else a library, whose kernels belong to none.
 CUresult load(Module** module, const void* image, std::size_t image_bytes, const std::string& place, bool of_context) {
   Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;
@@ -220,7 +220,7 @@ CUdevice ordinal_of(const Driver& driver, const Device& device) {
   return static_cast<CUdevice>(std::find(devices.begin(), devices.end(), &device) - devices.begin());
 }
 
-// Without a size the image's own headers say how long it is, as far as it can be read.
+// Without a size the image's own headers contain its length, as far as it can be read.
 CUresult load_image(Driver& driver, Device& device, const void* image, std::size_t image_bytes,
                     const std::string& place, std::unique_ptr<Module>& module) {
   if (image == nullptr) return kInvalidValue;

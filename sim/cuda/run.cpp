@@ -26,7 +26,7 @@ Picoseconds link_ps(const models::GpuModel& model, const ptx::Counts& counts) {
   return models::copy_ps(model, models::CopyKind::kPinned, bytes) - model.copy_start_ps;
 }
 
-/// It has run to its end: when does the model say that it ends?
+/// The kernel has been executed: schedules its end by the model.
 void kernel_has_run(const WorkRef& work) {
   Device& device = device_of(*work);
   const auto& launch = std::get<KernelLaunch>(work->task);
@@ -55,8 +55,8 @@ std::string blocked_launch(const Driver& driver) {
          " launches of its stream's queue are pending (" + kPendingLaunchesVariable + ")";
 }
 
-/// One look more that changed nothing, and those that were left out before it. Where blocks wait for a place that those
-/// which look do not give, few looks of all of them say as much.
+/// Counts one more look that changed nothing, and those that were left out before it. If blocks wait for room that the
+/// polling blocks do not release, a few looks of all of them are enough evidence.
 void name_spin(const Work& work) {
   Run& run = *work.run;
   const Picoseconds since_ps = host().now() - std::exchange(run.looked_ps, host().now());

@@ -12,7 +12,7 @@ CUresult remember(CUresult code);
 /// Makes the thread's device current, if nothing is: the runtime starts the driver by itself.
 CUresult begin_runtime();
 
-/// Of a thread: what <<< >>> was told, until the kernel's stub asks for it.
+/// A thread's configurations of <<< >>>, until the kernel's stub reads them.
 using CallConfigurations = std::vector<cudaLaunchConfig>;
 void push_configuration(CallConfigurations& stack, dim3 grid, dim3 block, std::size_t shared, Stream* stream);
 /// False: there is none.

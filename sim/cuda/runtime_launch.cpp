@@ -1,6 +1,6 @@
-// The runtime's kernels: what nvcc's code for the host calls. A program tells of its kernels before main() by the
-// address of a host function each (__cudaRegisterFunction). The addresses of all files loaded differ, so that one table
-// holds them all.
+// The runtime's kernels: the functions that nvcc's code for the host calls. A program registers its kernels before
+// main(), each by the address of a host function (__cudaRegisterFunction). The addresses of all loaded files differ, so
+// one table holds them all.
 
 #include <fmt/format.h>
 
@@ -207,7 +207,7 @@ CUresult __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared
   return pop_configuration(stack, grid, block, shared, stream) ? kSuccess : remember(kMissingConfiguration);
 }
 
-// nvcc's code for the host launches what it got without a look at the answer: the launch tells why there is nothing.
+// nvcc's code for the host launches the kernel without checking the result: the launch reports a missing kernel.
 CUresult __cudaGetKernel(Kernel** kernel, const void* function) {
   return in_runtime([&]() -> CUresult {
     if (kernel == nullptr) return kInvalidValue;

@@ -23,13 +23,13 @@ bool is_device(const void* pointer) {
   return found != nullptr && is_on_device(found->kind);
 }
 
-/// A side of which the caller says that it is a device's must be memory that CUDA knows, pinned memory too; one of
-/// which he says that it is the host's must be none of a device's.
+/// A side that the caller declares as a device's must be memory that CUDA knows, including pinned memory; one that the
+/// caller declares as the host's must not be a device's.
 CUresult check_side(const char* name, const void* address, bool is_devices) {
   const Driver& driver = *current_driver();
   const bool is_known = find_allocation(driver, number_of(address), 1) != nullptr;
   if (is_devices ? is_known : !is_device(address)) return kSuccess;
-  return complain(kInvalidValue, fmt::format("the {} of a copy, 0x{:x}, is said to be {} memory and is {}: error 1",
+  return complain(kInvalidValue, fmt::format("the {} of a copy, 0x{:x}, is declared as {} memory and is {}: error 1",
                                              name, number_of(address), is_devices ? "device" : "host",
                                              is_known ? "a device's" : describe_address(driver, number_of(address))));
 }
@@ -69,7 +69,7 @@ CUresult cudaMemGetInfo(std::size_t* left, std::size_t* total) {
   return in_runtime([&] { return cuMemGetInfo_v2(left, total); });
 }
 
-// The runtime gives null for 0 bytes, where the driver says that it is an error.
+// The runtime returns null for 0 bytes; in the driver it is an error.
 CUresult cudaMalloc(void** address, std::size_t size) {
   return in_runtime([&]() -> CUresult {
     if (address == nullptr) return kInvalidValue;

@@ -77,8 +77,8 @@ CUresult cuFuncSetCacheConfig(Kernel* function, int config) {
   return config < 0 || config > 3 ? kInvalidValue : kSuccess;
 }
 
-// Banks of shared memory have 4 bytes on every device that there has been since compute capability 5.0, and cannot be
-// set; CUDA says that this then does nothing.
+// Banks of shared memory have 4 bytes on every device since compute capability 5.0, and cannot be set; by CUDA's
+// documentation the call then has no effect.
 namespace {
 constexpr int kBanksOfFourBytes = 1, kLastBanks = 2;  // CU_SHARED_MEM_CONFIG_*
 CUresult check_banks(CUresult error, int config) {
@@ -134,10 +134,9 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, Kernel* functio
 
 // No profiler looks.
 CUresult cuProfilerStart() {
-  return complain(
-      enter_context().error,
-      "cuProfilerStart and cuProfilerStop do nothing here: what the device does is told by meshbed cuda run "
-      "--summary and --perfetto-out");
+  return complain(enter_context().error,
+                  "cuProfilerStart and cuProfilerStop do nothing here: for the device's work use meshbed cuda run "
+                  "--summary and --perfetto-out");
 }
 CUresult cuProfilerStop() { return enter_context().error; }
 

@@ -1,17 +1,17 @@
 // Streams: cuStream*, cuLaunchHostFunc.
 //
-// What is put into a stream comes after what was put there before. The legacy default stream comes after every blocking
-// stream of its context, and they after it; non-blocking streams know nothing of it.
+// Work in a stream runs after the earlier work in it. The legacy default stream runs after every blocking stream of its
+// context, and they after it; it does not affect non-blocking streams.
 //
-// A device finds what streams give it in a few queues, each of which it takes in order: what stands in one behind work
-// that waits, waits, too, whoever's it is. So the streams of a program are in each other's way where there are more of
-// them than queues (CUDA_DEVICE_MAX_CONNECTIONS, 1 to 32, 8 without it: CUDA C++ Programming Guide 13.0, "CUDA
-// Environment Variables"). The smallest model that does what an H200 did (driver 580.159, CUDA 13.0) when N streams
-// were each given a fill, an event, a wait for a word, which did not come, and something behind it, and one more stream
-// copied 1 MiB out and in, or ran two kernels:
+// A device reads the work of streams from a few queues, each in order: work behind waiting work in the same queue waits
+// too, also if it is of another stream. So the streams of a program delay each other if there are more of them than
+// queues (CUDA_DEVICE_MAX_CONNECTIONS, 1 to 32, 8 without it: CUDA C++ Programming Guide 13.0, "CUDA Environment
+// Variables"). This is the smallest model that reproduces an H200 (driver 580.159, CUDA 13.0) in this experiment: N
+// streams each got a fill, an event, a wait for a word that did not come, and work after it; one more stream copied
+// 1 MiB out and in, or ran two kernels:
 //   behind the wait          N          one more stream's
 //   fills                    6 to 40    copies go through; kernels do not (N of 40)
-//   fills, copies out, in    8 to 40    copies and kernels do not, whatever the stream's priority; nor with N of 40 and
+//   fills, copies out, in    8 to 40    copies and kernels do not, with any stream priority; nor with N of 40 and
 //                                       32 queues, or N of 8 and one
 //   the same                 8 to 40    in a context of its own: kernels go through, copies do not
 //   copies out               20         copies and kernels do not
@@ -96,7 +96,7 @@ bool forbidden_by_capture(const Stream& stream) {
   return true;
 }
 
-/// What `of` says of the stream.
+/// The value of `of` for the stream.
 template <typename Value, typename Of>
 CUresult answer_of(Stream* handle, Value* value, const Of& of) {
   Caller caller;
@@ -351,8 +351,8 @@ CUresult cuLaunchHostFunc(Stream* handle, CUhostFn function, void* data) {
   return submit(*stream, HostCall{.function = function, .stream = handle, .data = data});
 }
 
-// Hints: remembered, and without effect. Which ones a stream has, what they are before anybody says, and what is none
-// of their values, is what an H200 answers (tests/cuda/program/driver_facts.cpp).
+// Hints: stored, and without effect. A stream's hints, their defaults and their valid values are those of an H200
+// (tests/cuda/program/driver_facts.cpp).
 namespace {
 
 constexpr unsigned char kMemoryDomains = 4;  // CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT of compute capability 9.0

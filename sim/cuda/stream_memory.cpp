@@ -36,7 +36,7 @@ CUresult find_place(Stream* handle, CUdeviceptr address, std::size_t bytes, Plac
 CUresult check_wait(Stream* handle, CUdeviceptr address, std::size_t bytes, unsigned flags, Place& place) {
   if (const CUresult error = find_place(handle, address, bytes, place)) return error;
   if ((flags & ~(kWaitConditions | kWaitFlush)) != 0) return kInvalidValue;
-  // As CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES says.
+  // By CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES.
   return (flags & kWaitFlush) == 0 ? kSuccess : refuse("cuStreamWaitValue with a flush of remote writes");
 }
 
@@ -73,7 +73,7 @@ CUresult check(Stream* handle, const CUstreamBatchMemOpParams& wanted) {
     case kWrite64:
       if ((wanted.flags & ~kWriteNoMemoryBarrier) != 0) return kInvalidValue;
       return find_place(handle, wanted.address, bytes_of(wanted.operation), place);
-    case kFlush:  // as CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES says
+    case kFlush:  // by CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES
       return refuse("cuStreamBatchMemOp with a flush of remote writes");
     case kBarrier:
       return wanted.barrier_flags <= 1 ? kSuccess : kInvalidValue;

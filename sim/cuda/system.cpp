@@ -76,7 +76,7 @@ std::uint64_t setting_of(ProcessKey process, const NumberVariable& wanted) {
   return wanted.otherwise;
 }
 
-/// nullptr: it says too little.
+/// nullptr: the structure is incomplete.
 std::shared_ptr<const Interpreter> read_kernel(const MeshbedKernel& kernel) {
   constexpr unsigned kMostArguments = 256;
   const bool whole = kernel.size_bytes == sizeof(kernel) && kernel.name != nullptr && *kernel.name != '\0' &&
@@ -207,7 +207,7 @@ CUresult refuse(const std::string& what) {
 CUresult complain(CUresult code, const std::string& why) {
   std::set<std::string>& said = g_system->complaints;
   if (said.size() <= kMostComplaints && said.insert(why).second) {
-    MESHBED_WARN("%s", said.size() > kMostComplaints ? "more such errors of the program are not told" : why.c_str());
+    MESHBED_WARN("%s", said.size() > kMostComplaints ? "more such errors of the program are not logged" : why.c_str());
   }
   return code;
 }

@@ -72,7 +72,7 @@ struct Context : HandleMemory<Context> {
   unsigned flags = 0;
   int retained = 0;  // of a primary context
   bool primary = false;
-  CUresult failure = kSuccess;  // of a kernel: every later call answers it
+  CUresult failure = kSuccess;  // of a kernel: every later call returns it
   std::vector<Queue> queues{};  // of kernels, fills, small copies in, and waits; see stream.cpp
   std::unique_ptr<Stream> legacy;
   std::vector<std::unique_ptr<Stream>> streams;
@@ -84,7 +84,7 @@ enum class MemoryKind { kDevice, kPinned, kRegistered, kManaged, kMapped, kImpor
 constexpr bool is_on_device(MemoryKind kind) {
   return kind == MemoryKind::kDevice || kind == MemoryKind::kMapped || kind == MemoryKind::kImported;
 }
-/// What a program has said of managed memory from one address on (managed.cpp).
+/// A program's hints on managed memory from one address on (managed.cpp).
 struct Hints {
   static constexpr CUmemLocation kNowhere{.type = 0, .id = -2};
   bool read_mostly = false;
@@ -103,9 +103,9 @@ struct Allocation {
   std::shared_ptr<Buffer> buffer{};  // of device memory
   Pool* pool = nullptr;
   bool of_graph = false;                      // a graph's node gives it: the same place at every launch
-  bool given = false;                         // and a launch has given it, and nobody has freed it since
+  bool given = false;                         // a launch has allocated it, and it was not freed since
   bool backed = false;                        // and one has been since it was last trimmed
-  std::weak_ptr<GraphMemory> graph_memory{};  // which frees it: whoever keeps that, keeps this
+  std::weak_ptr<GraphMemory> graph_memory{};  // which frees it: its owners keep this alive
   bool exported = false;                      // a handle was given out, by which another process may have it open
   int opened = 0;                             // of imported memory: how often
   std::map<std::uint64_t, Hints> hints{};     // of managed memory, by where they begin
@@ -248,7 +248,7 @@ struct Driver {
   std::vector<std::unique_ptr<Context>> contexts{};
   std::map<const Device*, CopyQueues> copy_queues{};
   std::map<std::uint64_t, Allocation> allocations{};                          // by address
-  std::map<const UserObject*, std::weak_ptr<UserObject>> all_user_objects{};  // whoever refers to them
+  std::map<const UserObject*, std::weak_ptr<UserObject>> all_user_objects{};  // with any holder
   std::uint64_t allocation_changes = 0;  // one more whenever an allocation has gone
   std::deque<Freed> freed{};             // the last ones, for errors
   std::map<std::uint64_t, Reservation> reservations{};
@@ -291,7 +291,7 @@ struct FatBinary {
   const void* image = nullptr;
 };
 
-/// What nvcc's code for the host said of a kernel or a variable, by the address that the program names it by.
+/// The registration of a kernel or a variable by nvcc's code for the host, under the program's address of it.
 struct HostFunction {
   std::string name;
   FatBinary* binary = nullptr;
@@ -336,7 +336,7 @@ std::string pci_name(const Device& device);
 int pci_bus_of(const Device& device);
 CUuuid uuid_of(const Device& device);
 
-/// Who calls: error is what the call must answer at once.
+/// The caller's state; if `error` is set, the call must return it at once.
 struct Caller {
   CUresult error = kSuccess;
   Driver* driver = nullptr;
@@ -350,9 +350,9 @@ Driver* current_driver();  // nullptr: no process is running
 ThreadState& own_state(Driver& driver);
 /// As the process counts; nullptr: it sees no such device.
 Device* find_device(const Driver& driver, CUdevice ordinal);
-/// kInvalidDevice, and says why.
+/// kInvalidDevice, and logs the reason.
 CUresult refuse_device(const Driver& driver, CUdevice ordinal);
-/// As enter_context(), for calls that may not be made while somebody records (refuse_beside_recordings).
+/// As enter_context(), for calls that are not allowed during a recording (refuse_beside_recordings).
 Caller enter_beside_no_recording();
 /// As enter(), and the process sees the device.
 CUresult with_device(CUdevice ordinal, Caller& caller, Device*& device);
@@ -363,7 +363,7 @@ CUresult register_kernel(const MeshbedKernel* kernel);
 CUresult remember(CUresult code);
 /// One WARN a text; kNotSupported.
 CUresult refuse(const std::string& what);
-/// What both interfaces say of the code: NVIDIA's words.
+/// The text of the code in both interfaces, with NVIDIA's words.
 const char* error_text(CUresult code);
 /// What a program did wrong, in a line: once a text, and not more than so many texts; the same code.
 inline constexpr std::size_t kMostComplaints = 32;
@@ -394,8 +394,8 @@ void wait_for_all(Context& context, const char* what);
 bool conflicts_with_capture(const Stream& stream);
 /// A call that waits must not come while a stream records; the recording is lost then.
 CUresult refuse_in_capture(Stream& stream);
-/// For calls that may not be made while somebody records: whose recording that is, and in which modes, cuda.h says at
-/// cuThreadExchangeStreamCaptureMode; which calls, an H200 (tests/cuda/program/driver_facts.cpp).
+/// For calls that are not allowed during a recording. Which recordings and modes count: cuda.h at
+/// cuThreadExchangeStreamCaptureMode. Which calls: measured on an H200 (tests/cuda/program/driver_facts.cpp).
 CUresult refuse_beside_recordings(const Caller& caller);
 /// Until nothing is under way on the device that the process has given it; nullptr: on none of its devices.
 void wait_for_devices(Driver& driver, const Device* device, const char* what);
@@ -413,7 +413,7 @@ CUresult allocate_host_memory(const Caller& caller, MemoryKind kind, std::size_t
 /// Its addresses are allocated from now on, those of freed memory too.
 void add_allocation(Driver& driver, Allocation&& allocation);
 void free_allocation(Driver& driver, std::uint64_t address);
-/// For an address that a call cannot free: says once why, and is that call's answer.
+/// For an address that a call cannot free: logs the reason once, and returns the call's result.
 CUresult not_to_free(const Driver& driver, std::uint64_t address);
 /// By cuIpcGetMemHandle: what cuMemAlloc gave.
 bool can_be_exported(const Allocation& allocation);
@@ -441,8 +441,8 @@ CUresult make_fill(const Caller& caller, CUdeviceptr target, std::uint32_t value
                    std::size_t width, std::size_t height, std::size_t pitch, Fill& fill);
 
 // --- launches ---
-/// Of a shape that no kernel, or not this one, can have (kInvalidConfiguration) the driver's interface says that it is
-/// a wrong value; more dynamic shared memory than the kernel was given leave for is one in both.
+/// For a shape that no kernel, or not this one, can have (kInvalidConfiguration), the driver's interface returns an
+/// invalid value; more dynamic shared memory than the kernel is allowed is an invalid value in both interfaces.
 CUresult driver_code_of(CUresult error);
 /// Where arguments of these sizes stand: each at a multiple of the largest power of two that divides its size, up
 /// to 16.
@@ -471,11 +471,11 @@ models::GridShape shape_on(const models::GpuModel& model, const KernelLaunch& la
 void flush_printed(Driver& driver);
 
 // --- modules ---
-/// The image loaded for the device: PTX text, a fat binary or its wrapper, a cubin. `place` names it in warnings, which
-/// say why it was not; of kNoKernelImage module->no_ptx does.
+/// The image loaded for the device: PTX text, a fat binary or its wrapper, a cubin. `place` names it in warnings,
+/// which contain the reason of a failure; for kNoKernelImage the reason is in module->no_ptx.
 CUresult load_image(Driver& driver, Device& device, const void* image, std::size_t image_bytes,
                     const std::string& place, std::unique_ptr<Module>& module);
-/// Of a compiler's options those that it writes: nothing is said, in no time.
+/// Sets the outputs among a compiler's options: empty logs and no time.
 void leave_logs_empty(unsigned count, const int* options, void** values);
 CUdevice ordinal_of(const Driver& driver, const Device& device);
 void unload_variables(Driver& driver, Module& module);
@@ -485,7 +485,7 @@ enum class KernelUse { kRuns, kIsAskedAbout };
 CUresult kernel_of(const void* function, Kernel*& kernel, KernelUse use = KernelUse::kRuns);
 /// What a fat binary of the program's was loaded as, now or before.
 CUresult program_module(Driver& driver, FatBinary* binary, Module*& module);
-/// Where the program's variables were is nobody's any more: its fat binaries are loaded again when they are used next.
+/// The memory of the program's variables is gone: its fat binaries are loaded again at their next use.
 void forget_programs(Driver& driver);
 /// The variable behind a host address.
 CUresult find_symbol(const void* symbol, Variable& variable);

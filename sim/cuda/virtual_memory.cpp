@@ -17,7 +17,7 @@ constexpr int kPosixDescriptor = 1;  // cuda.h's CU_MEM_HANDLE_TYPE_POSIX_FILE_D
 
 bool is_whole(std::uint64_t size_bytes) { return size_bytes > 0 && size_bytes % kGranularity == 0; }
 
-/// A range of addresses that nobody can access.
+/// A range of addresses without access rights.
 char* reserve(std::uint64_t size_bytes, std::uint64_t alignment) {
   if (size_bytes + alignment < size_bytes) return nullptr;
   void* range = ::mmap(nullptr, size_bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -315,7 +315,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
   if (properties == nullptr || found == nullptr) return kInvalidValue;
   *properties = found->memory->properties;
   properties->location.id = found->ordinal;  // as this process counts
-  properties->flags[0] = 0;                  // nothing is compressed, whatever was wished
+  properties->flags[0] = 0;                  // nothing is compressed, also on request
   return kSuccess;
 }
 

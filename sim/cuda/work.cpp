@@ -251,7 +251,7 @@ void run_host_calls(Driver& driver) {
     work->started_ps = host().now();
     const CUresult failure = work->context->failure;
     host().outside([&] {
-      // A stream's callback is told of an error; a host function is not called after one.
+      // A stream's callback gets the error; a host function is not called after one.
       if (call.callback != nullptr) call.callback(call.stream, failure, call.data);
       if (call.function != nullptr && failure == kSuccess) call.function(call.data);
     });

@@ -2,8 +2,8 @@
 // Work: one thing that a GPU (or its driver's thread) does, and what must have ended before.
 //
 // Streams, events and graphs are nothing but edges between works. A work is ready when all before it have ended; then
-// it waits for what it runs on (SMs, a copy engine, the driver's thread for host functions), runs for as long as
-// models/gpu.h says, and takes effect at its end. So whoever looks too early sees what was there before.
+// it waits for its resource (SMs, a copy engine, the driver's thread for host functions), runs for the time of
+// models/gpu.h, and takes effect at its end. So a thread that reads too early sees the old content.
 
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
@@ -123,7 +123,7 @@ struct Work {
   std::unique_ptr<Run> run{};     // of a kernel's PTX, while it runs
   std::uint64_t stream_id = 0;    // for the picture; 0: of none
   int sms = 0;                    // held
-  ThreadKey looker = nullptr;     // who looks at a word
+  ThreadKey looker = nullptr;     // the thread that polls a word
   bool is_on = false;             // the stream has come to it
   Queue* queue = nullptr;         // in which it stands
   std::shared_ptr<Work> begun{};  // of a launch: ends when all its blocks have begun
@@ -161,7 +161,7 @@ Device& device_of(const Work& work);
 void end_at(const WorkRef& work, Picoseconds when_ps);
 /// All blocks of the launch have begun.
 void has_begun(Work& work);
-/// The context is of no use from now on, and it is said once why.
+/// The context is unusable from now on; logs the reason once.
 void fail(Context& context, CUresult code, const std::string& text);
 
 /// A work that nothing stands before; to be released. Starts the threads that it needs, so from a thread alone.

@@ -1,8 +1,8 @@
 #pragma once
 // Bonds: which of its functions each bond sends by. Owned by the Network.
 //
-// What is relied on stands in models/lan/bond.h. A bond knows of its functions' links what it saw when it last looked;
-// who changes a link lets it look (sim/fault/inject.cpp), miimon later. Until then it goes on sending into the void.
+// models/lan/bond.h lists the sources. A bond knows the state of its functions' links as of its last look; a fault that
+// changes a link causes a look after miimon (sim/fault/inject.cpp). Until then the bond goes on sending in vain.
 
 #include <cstddef>
 #include <cstdint>

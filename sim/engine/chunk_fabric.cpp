@@ -145,8 +145,8 @@ class ChunkFabric final : public Fabric {
     Picoseconds arrival_ps = 0;
   };
 
-  /// At most `limit` bytes: what has come in, or what is coming in, cutting through. A hop may wait for what is coming
-  /// in only if that holds up nobody else (`may_hold`); otherwise it starts late enough not to wait.
+  /// At most `limit` bytes that have arrived, or are arriving, cutting through. A hop may wait for arriving bytes only
+  /// if that delays no other flow (`may_hold`); otherwise it starts late enough not to wait.
   Supply supply_of(const Hop& hop, std::uint64_t limit, bool may_hold) const {
     const Transfer& transfer = *hop.transfer;
     const std::uint64_t sent = hop.sent_bytes;

@@ -203,7 +203,7 @@ Clock::Clock(World& world) : state_(std::make_unique<State>(world)) {
   for (auto& word : words) arguments.push_back(word.data());
   int count = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
-  // SimGrid would take SIGINT to print its own state; what ends a run is the command's to say.
+  // SimGrid would use SIGINT to print its own state; the command decides what ends a run.
   struct sigaction interrupt {};
   sigaction(SIGINT, nullptr, &interrupt);
   state_->engine = std::make_unique<s4u::Engine>(&count, arguments.data());
@@ -250,7 +250,7 @@ void Clock::State::on_time_advance() {
   if (stopping) throw Stop{};
   const MaestroVisit visit(world);
   Picoseconds now = simgrid_now();
-  // Doubles cannot say every picosecond; the queue's own time is the truth where the two are within rounding.
+  // Doubles cannot represent every picosecond; within rounding, the queue's own time counts.
   if (sleeping && std::llabs(now - armed_ps) <= 1) now = armed_ps;
   if (now > world.now()) World::Impl::set_now(world, now);
   if (sleeping && now >= armed_ps) armed_ps = now;  // its sleep is over: no event can be too early for it

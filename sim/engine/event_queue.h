@@ -31,7 +31,7 @@ class EventQueue {
   void push(const Event& event) {
     MESHBED_CHECK_MSG(event.when_ps >= now_ps_, "time never runs back");
     const auto host = static_cast<std::uint64_t>(event.host);
-    MESHBED_CHECK_MSG(host <= kHostMax && next_sequence_ <= kSequenceMax, "beyond what an event's order can say");
+    MESHBED_CHECK_MSG(host <= kHostMax && next_sequence_ <= kSequenceMax, "beyond the range of an event's order");
     const Entry entry{host << kSequenceBits | next_sequence_++, event.function, event.self, event.argument};
     if (event.when_ps == now_ps_) {
       due_.insert(std::upper_bound(due_.begin() + static_cast<std::ptrdiff_t>(due_next_), due_.end(), entry, before),

@@ -1,12 +1,12 @@
 #pragma once
 // Fiber: a flow of control with a stack of its own, entered and left by a plain exchange of stacks (Boost.Context's
-// fcontext, for boost::context::fiber would unwind what is left on a stack when the world ends, in an order that is
-// nobody's).
+// fcontext, because boost::context::fiber would unwind the remaining stacks at the end of the world, in an undefined
+// order).
 //
-// For worlds whose time is their own (the chunk fabric's): there nothing that a simulated thread does concerns SimGrid,
-// and a switch through SimGrid's actors costs a thousand instructions and touches a dozen objects a thread. An exchange
-// of stacks costs twenty. Owned by whoever schedules it; entered from outside of any fiber. Not under sanitizers, which
-// must know of stacks: there threads stay SimGrid's actors.
+// For worlds with a time of their own (the chunk fabric's): there SimGrid is not involved in a simulated thread's
+// actions, and a switch through SimGrid's actors costs a thousand instructions and touches a dozen objects for each
+// thread. An exchange of stacks costs twenty. Owned by its scheduler; entered from outside of any fiber. Not under
+// sanitizers, which must know the stacks: there threads stay SimGrid's actors.
 
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
@@ -76,7 +76,7 @@ class Fiber {
   std::byte* top_;
   std::function<void()> body_;
   boost::context::detail::fcontext_t inside_;             // while it is left
-  boost::context::detail::fcontext_t outside_ = nullptr;  // of whoever entered it
+  boost::context::detail::fcontext_t outside_ = nullptr;  // the context that entered it
   bool ended_ = false;
 };
 

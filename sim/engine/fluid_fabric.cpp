@@ -1,7 +1,7 @@
 // The fluid fabric: every transfer is a SimGrid flow over links that carry bandwidth only.
 //
-// A flow is waited for by a worker actor (detached communications never tell that they are complete); workers are
-// pooled, so there are as many as there were flows at one time. Cost: about 5 us of CPU a flow, and a max-min solution
+// A worker actor waits for each flow (detached communications do not report their completion); workers are pooled, so
+// there are as many as there were flows at one time. Cost: about 5 us of CPU a flow, and a max-min solution
 // whose cost grows with the flows that share links.
 
 #include <map>
@@ -101,7 +101,7 @@ class FluidFabric final : public Fabric {
       auto* zone = s4u::create_star_zone("switch" + std::to_string(index))->set_parent(root);
       for (const auto port : ports) {
         s4u::Host* host = add_host(zone, port);
-        if (ports.size() < 2) continue;  // nobody to talk to: no links
+        if (ports.size() < 2) continue;  // no peers: no links
         zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr, links(zone, network_.way_out(port)), false);
         zone->add_route(nullptr, host->get_netpoint(), nullptr, nullptr, links(zone, network_.way_in(port)), false);
       }
@@ -187,7 +187,7 @@ class FluidFabric final : public Fabric {
   Network& network_;
   LinkUsage usage_;
   std::vector<std::vector<s4u::Host*>> hosts_;
-  std::vector<s4u::Link*> links_;  // as in the network; nullptr: a switch port with nobody to talk to
+  std::vector<s4u::Link*> links_;  // as in the network; nullptr: a switch port without peers
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;
 };

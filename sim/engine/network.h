@@ -9,8 +9,8 @@
 // one to another. Of ports with VLAN interfaces, whose addresses are there, those answer that have the same VLAN.
 //
 // The functions of a RoCE LAG (models/lan/bond.h) are ports with links of their own, and a device together, whose port
-// is the first one's: wire(), link_up() and joined() are about ports; path(), port_up(), the neighbours and who is
-// routed to about devices.
+// is the first one's: wire(), link_up() and joined() are about ports; path(), port_up(), neighbour() and routed() about
+// devices.
 
 #include <cstdint>
 #include <deque>
@@ -36,8 +36,8 @@ struct Link {
   std::uint64_t bytes_out = 0;
   std::uint64_t bytes_under_way = 0;  // of transfers that have begun and not ended
   Picoseconds busy_ps = 0;
-  // Into a receiver's side: what the senders would have put in at one time, each at its own port's rate, if nobody had
-  // held them back; the most of the run. Above rate_bps: a lossless network is assumed (link_usage.h).
+  // Into a receiver's side: the largest sum of the senders' port rates at one time, if nothing had held them back.
+  // Above rate_bps: a lossless network is assumed (link_usage.h).
   std::uint64_t offered_bps = 0;
 };
 
@@ -98,10 +98,10 @@ class Network {
   std::optional<Bonds::Change> look_at_bond(models::PortRef port);
 
   /// The port that owns `address` on the subnet that `from` is cabled to, if it answers there (ARP, neighbour
-  /// discovery); {-1,-1} where nobody does.
+  /// discovery); {-1,-1} if none does.
   models::PortRef neighbour(models::PortRef from, const models::IpAddress& address) const;
-  /// The port behind the router of `from` that owns `address`, if packets get as far as the router: up or not, for a
-  /// router forwards to whoever is there. {-1,-1} where `from` has no route there, or nobody has the address.
+  /// The port behind the router of `from` that owns `address`, up or down, if packets reach the router. {-1,-1} if
+  /// `from` has no route there, or no port has the address.
   models::PortRef routed(models::PortRef from, const models::IpAddress& address) const;
   /// All ports that one cable or switch joins with `from`, `from` itself not included; in order of node and NIC.
   std::vector<models::PortRef> neighbours(models::PortRef from) const;

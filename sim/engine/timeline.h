@@ -1,6 +1,6 @@
 #pragma once
-// Timeline: virtual time and what happens later, for whoever lives in it. A World is one, with simulated threads; an
-// EventTimeline is one with events alone, on which a fabric can be driven without processes, SimGrid or libraries.
+// Timeline: virtual time and future events. A World is one, with simulated threads; an EventTimeline is one with events
+// alone, on which a fabric can be driven without processes, SimGrid or libraries.
 //
 // Time is integer picoseconds. Events are ordered by (time, host, sequence).
 

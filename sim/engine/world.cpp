@@ -95,7 +95,8 @@ Thread& World::spawn(Process& process, std::string name, std::function<void()> b
 
 void World::Impl::begins(const World& world, Thread& thread) {
   thread.ended_ = false;
-  // Who ran on in the instant in which its node was killed may start others, and nobody waits for these either.
+  // A thread that runs on in the instant in which its node was killed may start others; these are not waited for
+  // either.
   thread.daemon_ = thread.daemon_ || world.killed(thread.process_->node);
   live += thread.daemon_ ? 0 : 1;
   ++runnable;

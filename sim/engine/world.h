@@ -1,8 +1,8 @@
 #pragma once
 // World: virtual time, simulated processes (one a rank) and their threads. The only room that knows SimGrid.
 //
-// Owned by whoever runs a simulation (cli/, a test); one World at a time in a process. Everything below runs on one
-// operating-system thread, except under SimGrid's "thread" context factory, where exactly one runs at a time.
+// Owned by the caller that runs a simulation (cli/, a test); one World at a time in a process. Everything below runs on
+// one operating-system thread, except under SimGrid's "thread" context factory, where exactly one runs at a time.
 //
 // Time is integer picoseconds. All that happens later is an Event in one queue, ordered by (time, host, sequence) -
 // strictly, checked on push and on pop. Events run outside any simulated thread and must not block; they change state
@@ -98,7 +98,7 @@ class World final : public Timeline {
   /// whole periods later, as looks in between would find nothing either (looks.h). Period 0: it comes at `when`.
   void look_again(Picoseconds when, Picoseconds period, int host, EventFunction function, void* self,
                   std::uint64_t argument);
-  /// Tells the stall watchdog that something real happened (bytes moved, a completion, a connection).
+  /// Reports progress to the stall watchdog (bytes moved, a completion, a connection).
   void progress() { last_progress_ps_ = now_ps_; }
 
   // --- processes and threads ---
@@ -160,7 +160,7 @@ class World final : public Timeline {
 
   const models::Cluster& cluster() const { return options_.cluster; }
   const models::Node& node_at(int node) const { return options_.cluster.at(node); }
-  /// For faults: what a NIC has may change while the run goes on. Whoever changes it tells those who must know.
+  /// For faults: a NIC may change during the run. The caller notifies the parts that depend on it.
   models::Nic& change_nic(models::PortRef port) { return options_.cluster.nic_of(port); }
   const WorldOptions& options() const { return options_; }
   Network& network() { return *network_; }

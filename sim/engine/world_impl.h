@@ -26,8 +26,9 @@ struct Thread::Actor {
   std::unique_ptr<Fiber> fiber;
 };
 
-/// Stands around every call into SimGrid from which control may go to other actors: whoever gets it back is the running
-/// thread again. (Asking SimGrid who runs costs ten times a load, and the redirected calls of a rank ask all the time.)
+/// Placed around every call into SimGrid that may switch to other actors: when the call returns, its thread is the
+/// running one again. (To ask SimGrid for the running actor costs ten times a load, and a rank's redirected calls need
+/// it all the time.)
 class SimgridCall {
  public:
   SimgridCall() : self_(running) {}
@@ -50,8 +51,9 @@ class SimgridCall {
   Thread* self_;
 };
 
-/// Whose turn it is, where threads are fibers: in rounds, as SimGrid would run actors. A round is who could run at its
-/// beginning; who yielded in it, or was started, runs in the next one before who was woken by another thread.
+/// The order of threads that are fibers: in rounds, as SimGrid would run actors. A round consists of the threads that
+/// could run at its beginning; threads that yielded in it, or were started, run in the next one before threads that
+/// another thread has woken.
 struct FiberRounds {
   explicit FiberRounds(const StackPool::Options& options) : stacks(options) {}
   void join(Thread& thread) { next.push_back(&thread); }
@@ -75,7 +77,7 @@ struct World::Impl {
   Picoseconds last_event_ps = 0;  // when the last one was that is no look
   std::vector<std::unique_ptr<Thread>> threads;
   // Woken by threads or the pacer, to be resumed from maestro: from an actor, SimGrid's resume would let the woken one
-  // run before the call returns, in the middle of whatever woke it.
+  // run before the call returns, in the middle of the code that woke it.
   std::vector<Thread*> woken;
   // Of nodes that stand still, in the order in which they were held up.
   std::vector<Event> held_events;

@@ -13,7 +13,7 @@ namespace {
 /// How often they look for ports, and at what has become of their connections. Shorter than a handshake of the ranks
 /// takes, so that no listener is over before they have found it.
 constexpr Picoseconds kLookEvery = 10 * kPicosecondsPerMicrosecond;
-/// Who is thrown out comes again after this.
+/// A stranger that was dropped connects again after this time.
 constexpr Picoseconds kComeAgainAfter = kPicosecondsPerMillisecond;
 
 constexpr char kWord = 'M';

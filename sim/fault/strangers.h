@@ -1,7 +1,7 @@
 #pragma once
-// Strangers: somebody on the management network who holds connections open to whatever listens on a node, and says
+// Strangers: clients on the management network that hold connections open to all listening ports of a node, and send
 // nothing, or a byte now and then, for ever ("slowloris"). They find the ports as a port scan would: those that listen
-// now. The ranks' meeting point, at its fixed port, is left alone; every port that the system chose is not.
+// now. They leave out the ranks' meeting point, at its fixed port, and take every port that the system chose.
 //
 // They live in events and sockets of the node that they come from: no thread of theirs keeps a run alive.
 
@@ -18,8 +18,8 @@ class TcpSocket;
 struct StrangerOptions {
   int from = 0;                // the node that they come from
   int target = 0;              // the node whose ports they look for; both are on the management network
-  int connections = 1;         // to each port, at one time; who is thrown out comes again
-  Picoseconds byte_every = 0;  // what each of them says; 0: nothing
+  int connections = 1;         // to each port, at one time; dropped ones are made again
+  Picoseconds byte_every = 0;  // each sends a byte after this time; 0: nothing
 };
 
 class Strangers {

@@ -17,7 +17,7 @@ class DmaBufFile : public File {
   DmaBufFile(Process& owner, DmaBuf exported) : File(owner), buffer(std::move(exported)) {}
   short events() const override { return POLLIN | POLLOUT; }  // no fences are pending, dma-buf.rst
   off_t seek(off_t offset, int whence) override {
-    // Linux dma_buf_llseek: only to the ends, which tells the size.
+    // Linux dma_buf_llseek: only to the ends, which returns the size.
     if (offset != 0 || whence == SEEK_CUR) return -EINVAL;
     return whence == SEEK_END ? static_cast<off_t>(buffer.size_bytes) : 0;
   }

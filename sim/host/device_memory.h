@@ -1,10 +1,10 @@
 #pragma once
-// Device memory: what a simulated GPU owns, adapters reach, and the program's CPU does not.
+// Device memory: memory of a simulated GPU, which adapters can access and the program's CPU cannot.
 //
-// A buffer is one memory mapped twice. Programs get the address of a mapping without any access rights, so that whoever
-// follows a device pointer with the CPU crashes at the very place, as on a machine whose GPU memory is not mapped. The
-// simulator, which plays the hardware, uses the other mapping: what stands there is what the GPU sees. A buffer lives
-// until it is freed and every dma-buf and registration of it is gone, as the driver's does (dma-buf.rst in Linux).
+// A buffer is one memory mapped twice. Programs get the address of a mapping without any access rights, so that a CPU
+// access through a device pointer crashes at once, as on a machine whose GPU memory is not mapped. The simulator uses
+// the other mapping, which holds what the GPU sees. A buffer lives until it is freed and every dma-buf and registration
+// of it is gone, as the driver's does (dma-buf.rst in Linux).
 //
 // A simulated CUDA driver is meant to stand on this: allocation, cuMemGetHandleForAddressRange, copies.
 
@@ -29,7 +29,7 @@ struct DeviceBuffer {
 
 /// Zeroed. Throws std::bad_alloc.
 std::shared_ptr<DeviceBuffer> allocate_device_memory(Process& owner, std::uint64_t size_bytes);
-/// From now on its address is nobody's.
+/// From now on its address is invalid.
 void free_device_memory(const DeviceBuffer& buffer);
 /// The buffer that has all of these addresses; nullptr: none.
 std::shared_ptr<DeviceBuffer> find_device_memory(std::uint64_t address, std::uint64_t length);
@@ -43,7 +43,7 @@ struct DmaBuf {
 
 /// A new descriptor of the memory's owner.
 int export_dma_buf(const DmaBuf& buffer);
-/// 0, or as dma_buf_get() of Linux says: EBADF for no descriptor, EINVAL for one of something else.
+/// 0, or the error of Linux's dma_buf_get(): EBADF for no descriptor, EINVAL for one of something else.
 int find_dma_buf(Process& process, int descriptor, DmaBuf& buffer);
 
 }  // namespace meshbed::sim

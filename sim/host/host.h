@@ -42,7 +42,7 @@ void install_host(World& world, HostOptions options);
 /// Loads a copy of `path` for the current process (call from one of its threads) or for `process`, redirects it, and
 /// returns the dlopen handle; throws std::runtime_error with dlerror()'s text. The same path again gives the same copy.
 void* load_for(Process& process, const std::string& path);
-/// The copy that `process` has of `path`; nullptr where nobody loaded one for it.
+/// The copy that `process` has of `path`; nullptr if none was loaded for it.
 void* loaded_by(Process& process, const std::string& path);
 /// dlsym on such a handle; nullptr where it has no such symbol.
 void* symbol_of(void* handle, const char* name);
@@ -53,7 +53,7 @@ std::string loaded_sha256(const std::string& path);
 
 const HostCounters& host_counters();
 
-/// What getpid() says in `process`, and gettid() in the calling simulated thread.
+/// The result of getpid() in `process`, and of gettid() in the calling simulated thread.
 std::uint32_t process_id_of(const Process& process);
 std::uint32_t current_thread_id();
 

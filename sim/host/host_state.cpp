@@ -13,7 +13,7 @@ namespace {
 std::unique_ptr<Host> g_host;  // of the one World
 
 // Long enough for a chain of hand-overs between threads without any time passing, short enough to be cheap where two
-// threads merely poll under one mutex. What is not told is found at the end of the poller's pause.
+// threads merely poll under one mutex. A poller that is not notified finds the unlock at the end of its pause.
 constexpr int kTellsPerInstant = 8;
 
 }  // namespace

@@ -82,7 +82,7 @@ struct ProcessState {
   std::map<std::string, void*, std::less<>> program_variables;  // its copies of variables of this process's libraries
   std::map<std::FILE*, int> streams;                            // fopen() of a simulated file -> its descriptor
   std::set<const void*> directories;                            // opendir() of a simulated directory
-  std::set<std::string> warned;                                 // things said once
+  std::set<std::string> warned;                                 // warnings that were logged
 
   std::set<unsigned long> tls_modules;  // the dynamic linker's numbers of its copies with thread-local variables
   StaticTls static_tls;
@@ -91,7 +91,7 @@ struct ProcessState {
   std::shared_ptr<bool> has_exited = std::make_shared<bool>(false);  // its program, with all its exit calls
   std::shared_ptr<ProgramRun> program;  // load/program.cpp; nullptr: it runs none, and has run none
 
-  // Unlocks told to polling threads at this instant: see tell_pollers().
+  // Unlocks that polling threads were notified of at this instant: see tell_pollers().
   Picoseconds told_ps = -1;
   int told_count = 0;
 };

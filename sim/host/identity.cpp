@@ -1,4 +1,4 @@
-// Who a rank is: process and thread numbers, host name, environment.
+// A rank's identity: process and thread numbers, host name, environment.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ int get_system_name(utsname* result) {
   return 0;
 }
 
-/// Only the process's own variables: a run does not depend on who starts it.
+/// Only the process's own variables: a run does not depend on the environment of its user.
 char* get_variable(const char* name) {
   if (outside()) return ::getenv(name);
   ProcessState& state = current_state();

@@ -71,7 +71,7 @@ Proof bytes_conserved(const std::vector<Link>& links) {
     left_bytes += link.bytes_under_way;
   }
   if (total_bytes == 0) return nothing_to_check(name, "no link carried anything");
-  // A queue pair that was given up leaves packets on a slow link, which nobody waits for.
+  // A queue pair that was given up leaves packets on a slow link, which are not waited for.
   const std::string left = left_bytes > 0 ? fmt::format(", {} more under way at the end", left_bytes) : "";
   return {name, true,
           fmt::format("{} over {}{}", counted(total_bytes, "wire byte"), counted(links.size(), "link"), left)};

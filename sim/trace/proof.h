@@ -17,15 +17,15 @@ struct Proof {
   std::string name;  // "bytes in = bytes out"
   bool ok = false;
   std::string detail;   // one line: the figures, or the offending item
-  bool checked = true;  // false: there was nothing to check; neither kept nor broken, and `detail` says why
+  bool checked = true;  // false: there was nothing to check; neither kept nor broken, with the reason in `detail`
 };
 
-/// A proof that says nothing, because of `why`.
+/// A proof without a result, because of `why`.
 Proof nothing_to_check(std::string_view name, std::string_view why);
 
 // Each of the following has nothing to check where nothing happened that it could look at.
 
-/// `time_ps` >= `bound_ps`. `label` says which bound: "no ring is faster".
+/// `time_ps` >= `bound_ps`. `label` names the bound: "no ring is faster".
 Proof bound_kept(std::string_view label, Picoseconds time_ps, Picoseconds bound_ps);
 
 /// What entered each link left it, or was under way when the run ended.

@@ -2,7 +2,7 @@
 // Recorder: sees each message once, as it completes; keeps the digest, what each pair of ports carried, the first
 // message that breaks a promise, and (where asked) writes one line of messages.csv for each.
 //
-// Owned by whoever runs a simulation; must outlive the World's run. Does not block and keeps no message.
+// Owned by the caller that runs a simulation; must outlive the World's run. Does not block and keeps no message.
 
 #include <cstdint>
 #include <fstream>
@@ -71,8 +71,8 @@ class Recorder : public MessageSink {
   struct Flow {
     models::PortRef source, destination;
     std::uint32_t destination_qp = 0;
-    // In connections_: the rank at the other end, where any message of the connection has told it. A queue pair that is
-    // gone before its last message is acknowledged no longer says whose it was.
+    // In connections_: the rank at the other end, once any message of the connection has contained it. A queue pair
+    // that is gone before its last message is acknowledged no longer has its owner's rank.
     int* destination_rank = nullptr;
     PairUsage* usage = nullptr;  // in pairs_, for usage_rank
     int usage_rank = -1;
@@ -91,7 +91,7 @@ class Recorder : public MessageSink {
   MessageTotals totals_;
   std::map<PairKey, PairUsage> pairs_, carried_;  // carried_: since the last take
   std::uint64_t takes_ = 1;
-  std::map<std::pair<QueuePairId, QueuePairId>, std::pair<int, int>> connections_;  // ranks of its ends; -1: not told
+  std::map<std::pair<QueuePairId, QueuePairId>, std::pair<int, int>> connections_;  // ranks of its ends; -1: unknown
   std::unordered_map<std::uint32_t, Flow> flows_;  // by the source's queue pair number, unique in a World
 };
 

@@ -26,7 +26,7 @@ void tell_all(System& system, models::PortRef port, ibv_event_type type) {
   });
 }
 
-/// Compares a device with what was last told; raises the event for every context on it where it changed.
+/// Compares a device with its last reported state; if it changed, raises the event for every context on it.
 void watch_device(System& system, models::PortRef port) {
   PortWatch& last = system.port(port);
   const bool up = system.network.port_up(port);

@@ -1,10 +1,10 @@
 #pragma once
 // The small table between the drop-in libibverbs.so.1 and a simulator.
 //
-// The drop-in owns everything that rdma-core's ABI fixes (struct layouts, versioned symbols, ops tables); whoever fills
-// the table owns the semantics. Today the in-process back end (sim/verbs, ranks are simulated threads of this process)
-// fills it; a remote one (another process, shared memory) fits behind the same table. The records are plain data of
-// fixed size for that reason, and all pointers in them are addresses in the calling rank's memory.
+// The drop-in owns everything that rdma-core's ABI fixes (struct layouts, versioned symbols, ops tables); the back end
+// that fills the table owns the semantics. Today the in-process back end (sim/verbs, ranks are simulated threads of
+// this process) fills it; a remote one (another process, shared memory) fits behind the same table. The records are
+// plain data of fixed size for that reason, and all pointers in them are addresses in the calling rank's memory.
 //
 // Every call acts for the rank that is running. Returns are 0 or an errno value unless stated.
 

@@ -43,7 +43,7 @@ void announce(System& system, CompletionQueue& queue) {
   if (!channel.waiting.empty()) system.world.wake(*channel.waiting.front());
 }
 
-/// An overrun, as an event of its own: whoever completed the request that did not fit is in the middle of its queue.
+/// An overrun, as an event of its own: the code that completed the request is in the middle of its queue.
 void fail_overrun(void*, std::uint64_t handle) {
   System& owner = system();
   CompletionQueue* queue = owner.completion_queues.find(static_cast<std::uint32_t>(handle));

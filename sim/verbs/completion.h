@@ -50,7 +50,7 @@ struct CompletionQueue {
   Armed armed = Armed::kNo;
   bool failed = false;  // overrun: takes no more, and cannot be used once it is drained
   Ring<Completion> entries;
-  // Of messages that have arrived and are a hop away from whoever polls (set_hop); the last of them comes at late_ps.
+  // Completions of arrived messages that are still a hop away from the poller (set_hop); the last comes at late_ps.
   Ring<Completion> late;
   Picoseconds late_ps = 0;
 };
@@ -66,13 +66,15 @@ int req_notify_cq(CompletionQueue& queue, bool solicited_only);
 /// May let simulated time pass where there is nothing. The number of completions, or -1.
 int poll_cq(System& system, std::uint32_t queue, int count, ibv_wc* completions);
 
-/// Adds a completion, wakes whoever waits. On an overrun the queue fails: IBV_EVENT_CQ_ERR, its queue pairs to ERR.
+/// Adds a completion and wakes waiting threads. On an overrun the queue fails: IBV_EVENT_CQ_ERR, its queue pairs to
+/// ERR.
 void complete(System& system, CompletionQueue& queue, const Completion& completion);
 /// The same of a receive: a hop later where the rank has one, and never before an earlier one.
 void complete_after_hop(System& system, CompletionQueue& queue, const Completion& completion);
-/// Of queue pair `number`, which is destroyed or reset: what is a hop away is never shown. Who drains a queue,
-/// destroys the queue pair and frees what its wr_ids name must find nothing of it later; libraries differ in whether
-/// completions that are in the queue already stay (here; rxe) or go (mlx5: mlx5_destroy_qp calls __mlx5_cq_clean).
+/// For queue pair `number`, which is destroyed or reset: completions that are a hop away are never shown. A program
+/// that drains a queue, destroys the queue pair and frees what its wr_ids name must find nothing of it later; libraries
+/// differ in whether completions that are in the queue already stay (here; rxe) or go (mlx5: mlx5_destroy_qp calls
+/// __mlx5_cq_clean).
 void forget_late(CompletionQueue& queue, std::uint32_t number);
 
 }  // namespace meshbed::sim::verbs

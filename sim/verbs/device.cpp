@@ -18,7 +18,8 @@ namespace {
 constexpr std::uint8_t kPhysicalDisabled = 3, kPhysicalLinkUp = 5;
 constexpr std::uint8_t kOneVirtualLane = 1;
 
-/// How ibv_port_attr says a rate: lanes (active_width: 1, 2, 4, 8 lanes are 1, 16, 2, 4) times speed a lane.
+/// The encoding of a rate in ibv_port_attr: lanes (active_width: 1, 2, 4, 8 lanes are 1, 16, 2, 4) times speed per
+/// lane.
 struct RateCode {
   std::uint64_t rate_bps;
   std::uint8_t width, speed;
@@ -64,7 +65,7 @@ int query_device(const System& system, models::PortRef port, ibv_device_attr& at
   attr.sys_image_guid = attr.node_guid;
   attr.max_mr_size = UINT64_MAX;
   attr.page_size_cap = 0xfffff000;
-  attr.vendor_id = 0xffffff;  // no assigned vendor, as soft-RoCE says
+  attr.vendor_id = 0xffffff;  // no assigned vendor, as soft-RoCE
   attr.max_qp = kQueuePairsMax;
   attr.max_qp_wr = static_cast<int>(kWorkRequestsMax);
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
@@ -87,7 +88,7 @@ int query_device(const System& system, models::PortRef port, ibv_device_attr& at
 int query_port(const System& system, models::PortRef port, std::uint8_t number, ibv_port_attr& attr) {
   const models::Nic& nic = nic_of(system, port);
   if (number < 1 || number > nic.port) return EINVAL;
-  // A scenario says which port is the cabled one; the device's lower ones are there, and down.
+  // The scenario gives the number of the cabled port; the device's lower ports exist and are down.
   const bool ours = number == nic.port;
   const bool up = ours && system.network.port_up(port);
   const RateCode rate = rate_code(nic.rate_bps);

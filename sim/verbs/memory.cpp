@@ -163,15 +163,15 @@ int reg_mr(System& system, ProtectionDomain& domain, std::uint64_t address, std:
     region.address = reinterpret_cast<std::uint64_t>(device->bytes) + (address - device->address);
     region.device = std::move(device);
   } else if (!mapped(address, length)) {
-    return EFAULT;  // as Linux answers that cannot pin it (ib_umem_get)
+    return EFAULT;  // as Linux if it cannot pin the memory (ib_umem_get)
   }
   return add_region(system, std::move(region), key);
 }
 
 int reg_dmabuf_mr(System& system, ProtectionDomain& domain, const DmaBufRange& range, unsigned access,
                   std::uint32_t& key) {
-  // In Linux's order (uverbs_std_types_mr.c, ib_umem_dmabuf_get): what the driver is, the offsets, the descriptor, its
-  // size. So a call without a descriptor tells whether the driver knows dma-bufs.
+  // Checked in Linux's order (uverbs_std_types_mr.c, ib_umem_dmabuf_get): the driver, the offsets, the descriptor, its
+  // size. So a call without a descriptor shows whether the driver supports dma-bufs.
   if (!nic_of(system, domain.context->port).dma_buf) return EOPNOTSUPP;
   if (range.offset % kPageBytes != range.iova % kPageBytes) return EINVAL;
   if (const int error = check_access(system, access)) return error;

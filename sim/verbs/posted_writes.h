@@ -1,18 +1,18 @@
 #pragma once
-// PostedWrites: bytes that an adapter has written towards a GPU and that are not there yet.
+// PostedWrites: bytes that an adapter has written towards a GPU and that have not arrived yet.
 //
-// On PCIe a write is posted: nobody answers it, and it may wait on its way. An adapter tells of a message by another
-// write, the completion, which goes to host memory; the two part at the first switch, and the completion says nothing
-// about what is on its way to the GPU. Writes with the relaxed-ordering bit may pass one another besides. What does
-// push them is a read of that GPU by the same adapter: a read request passes no posted write, whatever its bits (PCI
-// Express Base Specification, section 2.4.1, the table of ordering rules). That is why NCCL reads a word of a buffer
-// before the GPU does (net_ib's iflush).
+// On PCIe a write is posted: it is not acknowledged, and it may be delayed. An adapter reports a message by another
+// write, the completion, which goes to host memory. The two separate at the first switch, and the completion does not
+// show that the bytes have reached the GPU. Writes with the relaxed-ordering bit may also pass one another. A read of
+// that GPU by the same adapter flushes them: a read request passes no posted write, with any bits (PCI Express Base
+// Specification, section 2.4.1, the table of ordering rules). That is why NCCL reads a word of a buffer before the GPU
+// does (net_ib's iflush).
 //
-// The model: each piece of a write lands at a moment of its own, drawn between now and kMostPs later; a region that was
+// The model: each piece of a write lands at a time of its own, drawn between now and kMostPs later; a region that was
 // registered without relaxed ordering keeps the order of its adapter's writes. A read of a GPU's memory by the same
-// adapter, for an answer or as the source of a message, first lands all that this adapter has written to that GPU. Host
-// memory has everything at once: there the completion is behind the bytes.
-// kMostPs is no measurement: it is longer than a read's way there and back, so that whoever forgets the flush is seen.
+// adapter, for an RDMA read or as the source of a message, first lands all that this adapter has written to that GPU.
+// Writes to host memory land at once: there the completion follows the bytes.
+// kMostPs is not measured: it is longer than the round trip of a read, so that a missing flush is detected.
 //
 // Nomenclature: piece - what lands at one moment, at most kPieceBytes and never over a multiple of that, so that lines
 // of 128 bytes stay whole. Cost: one event and one copy a piece, of GPU memory alone.

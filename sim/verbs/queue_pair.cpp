@@ -74,7 +74,7 @@ void drop_recv(System& system, QueuePair& qp) {
   qp.recv.pop();
 }
 
-/// No timer has anything to say to this queue pair's requester any more.
+/// Stops the timers of this queue pair's requester.
 void stop(QueuePair& qp) {
   qp.timer_ps = -1;
   qp.rnr_until_ps = -1;

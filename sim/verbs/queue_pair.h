@@ -2,8 +2,8 @@
 // QueuePair: the reliable connection's two ends in one object: its requester (send queue), its responder (receive
 // queue) and its state (ibv_create_qp(3), ibv_modify_qp(3)).
 //
-// QP numbers are 24 bits, unique in the world and never used twice, so that whatever is still in flight when one is
-// destroyed finds nothing.
+// QP numbers are 24 bits, unique in the world and never used twice, so that packets still in flight when one is
+// destroyed find nothing.
 
 #include <infiniband/verbs.h>
 
@@ -141,8 +141,8 @@ void finish_send(System& system, QueuePair& qp, ibv_wc_status status);
 /// Ends the oldest receive request with `wc`, whose wr_id and QP fields are filled in here.
 void finish_recv(System& system, QueuePair& qp, ibv_wc wc, bool solicited);
 
-/// Finds the way to the destination that `qp` is wanted to have; errno as ibv_modify_qp returns it. Blocks where nobody
-/// answers, during which `qp` may go.
+/// Finds the path to the wanted destination of `qp`; errno as ibv_modify_qp returns it. Blocks if the address does not
+/// resolve, during which `qp` may be destroyed.
 int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted, PairRoute& route);
 
 /// "QP 0x101 -> 0x102 (RTS), 2 sends unfinished, 3 receives posted"

@@ -1,4 +1,4 @@
-// The requester: send queue to wire, answers to completions.
+// The requester: send queue to wire, acknowledgements to completions.
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-// The responder: executes requests as they arrive, and answers.
+// The responder: executes requests as they arrive, and acknowledges them.
 
 #include <algorithm>
 #include <cstring>
@@ -31,7 +31,7 @@ Verdict invalid_request(System& system, QueuePair& target) {
   return fault(system, target, IBV_EVENT_QP_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 }
 
-/// Is `target` the other end of `source`'s connection? Packets of anybody else are dropped without a word.
+/// Is `target` the other end of `source`'s connection? Packets of any other sender are dropped silently.
 bool accepts(const QueuePair& target, const QueuePair& source) {
   return (target.state == IBV_QPS_RTR || target.state == IBV_QPS_RTS) && target.context->port == source.route.peer &&
          target.route.peer == source.context->port && target.attr.dest_qp_num == source.number &&
@@ -216,7 +216,7 @@ void duplicate(System& system, QueuePair& target, QueuePair& source, SendEntry& 
   if (verdict) answer(system, source, flight, *verdict, entry.first_psn);
 }
 
-/// A packet is missing: says so once, and waits for it.
+/// A packet is missing: sends one NAK, and waits for it.
 void out_of_sequence(System& system, QueuePair& target, QueuePair& source, Flight& flight) {
   if (std::exchange(target.nak_sent, true)) return release(system, flight);
   answer(system, source, flight, {Answer::kSequenceNak, 0}, target.expected_psn);

@@ -3,14 +3,14 @@
 //
 // The kernel looks for a route through the source GID's own interface only. IPv4 takes an address without such a route
 // to be on the link (ip_route_output_key_hash_rcu: "Apparently, routing tables are wrong"), so that an address of a
-// foreign subnet is asked for on this interface's cable like any other; if nobody answers there the call lasts as long
-// as the kernel's resolver and ends in ETIMEDOUT, the field's "error 110". IPv6 has no such rule: ENETUNREACH at once.
-// Where that interface has a route by way of a router, the router's Ethernet address is asked for in the place of the
-// destination's (addr4_resolve: the route's gateway). What a port down behind it gets is lost later. RoCE v1 is no IP:
-// a router drops it, and the request ends in IBV_WC_RETRY_EXC_ERR. An address that nobody behind the router has takes
-// the resolver's time here, which the kernel, with the router's answer, would leave to the retries.
-// A cable that is not plugged in takes no route away (only the interface that is set down loses its routes): nobody
-// answers, ETIMEDOUT.
+// foreign subnet is resolved on this interface's cable like any other; without a reply the call lasts as long as the
+// kernel's resolver and ends in ETIMEDOUT, the field's "error 110". IPv6 has no such rule: ENETUNREACH at once.
+// If that interface has a route through a router, the router's Ethernet address is resolved instead of the
+// destination's (addr4_resolve: the route's gateway). Packets to a port behind it that is down are lost later. RoCE v1
+// is not IP: a router drops it, and the request ends in IBV_WC_RETRY_EXC_ERR. An address that no port behind the router
+// has takes the resolver's time here; the kernel, with the router's reply, would leave it to the retries.
+// A cable that is not plugged in removes no route (only an interface that is set down loses its routes): there is no
+// reply, ETIMEDOUT.
 
 #include <algorithm>
 #include <cerrno>
@@ -44,7 +44,7 @@ models::IpAddress address_of(const models::RawGid& gid) {
   return address;
 }
 
-/// Of RoCE v2's UDP header, by which switches and bonds tell queue pairs apart: both ends of a connection draw the same
+/// In RoCE v2's UDP header, by which switches and bonds distinguish queue pairs: both ends of a connection use the same
 /// (rdma_calc_flow_label and rdma_flow_label_to_udp_sport, include/rdma/ib_verbs.h).
 std::uint64_t udp_source_port(std::uint32_t own_qp, std::uint32_t peer_qp) {
   std::uint64_t product = std::uint64_t{own_qp} * peer_qp;
@@ -61,7 +61,7 @@ bool in_own_subnet(const models::Nic& nic, const models::GidEntry& source, const
                      [&](const models::IpPrefix& prefix) { return contains(prefix, address); });
 }
 
-/// Whoever answers for `gid` on the wire of `port`, asked by the interface of `source`; {-1, -1}: nobody.
+/// The port that answers for `gid` on the wire of `port`, asked by the interface of `source`; {-1, -1}: none.
 models::PortRef ask_wire(const System& system, models::PortRef port, const models::GidEntry& source,
                          const models::RawGid& gid) {
   if (!is_link_local(gid)) return system.network.neighbour(port, address_of(gid));
@@ -100,7 +100,7 @@ int resolve_route(System& system, const QueuePair& qp, const ibv_qp_attr& wanted
   const bool routed = !on_link && models::route_by_router(nic, address_of(destination)) != nullptr;
   if (!on_link && !routed && !is_ipv4(destination)) return ENETUNREACH;
 
-  // Nobody answers for a foreign subnet: even the address's owner at the other end would need a route back to reply.
+  // No port answers for a foreign subnet: even the owner of the address at the other end would need a route to reply.
   const bool answered = on_link && system.network.port_up(port);
   models::PortRef peer = answered ? ask_wire(system, port, *source, destination) : models::PortRef{};
   if (routed) peer = system.network.routed(port, address_of(destination));

@@ -22,9 +22,9 @@
 
 namespace meshbed::sim::verbs {
 
-/// What verbs last told about a port.
+/// The last state of a port that was reported through verbs.
 struct PortWatch {
-  bool up = false;          // as its device was told
+  bool up = false;          // as last reported
   bool link = false;        // of the function
   std::uint32_t flaps = 0;  // times the link went down
   bool gids_changed = false;
@@ -86,8 +86,8 @@ inline std::uint32_t flaps_of(const System& system, const QueuePair& qp) {
   constexpr std::uint32_t kMove = 1U << 20U;
   return system.port(sending_port(qp)).flaps + system.port(answering_port(qp)).flaps + qp.route.moves * kMove;
 }
-/// Both ends still have the GIDs that the queue pair was connected with. All of its packets, and the answers to them,
-/// have both addresses in them.
+/// Whether both ends still have the GIDs that the queue pair was connected with. All of its packets, and their
+/// acknowledgements, contain both addresses.
 inline bool gids_hold(const System& system, const QueuePair& qp) {
   const models::PortRef own = qp.context->port, peer = qp.route.peer;
   if (!system.port(own).gids_changed && !system.port(peer).gids_changed) return true;

@@ -1,5 +1,5 @@
 // The table that the drop-in calls, filled with this room's functions. Handles become objects here, and only those of
-// the calling process: everybody else's, and stale ones, are EINVAL.
+// the calling process: those of other processes, and stale ones, are EINVAL.
 
 #include <cerrno>
 

@@ -118,7 +118,7 @@ void response_arrives(void* flight, std::uint64_t);
 void request_arrives(void* flight, std::uint64_t);
 /// The next response of `responder`, if none is on the wire.
 void start_response(System& system, QueuePair& responder);
-/// The queue pair is told to leave the connected states: its responses are lost.
+/// The queue pair leaves the connected states: its responses are lost.
 void drop_responses(System& system, QueuePair& responder);
 
 // --- retry ---

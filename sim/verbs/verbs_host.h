@@ -23,7 +23,7 @@ struct MessageRecord {
   std::uint64_t sequence = 0;  // of the message on its queue pair
   std::int32_t source_rank = -1, destination_rank = -1;
   models::PortRef source, destination;
-  models::RawGid source_gid{}, destination_gid{};  // of the address vector; all 0: not told
+  models::RawGid source_gid{}, destination_gid{};  // of the address vector; all 0: not given
   std::uint32_t source_qp = 0, destination_qp = 0;
   std::uint32_t opcode = 0;      // ibv_wr_opcode
   std::uint32_t status = 0;      // ibv_wc_status at the requester
@@ -65,9 +65,9 @@ struct VerbsCost {
 /// may be nullptr; it and `world` must outlive all calls. Throws std::runtime_error where the file does not load.
 void install_verbs(World& world, const std::string& libibverbs_path, MessageSink* sink, const VerbsCost& cost = {});
 
-/// From now on `rank` is shown a message's completion `hop_ps` after the message's arrival: what lies between an
-/// adapter and the software that waits for it. A latency, not work: messages that arrive one behind the other are shown
-/// one behind the other, each `hop_ps` late, and whoever polls does something else meanwhile.
+/// From now on `rank` sees a message's completion `hop_ps` after the message's arrival: the latency between an adapter
+/// and the software that waits for it. It is not work: messages that arrive one after the other are seen one after the
+/// other, each `hop_ps` late, and a polling thread may do other work meanwhile.
 void set_hop(int rank, Picoseconds hop_ps);
 
 /// To be called after Network::set_port_up: loses what is on the way over the port, raises IBV_EVENT_PORT_ERR and
@@ -82,7 +82,7 @@ void bond_changed(models::PortRef device);
 /// that are gone does not arrive.
 void gids_changed(models::PortRef port);
 
-/// To be called after World::continue_node: its adapters go on with what they were told before.
+/// Call it after World::continue_node: the node's adapters go on with their work.
 void node_continued(int node);
 
 /// How long a write into a GPU's memory may take to get there, at most; see sim/verbs/posted_writes.h. For tests.

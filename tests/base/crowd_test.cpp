@@ -20,7 +20,7 @@ Waiting from(const char* address, bool spared = false) {
 
 }  // namespace
 
-TEST_CASE("of the largest crowd the first one goes, whoever came before it") {
+TEST_CASE("of the largest crowd the first one goes, also if others came before it") {
   const std::vector<Waiting> waiting{from("10.0.0.1"), from("10.0.0.2"), from("10.0.0.3"), from("10.0.0.2")};
   CHECK(select_victim(waiting) == 1U);
   CHECK(select_victim(std::span(waiting).first(3)) == 0U);  // of three crowds of one the one who has waited longest

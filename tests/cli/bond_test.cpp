@@ -1,4 +1,4 @@
-// [[node.bond]]: what becomes of its functions, what is refused, and what people are told.
+// [[node.bond]]: what its functions become, what is refused, and which messages appear.
 #include "models/lan/bond.h"
 
 #include <doctest/doctest.h>

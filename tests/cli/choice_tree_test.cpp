@@ -42,8 +42,8 @@ ChoiceProgram scripts(int first, int second, int ticks) {
   };
 }
 
-/// Actor 0 looks whether there is work and then sleeps; actor 1 brings work and then wakes whoever sleeps: between the
-/// look and the sleep nobody is woken.
+/// Actor 0 looks whether there is work and then sleeps. Actor 1 brings work and then wakes a sleeper: between the look
+/// and the sleep there is no sleeper to wake.
 void lost_wake_up(Chooser& chooser) {
   int sleeper = 0, bringer = 0;
   bool work = false, asleep = false, woken = false;
@@ -115,7 +115,8 @@ TEST_CASE("two scripts of m and n independent calls have C(m + n, n) orders, and
   }
 }
 
-TEST_CASE("with t ticks of time there are (m+n+t)! / (m! n! t!) orders, of which C(m+t,t) C(n+t,t) can be told apart") {
+TEST_CASE(
+    "with t ticks of time there are (m+n+t)! / (m! n! t!) orders, of which C(m+t,t) C(n+t,t) can be distinguished") {
   constexpr std::uint64_t m = 3, n = 2, t = 2;
   const ChoiceTreeReport all = walk_choices({.reduce = false}, scripts(m, n, t));
   CHECK(all.runs == binomial(m + n + t, t) * binomial(m + n, n));  // 210

@@ -142,7 +142,7 @@ TEST_CASE("a planted difference is found, with its operands and both results") {
   CHECK(summary_line({found}).find("1 that differ") != std::string::npos);
 }
 
-TEST_CASE("payloads of NaNs are told apart, and are a difference where the ISA says which NaN it is") {
+TEST_CASE("payloads of NaNs are compared, and are a difference where the ISA says which NaN it is") {
   // 0 / 0 and its like: where both results are NaNs, and the planted bit leaves one.
   const auto first_nan = [](const std::string& name, Operands& operands) {
     const std::vector<Form> forms = all_forms();

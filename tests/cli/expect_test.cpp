@@ -209,7 +209,7 @@ TEST_CASE("a node that loses its power: the others end, and each names it or one
   CHECK(exit_status(over_before) == kExitOk);
 }
 
-TEST_CASE("an error that nobody expected, a deadlock and a broken proof have their exit statuses") {
+TEST_CASE("an unexpected error, a deadlock and a broken proof have their exit statuses") {
   RunResult failed = good_run();
   failed.simulation.errors.push_back({.rank = 0, .at_ps = 1, .text = "out of memory", .error_class = "remote"});
   CHECK(exit_status(failed) == kExitBroken);
@@ -229,7 +229,7 @@ TEST_CASE("rails are compared within a node, in both directions; an idle one cou
   for (models::Node& node : cluster.nodes) node.nics.resize(2);
   cluster.cables = {{.name = "left", .a = {0, 0}, .b = {1, 0}}, {.name = "right", .a = {0, 1}, .b = {1, 1}}};
   std::map<sim::PairKey, sim::PairUsage> pairs;
-  CHECK_FALSE(rail_imbalance(cluster, pairs).has_value());  // nobody took part
+  CHECK_FALSE(rail_imbalance(cluster, pairs).has_value());  // no rank took part
   pairs[{0, 1, {0, 0}, {1, 0}}].payload_bytes = 100;
   CHECK(rail_imbalance(cluster, pairs) == 1.0);
   pairs[{0, 1, {0, 1}, {1, 1}}].payload_bytes = 96;

@@ -128,7 +128,7 @@ TEST_CASE("a cable has a link while both ends are in, whatever was pulled first"
   CHECK(take(1, false) == "0.1 up; 1.0 up");
 }
 
-TEST_CASE("a node without power takes its peers' links with it, and hears of nothing more") {
+TEST_CASE("a node without power takes its peers' links with it, and gets no further notice") {
   const Scenario scenario =
       triangle(fault("node_kill", "node1") + fault("loss", "node0-node1", "amount = 0.5") +
                fault("node_continue", "node1") + fault("node_stop", "node2", "duration = \"1s\""));
@@ -140,7 +140,7 @@ TEST_CASE("a node without power takes its peers' links with it, and hears of not
   CHECK(take(3, false) == "go on 2");
 }
 
-TEST_CASE("an address changes to that of the last change that holds, and back; a node without power hears of none") {
+TEST_CASE("an address changes to that of the last change that holds, and back; a node without power gets no notice") {
   const std::string end = "node1/rocep1s0f0";
   const Scenario scenario = triangle(
       fault("address_change", end, "address = \"192.168.100.77/24\"\nduration = \"1ms\"") +

@@ -53,7 +53,7 @@ TEST_CASE("a profile that travels in the program is the file of the tree") {
     ++files;
   }
   CHECK(models::shipped_profile_names().size() == files);
-  CHECK_FALSE(models::shipped_profile("nobody"));
+  CHECK_FALSE(models::shipped_profile("unknown"));
 }
 
 TEST_CASE("a profile gives what the scenario does not say, and each time names its source") {
@@ -104,8 +104,8 @@ TEST_CASE("a profile may be a file beside the scenario, and one that is wrong is
       std::string::npos);
   CHECK(words_of("[sms]\nvalue = 0\nunit = \"1\"\nbasis = \"measured\"\nsource = \"x\"\n")
             .find("sms has to be 1 to 4096") != std::string::npos);
-  CHECK(refused({kKernel + "profile=nobody"},
-                "profile: 'nobody' is neither a shipped profile of megakernels (dgx-spark-ring) nor a "
+  CHECK(refused({kKernel + "profile=unknown"},
+                "profile: 'unknown' is neither a shipped profile of megakernels (dgx-spark-ring) nor a "
                 "file beside the scenario"));
 }
 

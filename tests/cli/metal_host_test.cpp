@@ -55,7 +55,7 @@ TEST_CASE("an IPv6 address stands in brackets before its port, once") {
   CHECK(address_and_port("[fd01::1]", 29'500) == "[fd01::1]:29500");
 }
 
-TEST_CASE("a rendezvous lets nobody go before all are there") {
+TEST_CASE("a rendezvous releases no rank before all are there") {
   std::atomic<int> arrived{0};
   run_hosts(3, [&](MetalHost& host) {
     for (int round = 1; round <= 20; ++round) {
@@ -88,7 +88,7 @@ TEST_CASE("what one rank publishes another looks up, once and when it is there; 
   });
 }
 
-TEST_CASE("a failure reaches every rank, with the first one's name, and nobody waits for the dead") {
+TEST_CASE("a failure reaches every rank, with the first one's name, and no rank waits for one that has ended") {
   run_hosts(3, [&](MetalHost& host) {
     if (host.rank() == 2) {
       host.announce_failure("no such device");

@@ -42,7 +42,7 @@ TEST_CASE("messages are pairs of their rank, to the picosecond; one whose end is
   messages[0].payload_bytes = 4096;
   messages[1].posted_ps = 5;  // never came
   messages[2].posted_ps = 7'000'000;
-  messages[2].delivered_ps = 8'500'000;  // unsignalled: nobody tells its end
+  messages[2].delivered_ps = 8'500'000;  // unsignalled: no completion reports its end
   messages[2].opcode = 2;
   messages[2].source_rank = 0;
   messages[2].destination_rank = 1;

@@ -8,7 +8,7 @@ namespace repeated_lines_test {
 
 using meshbed::testbed::RepeatedLines;
 
-TEST_CASE("a warning that many ranks give is written once, and told of at the end") {
+TEST_CASE("a warning that many ranks give is written once, and counted at the end") {
   std::ostringstream out;
   {
     RepeatedLines lines(out);

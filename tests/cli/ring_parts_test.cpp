@@ -40,7 +40,7 @@ TEST_CASE("an instant counts for the first part that was under way, and for wait
   CHECK(of(parts.take(1, 900, 1200), RingPart::kCompute) == 100);
 }
 
-TEST_CASE("messages of a connection arrive in the order of their posts; one that nobody posted adds nothing") {
+TEST_CASE("messages of a connection arrive in the order of their posts; one that was not posted adds nothing") {
   RingParts parts(2);
   parts.posted(1, 0, 0, 10);
   parts.posted(1, 0, 0, 20);

@@ -82,7 +82,7 @@ TEST_CASE("slots that need each other stop every order, and the shortest way the
   CHECK(report.schedule.size() == 10);  // two publishes, two claims with what goes before and after them
 }
 
-TEST_CASE("a mask that stays leaves a masked tenant's slot, and one item too many is told as such") {
+TEST_CASE("a mask that stays leaves a masked tenant's slot, and one item too many is reported as such") {
   RingExploreProgram masked = program({{nop(0, 1)}}, 1, 1);
   masked.masks = 1;
   const RingWalkReport report = walk_rings(masked);

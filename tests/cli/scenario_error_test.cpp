@@ -122,7 +122,7 @@ TEST_CASE("a value that is none of the accepted words lists them") {
         "test.toml:6:9: bytes: 1004 is not a multiple of 8, the bytes of a double; the nearest are 1000 and 1008");
 }
 
-TEST_CASE("several errors are told in one go, in the order of their lines") {
+TEST_CASE("several errors are reported at once, in the order of their lines") {
   CHECK(errors_of("[topology]\nkind = \"ring\"\nnodes = \"x\"\nmtu = 1\n[workload]\nbytez = 1\n")
             .find("test.toml:3:9: nodes: expects an integer, got text 'x'\n"
                   "test.toml:4:7: mtu: 1 is out of range; accepted: 352 to 65535\n"

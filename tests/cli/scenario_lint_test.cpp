@@ -243,8 +243,8 @@ TEST_CASE("env: NCCL_IB_HCA fits the port that the scenario gives a device") {
     CHECK(status == 0);
     return out.str();
   };
-  CHECK(shown("rocep1s0f0:2").find("lets in none") == std::string::npos);
-  CHECK(shown("rocep1s0f0:3").find("lets in none of the ports that there are: rocep1s0f0:1, rocep1s0f0:2") !=
+  CHECK(shown("rocep1s0f0:2").find("allows none") == std::string::npos);
+  CHECK(shown("rocep1s0f0:3").find("allows none of the existing ports: rocep1s0f0:1, rocep1s0f0:2") !=
         std::string::npos);
 }
 

@@ -57,7 +57,7 @@ net::ProcessState example() {
                         .addresses = {"192.168.100.1/24"}});
   state.connections = {connection("up", 5, ""), connection("up", 2'000, "clear-to-send of B"),
                        connection("up", 65'000, "clear-to-send of C"), connection("suspended", 1, "a way to D")};
-  state.handshakes.push_back({.nic = "nic0", .age_ms = 65'000, .waits_for = "whoever was given its handle"});
+  state.handshakes.push_back({.nic = "nic0", .age_ms = 65'000, .waits_for = "a peer with its handle"});
   state.handshakes.push_back({.connects = true, .nic = "nic1", .peer = "E", .age_ms = 7, .asked_ms = 1});
   state.circuits.push_back({.name = "A -> B", .pieces = 3, .bytes = 150'000, .credits = 16});
   return state;
@@ -113,7 +113,7 @@ TEST_CASE("state table: connections that are stuck come first, the longest silen
   CHECK(at("a way to D") < at("clear-to-send of C"));
   CHECK(at("clear-to-send of C") < at("clear-to-send of B"));
   CHECK(at("clear-to-send of B") < at("5 ms"));
-  CHECK(at("accept nic0: begun 65.0 s ago, never asked for since; waits for whoever was given its handle\n") <
+  CHECK(at("accept nic0: begun 65.0 s ago, never asked for since; waits for a peer with its handle\n") <
         at("connect nic1 to E: begun 7 ms ago, last asked for 1 ms ago\n"));
   CHECK(at("connect nic1 to E") < at("relays A -> B"));
   CHECK(at("65.0 s") != std::string::npos);
@@ -125,7 +125,7 @@ TEST_CASE("state table: connections that are stuck come first, the longest silen
         "send nic0 192.168.100.1 QP 17 -> nic1 192.168.100.2 QP 18: 11 of 12 done, waits for clear-to-send of C");
   CHECK(making_lines(parse_state(net::to_json(example()))) ==
         std::vector<std::string>{
-            "accept nic0: begun 65.0 s ago, never asked for since; waits for whoever was given its handle"});
+            "accept nic0: begun 65.0 s ago, never asked for since; waits for a peer with its handle"});
 }
 
 TEST_CASE("a state begins with one line: what is waited for, since when, in which operation; then what is not idle") {
@@ -156,7 +156,7 @@ TEST_CASE("a state begins with one line: what is waited for, since when, in whic
   process.nics.front().link_up = false;
   CHECK(state_table(shown(), {}).find("  NIC nic0:1 eth0 100 Gb/s down") != std::string::npos);
   process.connections.resize(1);
-  CHECK(first_line() == "process 4711 on node0 waits for whoever was given its handle for 65.0 s, in accept()");
+  CHECK(first_line() == "process 4711 on node0 waits for a peer with its handle for 65.0 s, in accept()");
   process.handshakes.clear();
   CHECK(first_line() == "process 4711 on node0 waits for nothing");
   CHECK(state_table(shown(), {}).find("1 idle of 1 connection is left out: --all\n") != std::string::npos);
@@ -236,7 +236,7 @@ TEST_CASE("what is named and cannot be asked is refused each in its own words: p
             ": this cannot be looked at: Too many levels of symbolic links; ask as its owner, or as root");
   CHECK(refusal("") == "state: \"\": name a process, a socket or a folder of sockets");
 
-  // Root reads everything: as somebody else then.
+  // Root reads everything, so the test becomes another user.
   ::chmod(folder.c_str(), 0);
   const bool was_root = ::geteuid() == 0;
   if (was_root) REQUIRE(::seteuid(65'534) == 0);

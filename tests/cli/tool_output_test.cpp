@@ -47,7 +47,7 @@ TEST_CASE("nccl-tests: ranks and hosts are counted, each size has a row for each
   CHECK(file.rows[3].point.time_us == 23);
 }
 
-TEST_CASE("nccl-tests: older columns, tagged lines, several tests in one output, and what the library was told") {
+TEST_CASE("nccl-tests: older columns, tagged lines, several tests in one output, and the library's settings") {
   // The columns of 2021 have no root, and "error" for "#wrong"; no line named the test then (nccl-tests issue 68).
   const MeasuredFile old = file_of(
       "$ mpirun -x NCCL_PROTO=LL -np 2 ./third_party/nccl-tests/build/all_reduce_perf -b 8 -e 16 -f 2 -g 1\n"
@@ -184,7 +184,7 @@ TEST_CASE("nccl-tests: each test has its own protocol, wrong results are no time
   CHECK(two.rows[2].collective == "all_reduce");
   REQUIRE(two.bad.size() == 1);
   CHECK(two.bad[0].reason == "no time (\"256 wrong elements\") and no bandwidth to derive it from");
-  // What one of two was told is not the other's.
+  // The settings of one of two are not the other's.
   const MeasuredFile one =
       file_of("$ mpirun -x NCCL_PROTO=LL -x NCCL_ALGO=Ring all_reduce_perf\n# nThread 1 nGpus 1\n" + devices + header +
               " 1024 256 float sum -1 20.5 0.05 0.05 0 21.5 0.05 0.05 0\n" +

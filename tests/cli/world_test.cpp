@@ -125,7 +125,7 @@ TEST_CASE("a profile of the file's is virtual time's alone: where time is real, 
   }
 }
 
-TEST_CASE("a rank in a node is told emu, and nothing else: the name becomes a folder of the results") {
+TEST_CASE("a rank in a node gets the world emu, and no other: the name becomes a folder of the results") {
   for (const char* wrong : {"sim", "../../evil", ""}) {
     const Variable name(kWorldNameVariable, wrong);
     CHECK_THROWS_WITH_AS(run_world(WorldKind::kMetal).facts(), doctest::Contains("MESHBED_WORLD_NAME="),

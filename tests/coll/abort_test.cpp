@@ -1,4 +1,4 @@
-// Abort: whoever waits is told who wanted it, whatever was under way, and nothing stays open in the plugin.
+// Abort: every waiting rank learns which rank aborted, during any operation, and nothing stays open in the plugin.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -100,7 +100,7 @@ bool abort_after(int number, int who, int steps, const char* protocol = "simple"
     const meshcoll_result result = call(comm, number, rank, buffers[static_cast<std::size_t>(rank)]);
     ++finished;
     if (result == MESHCOLL_OK) ++ended_well;
-    // Nobody's buffers are touched any more, and may go.
+    // No buffers are used any more, and they may be freed.
     buffers[static_cast<std::size_t>(rank)] = {};
     all_back.arrive_and_wait();
     // Of what is open in a plugin only its context is left: no connection, registration, listener or request.
@@ -128,7 +128,8 @@ bool abort_after(int number, int who, int steps, const char* protocol = "simple"
 
 }  // namespace
 
-TEST_CASE("abort after each step of each collective, by one rank or another: everyone is told, nothing stays open") {
+TEST_CASE(
+    "abort after each step of each collective, by one rank or another: all ranks learn of it, nothing stays open") {
   for (int number = 0; number < kCalls; ++number) {
     int steps = 0;
     while (abort_after(number, (number + 1) % kRanks, steps)) ++steps;
@@ -180,7 +181,7 @@ TEST_CASE("abort ends all that was started, and an aborted communicator may be a
   loopback::configure({});
   run_ranks(2, nullptr, [](meshcoll_comm* comm, int rank) {
     if (rank == 1) {
-      // Is told when it next calls.
+      // Learns of it at its next call.
       CHECK(meshcoll_barrier(comm) == MESHCOLL_ABORTED);
       return;
     }

@@ -52,7 +52,7 @@ TEST_CASE("an algorithm that lacks a collective leaves it to the ring") {
     const bool blocks = collective == Collective::kAllGather || collective == Collective::kReduceScatter;
     CHECK((chosen(Algorithm::kDirect, collective) == Algorithm::kDirect) == (all || blocks));
     CHECK(chosen(Algorithm::kRing, collective) == Algorithm::kRing);
-    CHECK(chosen(Algorithm::kMesh, collective) == Algorithm::kRing);  // nobody knows the cables
+    CHECK(chosen(Algorithm::kMesh, collective) == Algorithm::kRing);  // the cables are not known
     const Mesh mesh = make_mesh(2, cables_of(2, {{0, 1}}));
     PlanRequest cabled = all_reduce_of(2, 1024, collective);
     cabled.mesh = &mesh;

@@ -1,4 +1,4 @@
-// Failures as stories: every rank gets an answer that names the reason, nobody hangs, nothing stays open.
+// Failures as stories: every rank gets an error that names the reason, no rank hangs, nothing stays open.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -78,7 +78,7 @@ TEST_CASE("listen and accept that fail reach every rank as well") {
   }
 }
 
-TEST_CASE("a send_recv that is refused tells both ends, and the communicator lives on") {
+TEST_CASE("a send_recv that is refused is an error at both ends, and the communicator lives on") {
   loopback::configure({.refuse_connect_device = 3});
   run_ranks(4, odd_device(3), [](meshcoll_comm* comm, int rank) {
     // Rank 3 cannot connect to anybody; ranks 0 and 2 do not mind.
@@ -95,7 +95,7 @@ TEST_CASE("a send_recv that is refused tells both ends, and the communicator liv
   });
 }
 
-TEST_CASE("a refusal in a circle of send_recv reaches those who only wait for somebody who waits") {
+TEST_CASE("a refusal in a circle of send_recv reaches ranks that only wait for a waiting rank") {
   loopback::configure({.refuse_connect_device = 3});
   run_ranks(6, odd_device(5), [](meshcoll_comm* comm, int rank) {
     std::vector<float> sent(kCount, 1), received(kCount);
@@ -126,7 +126,7 @@ TEST_CASE("a transfer that fails on one rank ends the operation on all, and name
         meshcoll_error parts{};
         parts.struct_bytes = sizeof parts;
         CHECK(meshcoll_get_error(comm, &parts) == MESHCOLL_OK);
-        CHECK(parts.peer == (rank == 2 ? 1 : 2));  // as rank 1 saw it, who told; rank 2 knows nothing of itself
+        CHECK(parts.peer == (rank == 2 ? 1 : 2));  // as rank 1 saw it, which reported it; rank 2 does not know
       });
 }
 
@@ -337,7 +337,7 @@ TEST_CASE("who cannot connect to a rank that waits for another one in a transfer
       });
 }
 
-TEST_CASE("who is told that the communicator breaks is told before anything is closed, and once") {
+TEST_CASE("a listener for the break of the communicator is called before anything is closed, and once") {
   struct Told {
     int times = 0, open = 0;
     std::string error;
@@ -363,7 +363,7 @@ TEST_CASE("who is told that the communicator breaks is told before anything is c
         CHECK(reduce(comm) == MESHCOLL_NET);
         CHECK(told[rank].times == 1);
       });
-  // Beyond the contexts: at least the listener of rank 2, which was refused and nobody has connected to.
+  // Beyond the contexts: at least the listener of rank 2, which was refused and has no connection.
   CHECK(told[2].open > 3);
 }
 
@@ -373,14 +373,14 @@ TEST_CASE("ranks that wait for each other in a circle are named once each, and t
   run_ranks(
       3, [](meshcoll_options& options) { options.connect_timeout_ms = options.rank == 0 ? 1400 : 2000; },
       [&](meshcoll_comm* comm, int rank) {
-        // Nobody listens: each waits for a listener of the next one.
+        // No rank listens: each waits for a listener of the next one.
         float value = 1;
         CHECK(meshcoll_send_recv(comm, &value, 1, (rank + 1) % 3, nullptr, 0, -1, MESHCOLL_FLOAT32) != MESHCOLL_OK);
         const std::string error = error_of(comm);
         std::size_t waiting = 0;
         for (std::size_t at = 0; (at = error.find(" waits for rank ", at)) != std::string::npos; ++at) ++waiting;
         CHECK_MESSAGE(waiting <= 2, error);
-        // Seen from any of them: whoever speaks first.
+        // Seen from any of them: the one that reports first.
         for (int first = 0; first < 3; ++first) {
           const auto name = [&](int after) { return "rank " + std::to_string((first + after) % 3); };
           const std::string circle =
@@ -388,7 +388,7 @@ TEST_CASE("ranks that wait for each other in a circle are named once each, and t
           if (error.ends_with(circle)) ++told;
         }
       });
-  CHECK(told >= 1);  // who was late to ask finds nobody waiting any more
+  CHECK(told >= 1);  // a rank that asks late finds no rank waiting any more
 }
 
 TEST_CASE("counts that differ between two ranks are an error, not silence") {

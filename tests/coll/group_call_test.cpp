@@ -110,7 +110,7 @@ TEST_CASE("groups nest, take other collectives along, and are one call of their 
   });
 }
 
-TEST_CASE("a refused call spoils its group, of which nothing runs, and nobody else's") {
+TEST_CASE("a refused call spoils its group, of which nothing runs, and no other group") {
   loopback::configure({});
   run_ranks(2, small_slices, [](meshcoll_comm* comm, int rank) {
     Floats data(kCount, 1), other(kCount);
@@ -138,7 +138,7 @@ TEST_CASE("a refused call spoils its group, of which nothing runs, and nobody el
   });
 }
 
-TEST_CASE("a transfer that fails ends its group on every rank, which is told peer and number") {
+TEST_CASE("a transfer that fails ends its group on every rank, with peer and number in the error") {
   loopback::configure({.fail_send_device = 1, .fail_send_after = 3});
   static const int kDevices[] = {0, 1, 2};
   run_ranks(

@@ -129,7 +129,7 @@ TEST_CASE("who never comes to its group is waited for as long as for any rank, a
           return;
         }
         CHECK(meshcoll_mesh_group(world, "tp=3", "tp", &group) == MESHCOLL_TIMEOUT);
-        CHECK_MESSAGE(contains(error_of(world), "group 1: rank 0 does not say where to meet"), error_of(world));
+        CHECK_MESSAGE(contains(error_of(world), "group 1: rank 0 published no address to meet at"), error_of(world));
         CHECK(group == nullptr);
         CHECK(meshcoll_barrier(world) == MESHCOLL_OK);
       });

@@ -160,7 +160,7 @@ TEST_CASE("communicators side by side: a call on one ends while one on the other
   });
 }
 
-TEST_CASE("a handle that is none, used up or another communicator's is an error, and hurts nobody") {
+TEST_CASE("a handle that is invalid, used up or another communicator's is an error, and harms nothing") {
   loopback::configure({});
   run_ranks(2, nullptr, [](meshcoll_comm* comm, int) {
     meshcoll_comm* group = nullptr;
@@ -201,7 +201,7 @@ TEST_CASE("a handle that is none, used up or another communicator's is an error,
   });
 }
 
-TEST_CASE("an error's text stays with the thread that asked for it, whoever errs and destroys meanwhile") {
+TEST_CASE("an error's text stays with the thread that asked for it, whatever other threads do meanwhile") {
   loopback::configure({});
   run_ranks(1, nullptr, [](meshcoll_comm*, int) {
     meshcoll_options options{};
@@ -237,7 +237,7 @@ TEST_CASE("what was started and never waited for ends before its communicator") 
   for (const auto& own : values) CHECK(own == std::vector<float>(kCount, 3));
 }
 
-TEST_CASE("a call's own deadline holds from when it was made, and the error tells its parts") {
+TEST_CASE("a call's own deadline holds from when it was made, and the error has its parts") {
   loopback::configure({});
   std::latch late(1);
   run_ranks(2, nullptr, [&](meshcoll_comm* comm, int rank) {

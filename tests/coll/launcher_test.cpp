@@ -85,7 +85,7 @@ TEST_CASE("srun: its process number and tasks; rank 0 on the step's first node")
 }
 
 TEST_CASE("what is malformed or contradicts itself is refused by name, with its value and what to set") {
-  refuses({}, "no launcher has said who we are: start with torchrun, mpirun or srun, or set RANK and WORLD_SIZE");
+  refuses({}, "no launcher has set a rank: start with torchrun, mpirun or srun, or set RANK and WORLD_SIZE");
   refuses({{"RANK", "0"}}, "WORLD_SIZE is \"\"; set a number from 1 to");
   refuses({{"WORLD_SIZE", "2"}}, "RANK is \"\"; set a number from 0 to 1 (WORLD_SIZE is 2)");
   refuses(kTorchrun + Variables{{"RANK", "8"}}, "RANK is \"8\"; set a number from 0 to 7 (WORLD_SIZE is 8)");

@@ -172,7 +172,7 @@ int connect(void* context, int device, void* handle, void** send_comm, NetDevice
   {
     const std::lock_guard<std::mutex> lock(state().mutex);
     const auto found = state().listeners.find(id);
-    if (found == state().listeners.end()) return refuse("nobody listens at %llu", static_cast<unsigned long long>(id));
+    if (found == state().listeners.end()) return refuse("no listener at %llu", static_cast<unsigned long long>(id));
     listener = found->second;
   }
   if (!may_step(device)) {

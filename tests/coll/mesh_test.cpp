@@ -182,7 +182,7 @@ TEST_CASE("the way between any two ranks goes over cables, and over no more of t
 TEST_CASE("ranks that do not hang together have no trees") {
   CHECK(make_mesh(3, cables_of(3, {{0, 1}})).trees.empty());
   CHECK(make_mesh(1, {0}).trees.empty());
-  CHECK(make_mesh(3, {}).trees.empty());  // nobody knows
+  CHECK(make_mesh(3, {}).trees.empty());  // not known
 }
 
 TEST_CASE("the cables among some of the ranks, in their order") {

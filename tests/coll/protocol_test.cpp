@@ -134,7 +134,7 @@ TEST_CASE("a plugin that completes a receive before its data are there is an err
   }
 }
 
-TEST_CASE("in lines ranks that call with different counts are told, where the counts need as many lines, too") {
+TEST_CASE("in lines ranks that call with different counts get an error, also if the counts need as many lines") {
   for (const std::size_t other : {std::size_t{100}, std::size_t{400}}) {
     loopback::configure({});
     run_ranks(

@@ -63,7 +63,8 @@ std::unique_ptr<coll::StoreServer> serve(const std::string& address, std::int64_
 
 }  // namespace
 
-TEST_CASE("one of four hangs in the middle of an all_reduce: the three go on, and it is told when it comes back") {
+TEST_CASE(
+    "one of four hangs in the middle of an all_reduce: the three go on, and it gets an error when it comes back") {
   loopback::configure({.stall_device = 2, .stall_after = 20});
   std::latch gone_on(kRanks - 1);
   run_ranks(
@@ -101,7 +102,7 @@ TEST_CASE("who is known to be gone is not waited for: the others go on at once, 
     const std::int64_t begin_ns = meshcoll_now_ns();
     meshcoll_comm* three = go_on(comm, 3, 1, 3);
     CHECK(meshcoll_now_ns() - begin_ns < 15'000'000'000);  // connect_timeout_ms is 20 s
-    // Rank 0 goes: its store stays until the others have left it, and tells them who they are.
+    // Rank 0 goes: its store stays until the others have left it, and sends them the list.
     if (rank > 0) {
       meshcoll_comm* two = go_on(three, 2, static_cast<float>(rank), 1 + 2);
       CHECK(meshcoll_rank(two) == rank - 1);
@@ -111,10 +112,11 @@ TEST_CASE("who is known to be gone is not waited for: the others go on at once, 
   });
 }
 
-TEST_CASE("a healthy communicator that is rebuilt is whole again, and the old one aborted, for whoever was in a call") {
+TEST_CASE(
+    "a healthy communicator that is rebuilt is whole again, and the old one aborted, for every thread in a call") {
   loopback::configure({});
   run_ranks(3, nullptr, [](meshcoll_comm* comm, int rank) {
-    // Ranks 1 and 2 wait for somebody who will never come.
+    // Ranks 1 and 2 wait for a rank that will never come.
     float sum = 0;
     if (rank > 0) CHECK(reduce(comm, 1, &sum) == MESHCOLL_ABORTED);
     CHECK(meshcoll_rebuild(comm, nullptr) == MESHCOLL_INVALID_ARGUMENT);
@@ -159,7 +161,7 @@ TEST_CASE("a rank that dies while the others agree is left out") {
   server.reset();
 }
 
-TEST_CASE("without rank 0 nobody can agree on who is left") {
+TEST_CASE("without rank 0 the others cannot agree on the remaining ranks") {
   const std::string address = free_address();
   auto server = serve(address, 100);
   auto one = join(address, 1), two = join(address, 2);

@@ -52,7 +52,7 @@ Socket raw_client(const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("a value reaches whoever asks for it, before or after it is set, and once") {
+TEST_CASE("a value reaches the rank that asks for it, before or after it is set, and once") {
   const std::string address = free_address();
   auto server = serve(address, 2);
   auto zero = join(address, 0, 2), one = join(address, 1, 2);
@@ -101,7 +101,7 @@ TEST_CASE("a barrier that times out names who never came and who came but does n
   CHECK(contains(result.error().text, "rank 2 did not come to the barrier"));
 }
 
-TEST_CASE("rubbish, silence and half a frame delay nobody") {
+TEST_CASE("rubbish, silence and half a frame delay no rank") {
   const std::string address = free_address();
   auto server = serve(address, 2);
   const Socket silent = raw_client(address), half = raw_client(address), rubbish = raw_client(address);
@@ -177,7 +177,7 @@ TEST_CASE("a barrier without a rank that failed and left says why it failed, wha
   CHECK_MESSAGE(barrier.error().text == "rank 1: its plugin does not load", barrier.error().text);
 }
 
-TEST_CASE("a barrier that a failed rank is in opens for nobody") {
+TEST_CASE("a barrier that a failed rank is in opens for no rank") {
   const std::string address = free_address();
   auto server = serve(address, 2);
   auto one = join(address, 1, 2);
@@ -198,7 +198,7 @@ TEST_CASE("a barrier that a failed rank is in opens for nobody") {
   CHECK_MESSAGE(barrier.error().text == "rank 0: no more", barrier.error().text);
 }
 
-TEST_CASE("a rank that comes twice, or that nobody knows, is refused with the reason") {
+TEST_CASE("a rank that comes twice, or that does not exist, is refused with the reason") {
   const std::string address = free_address();
   auto server = serve(address, 2);
   auto one = join(address, 1, 2);
@@ -210,7 +210,7 @@ TEST_CASE("a rank that comes twice, or that nobody knows, is refused with the re
   CHECK(contains(unknown.error().text, "there is no rank 2"));
 }
 
-TEST_CASE("nobody at the rendezvous is a timeout that names the address") {
+TEST_CASE("an empty rendezvous is a timeout that names the address") {
   const std::string address = free_address();
   const auto client = StoreClient::connect(address, identity(1, 2), Deadline::after_ms(100));
   REQUIRE_FALSE(client.has_value());
@@ -222,8 +222,8 @@ TEST_CASE("a caller whose own port is the rendezvous's is not its own rank 0") {
   int first = 0, last = 0;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
   REQUIRE(first < last);
-  // Nobody listens at a port that the kernel gives to callers (those as even as the first, first): going through them
-  // all, it gives this one, too.
+  // No process listens at a port that the kernel gives to callers (those as even as the first, first): going through
+  // them all, it gives this one, too.
   SocketAddress address;
   for (int port = first; port <= last; port += 2) {
     address = *parse_address("127.0.0.1:" + std::to_string(port));

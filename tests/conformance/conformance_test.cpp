@@ -1,4 +1,4 @@
-// `meshbed conformance` on Meshbed's own plugin, and on one that breaks the rule that it is told to.
+// `meshbed conformance` on Meshbed's own plugin, and on one that breaks the rule that it is set to break.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -43,7 +43,7 @@ TEST_CASE("Meshbed's own plugin keeps every rule with all five versions of the t
   CHECK(conformance("libnccl-net-mesh.so", "--json").output == first.output);
 }
 
-TEST_CASE("over TCP the ends of things are in order with all five versions, whoever closes with bytes unread") {
+TEST_CASE("over TCP the ends of things are in order with all five versions, also if an end closes with bytes unread") {
   std::string cases;
   for (const char* name : {"receives-in-flight", "sends-in-flight", "peer-closed", "sent-is-sent", "unread-by-receiver",
                            "unread-by-sender", "listener-unused"}) {
@@ -194,7 +194,7 @@ TEST_CASE("a plugin that never returns is given up, and named") {
                 result.output);
 }
 
-TEST_CASE("a plugin that ends its process before the first case is told with the version and the place") {
+TEST_CASE("a plugin that ends its process before the first case is reported with the version and the place") {
   struct Ending {
     const char* fault;
     int status;
@@ -214,14 +214,14 @@ TEST_CASE("a plugin that ends its process before the first case is told with the
   }
 }
 
-TEST_CASE("a plugin's words that are no UTF-8 are told all the same") {
+TEST_CASE("a plugin's words that are not UTF-8 are reported as well") {
   const CommandResult result = with_fault("words are no UTF-8", "--only tags --json 2>/dev/null");
   CHECK(result.status == 1);
   const std::string error = json::parse(result.output).at("error");
   CHECK_MESSAGE(error.find("ncclSystemError: no \xEF\xBF\xBD\xEF\xBF\xBD here") != std::string::npos, error);
 }
 
-TEST_CASE("a file without a table, no file and cases that there are not are told as what they are") {
+TEST_CASE("a file without a table, a missing file and unknown cases each have an error of their own") {
   const CommandResult other = conformance("libmeshcoll.so", "2>&1");
   CHECK(other.status == 2);
   CHECK_MESSAGE(other.output.find("libmeshcoll.so: it exports no ncclNetPlugin_v8 to v12, so it is no net plugin\n") !=

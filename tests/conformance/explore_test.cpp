@@ -155,10 +155,10 @@ TEST_CASE("faults that only some orders meet are found, and the schedule that is
   const CommandResult hidden = explore(
       kFaulty +
       "--interruptions 0 --only receiver-closes --set 'environment.FAULTY_NET=\"a close half-way is forgotten\"'");
-  CHECK_MESSAGE(hidden.status == 0, hidden.output);  // without an interruption nobody meets it
+  CHECK_MESSAGE(hidden.status == 0, hidden.output);  // without an interruption no order meets it
 }
 
-TEST_CASE("rings: every order of every program, without a net plugin; a schedule is told step by step") {
+TEST_CASE("rings: every order of every program, without a net plugin; a schedule is printed step by step") {
   const CommandResult all = explore("--rings --plugin /nowhere.so");
   CHECK_MESSAGE(all.status == 0, all.output);
   CHECK(all.output.find("programs of rings: ") != std::string::npos);

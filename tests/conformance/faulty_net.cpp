@@ -31,7 +31,7 @@ struct Posted {
   int looks = 0;
 };
 std::map<void*, Posted> g_receives;
-/// A receive that the plugin has not been told of yet.
+/// A receive that has not been passed to the plugin yet.
 struct Late {
   void* comm;
   std::vector<void*> data, memories;

@@ -53,7 +53,7 @@ TEST_CASE(
   CHECK(relay.at("message_bytes") == 128 * 1024);
   CHECK(relay.at("instructions").get<double>() < 2200);
   CHECK(relay.at("instructions").get<double>() > 1000);
-  // Time is this machine's, and what else runs on it shows: it is told, and no bound is set. It was measured.
+  // Time depends on this machine and on its other work: it is printed and measured, and has no bound.
   MESSAGE("CPU of a relay, ns: ", relay.at("cpu_ns").get<double>(), ", alone ", relay.at("cpu_ns_alone").get<double>());
   CHECK(relay.at("cpu_ns_alone").get<double>() > relay.at("cpu_ns").get<double>());
   const auto& engine = cost.at("engine");

@@ -47,7 +47,7 @@ TEST_CASE("one text of PTX is linked, and what comes out is an image; a broken o
     CHECK(calls_test::cuLinkAddData_v2(link, kPtx, text.data(), text.size() + 1, "text", 0, nullptr, nullptr) == 801);
     CHECK(calls_test::cuLinkComplete(link, &image, &size) == 0);
     CHECK(size == text.size() + 1);
-    CHECK(find_function(static_cast<const char*>(image), "nobody") != nullptr);
+    CHECK(find_function(static_cast<const char*>(image), "empty") != nullptr);
     CHECK(calls_test::cuLinkComplete(link, &image, &size) == 400);
     CHECK(calls_test::cuLinkAddData_v2(link, kPtx, text.data(), text.size() + 1, "text", 0, nullptr, nullptr) == 1);
     CHECK(calls_test::cuLinkDestroy(link) == 0);
@@ -75,7 +75,7 @@ TEST_CASE("a context is made with parameters that ask for nothing; those that as
   });
 }
 
-TEST_CASE("two devices have no path to one another, whoever asks") {
+TEST_CASE("two devices have no path to one another, in both directions") {
   const std::string log = run_gpus({.gpus = 2}, [] {
     const Gpu gpu;
     for (const int attribute : {1, 2, 3, 4}) {

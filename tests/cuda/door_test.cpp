@@ -77,7 +77,7 @@ bool is_right(const std::vector<unsigned>& numbers) {
 }  // namespace
 
 TEST_CASE("no device is an answer") {
-  const auto driver = cuda::Driver::open();  // nobody has given this process a simulated GPU
+  const auto driver = cuda::Driver::open();  // this process has no simulated GPU
   REQUIRE_FALSE(driver.has_value());
   CHECK(driver.error().code == ErrorCode::kUnsupported);
   CHECK(driver.error().text.find("sees no device") != std::string::npos);
@@ -138,7 +138,7 @@ TEST_CASE("a stream is held until a word in host memory says that it may go on")
   });
 }
 
-TEST_CASE("a drop-in that does not load leaves no GPUs open, and where none are nobody has used one") {
+TEST_CASE("a drop-in that does not load leaves no GPUs open, and where there are none, none was used") {
   models::Cluster cluster = ring_cluster(2);
   for (models::Node& node : cluster.nodes) node.gpus = {{"H100"}};
   run_world({.cluster = cluster}, [](sim::World& world) {

@@ -276,7 +276,8 @@ TEST_CASE("an abort lets more streams go than the GPU has queues, whose calls st
   });
 }
 
-TEST_CASE("where pinned memory runs out the call says so at once, its stream goes on, and the other rank is told") {
+TEST_CASE(
+    "where pinned memory runs out the call says so at once, its stream goes on, and the other rank gets an error") {
   run_two([](const Rank& rank) {
     rank.put(3);
     CHECK(rank.sum() == MESHCOLL_OK);

@@ -155,7 +155,7 @@ inline constexpr const char* kImage = R"(.version 7.0
 .target sm_70
 .address_size 64
 .visible .entry add_one(.param .u64 place, .param .u32 microseconds) { ret; }
-.visible .entry nobody() { ret; }
+.visible .entry empty() { ret; }
 )";
 
 /// The same kernels for a GPU, which knows of no host function: one thread waits and adds.
@@ -185,7 +185,7 @@ again:
   st.global.u32 [%d0], %r3;
   ret;
 }
-.visible .entry nobody() { ret; }
+.visible .entry empty() { ret; }
 )";
 
 inline CUfunction find_function(const char* image, const char* name) {

@@ -234,7 +234,7 @@ TEST_CASE("memory of a graph: freed once in it, ready once, given once until it 
     CHECK(add_free(frees, nullptr, kept.place) == 0);
     CHECK(launch(ready(frees), stream) == 0);
     CHECK(cuMemFreeAsync(kept.place, stream) == 1);
-    // What is freed in the graph is nobody's outside.
+    // What is freed in the graph is invalid outside.
     GraphExec* of_inside = ready(inside);
     CHECK(launch(of_inside, stream) == 0);
     CHECK(launch(of_inside, stream) == 0);

@@ -32,11 +32,11 @@ TEST_CASE("an image is PTX, a cubin or a fat binary; PTX has the kernels that it
     CHECK(cuModuleLoadData(&module, "") == 200);
     CHECK(cuModuleLoadData(&module, "int main() {}") == 200);
     CHECK(cuModuleLoadData(&module, kImage) == 0);
-    CHECK(cuModuleGetFunction(&function, module, "nobody") == 0);
+    CHECK(cuModuleGetFunction(&function, module, "empty") == 0);
     CHECK(cuModuleGetFunction(&function, module, "other") == 500);
     CHECK(cuModuleUnload(module) == 0);
     CHECK(cuModuleUnload(module) == 400);
-    CHECK(cuModuleGetFunction(&function, module, "nobody") == 400);
+    CHECK(cuModuleGetFunction(&function, module, "empty") == 400);
   });
 }
 

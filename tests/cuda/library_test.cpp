@@ -118,7 +118,7 @@ TEST_CASE("a module's functions are counted, listed and loaded") {
   });
 }
 
-TEST_CASE("a kernel tells where its parameters stand, and has attributes on a device that is there") {
+TEST_CASE("a kernel has offsets of its parameters, and attributes on a device that is there") {
   run_gpus({}, [] {
     const Gpu gpu;
     cuda::Module* const library = load();

@@ -35,7 +35,7 @@ struct Managed {
 
 }  // namespace
 
-TEST_CASE("advice and prefetches of managed memory are told again, by ranges: where they differ there is no answer") {
+TEST_CASE("advice and prefetches of managed memory can be queried by ranges: where they differ there is no value") {
   run_gpus({.gpus = 2}, [] {
     constexpr int kReadMostly = 1, kPreferred = 2, kAccessedBy = 3, kPrefetched = 4, kPreferredType = 5;
     constexpr int kSetReadMostly = 1, kUnsetReadMostly = 2, kSetPreferred = 3, kSetAccessedBy = 5;

@@ -32,7 +32,7 @@ TEST_CASE("device memory is counted, as large as the model's, and 0 bytes of it 
   });
 }
 
-TEST_CASE("an address inside an allocation knows where it begins; one behind it is nobody's") {
+TEST_CASE("an address inside an allocation knows where it begins; one behind it is unknown") {
   run_gpus({}, [] {
     const Gpu gpu;
     const CUdeviceptr address = allocate(1000);

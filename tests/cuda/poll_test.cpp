@@ -1,4 +1,4 @@
-// Kernels that look at memory until somebody writes: which of them let virtual time go on, and how long a look takes.
+// Kernels that look at memory until another writes: which of them let virtual time go on, and how long a look takes.
 #include <string>
 
 #include "models/gpu.h"

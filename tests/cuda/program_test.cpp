@@ -48,7 +48,7 @@ TEST_CASE("the exit status is the program's, and a fault is said once with its p
   CHECK(run.output.find("kernel saxpy") != std::string::npos);
 }
 
-TEST_CASE("a program without PTX is told which option of nvcc brings it") {
+TEST_CASE("a program without PTX gets an error that names nvcc's option for it") {
   const CommandResult run = run_command_line(kRun + kSaxpy + " image 2>&1");
   CAPTURE(run.output);
   CHECK(run.status == 7);
@@ -56,7 +56,7 @@ TEST_CASE("a program without PTX is told which option of nvcc brings it") {
   CHECK(run.output.find("-gencode arch=compute_90,code=compute_90") != std::string::npos);
 }
 
-TEST_CASE("nvcc's code, which launches what it got without a look, is told of the missing PTX as well") {
+TEST_CASE("nvcc's code, which launches what it got without a look, gets the error of the missing PTX as well") {
   const CommandResult run = run_command_line(kRun + kSaxpy + " stub 2>&1");
   CAPTURE(run.output);
   CHECK(run.status == 7);
@@ -74,7 +74,7 @@ TEST_CASE("wrong pointers and shapes are answered with their codes, and said onc
         "freed twice: cudaErrorInvalidValue", "too many threads: cudaErrorInvalidConfiguration",
         "no leave for 64 KiB: cudaErrorInvalidValue", "more than there is: cudaErrorInvalidConfiguration",
         "with 65536 bytes of dynamic shared memory, where 49152 are allowed until the attribute ",
-        " is said to be device memory and is byte 0 of an allocation of 4096 bytes that was freed: error 1",
+        " is declared as device memory and is byte 0 of an allocation of 4096 bytes that was freed: error 1",
         "what is to be freed, 0x", "kernel saxpy: 1 x 1 x 1 blocks of 2000 x 1 x 1 threads", "do nothing here",
         "the driver is there"}) {
     CHECK_MESSAGE(run.output.find(text) != std::string::npos, text);

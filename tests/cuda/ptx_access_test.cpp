@@ -164,7 +164,7 @@ TEST_CASE("%tid counts along the three axes of a block, whatever their lengths")
   }
 }
 
-TEST_CASE("vabsdiff4 tells how far four bytes are apart, one by one or in sum, signed or not") {
+TEST_CASE("vabsdiff4 computes how far four bytes are apart, one by one or in sum, signed or not") {
   const std::string text = R"(.version 8.0
 .target sm_70
 .address_size 64

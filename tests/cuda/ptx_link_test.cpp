@@ -111,7 +111,7 @@ TEST_CASE(
   CHECK(table[1] == 7);
 }
 
-TEST_CASE("a mistake in what was read without one is told with its part") {
+TEST_CASE("a mistake in what was read without one is reported with its part") {
   const std::string bad = ".visible .entry k() {\n.reg .b32 %r<3>;\nwrong.u32 %r1, %r1, %r2; ret; }\n";
   CHECK(refusal({kHead, kHead + bad, kHead}) ==
         "program, part 2 of 3:4: wrong.u32: PTX ISA 9.0 has no such instruction");

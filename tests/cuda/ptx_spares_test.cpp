@@ -1,4 +1,4 @@
-// Grids that take the memory of grids before them: what is left there is nobody's.
+// Grids that take the memory of grids before them: what is left there belongs to no grid.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -36,7 +36,7 @@ bool goes_through(const Row& row) {
     if (own) CHECK(cuCtxCreate_v2(&context, 0, 0) == 0);
     CUstream one_more = make_stream();
     CUevent end = make_event();
-    CUfunction function = find_function(kImage, "nobody");
+    CUfunction function = find_function(kImage, "empty");
     if (own) CHECK(cuCtxPopCurrent_v2(&context) == 0);
     std::vector<CUstream> held;
     for (int i = 0; i < row.held; ++i) {

@@ -69,7 +69,7 @@ TEST_CASE("a word that one block writes and another reads is a race, named with 
   CHECK(log.find("PTX line 19") != std::string::npos);
   CHECK(log.find("at line 18") != std::string::npos);
   CHECK(log.find("blocks (0,0,0) and (1,0,0)") != std::string::npos);
-  // Once a launch, and not where nobody asked.
+  // Once a launch, and not where the check is off.
   CHECK(log.find("race for", log.find("race for") + 1) == std::string::npos);
   CHECK(said_of("  st.global.u32 [%rd3], %r1;\n  ld.global.u32 %r3, [%rd4];", false, "").empty());
 }

@@ -95,7 +95,7 @@ TEST_CASE("ring bench --gpu times a launch and a slot in one harness, by the GPU
   CHECK_MESSAGE(none.text.find("ring bench --gpu: ") != std::string::npos, none.text);
 }
 
-TEST_CASE("a ring on a GPU refuses what it cannot be, and a kernel that nobody shuts down is named") {
+TEST_CASE("a ring on a GPU refuses what it cannot be, and a kernel without a shutdown is named") {
   const std::string log = on_a_gpu([](const cuda::Driver& driver) {
     const auto refusal = [&](const ring::GpuRingShape& shape) {
       const auto made = ring::GpuRing::create(driver, shape);
@@ -109,7 +109,7 @@ TEST_CASE("a ring on a GPU refuses what it cannot be, and a kernel that nobody s
 
     auto ring = taken(ring::GpuRing::create(driver, {.slots = 4, .lanes = 2}));
     well(ring->launch());
-    // Nothing ends it: whoever waited without a bound would wait for ever.
+    // Nothing ends it: a wait without a bound would last for ever.
     const auto waited = ring->wait_for_end(50);
     REQUIRE_FALSE(waited.has_value());
     CHECK(waited.error().code == ErrorCode::kTimeout);

@@ -322,7 +322,7 @@ TEST_CASE("descriptors of a GPU's memory go to another process of the node over 
   run_gpu_ranks({{.node = 0, .body = gives}, {.node = 0, .body = takes}});
 }
 
-TEST_CASE("a program that is alone has nobody to give handles to") {
+TEST_CASE("a program that is alone has no peer to give handles to") {
   const std::string log = run_gpus({}, [] {
     const Gpu gpu;
     cuda::CUipcHandle handle{};

@@ -17,7 +17,7 @@ const models::GpuModel& h100() { return *models::find_gpu("H100"); }
 
 }  // namespace
 
-TEST_CASE("a kernel's work is seen when it has ended, and whoever does not wait sees what was there") {
+TEST_CASE("a kernel's work is seen when it has ended, and a caller that does not wait sees what was there") {
   run_gpus({}, [] {
     register_add_one();
     const Gpu gpu;

@@ -34,7 +34,8 @@ struct Story {
   int ranks = kRanks;
   std::map<std::string, std::string> environment = {};
   Picoseconds rank_0_dies_ps = 0;  // 0: it does not
-  // Not a ring: the engine, told nothing of the cables, sends across it too, and a relay warns of whoever has ended.
+  // Not a ring: the engine, which does not know the cables, sends across it too, and a relay warns of a peer that
+  // ended.
   bool on_a_switch = false;
   bool with_gpus = false;
   bool counts_copies = false;  // those of two_streams
@@ -151,7 +152,7 @@ TEST_CASE("ranks that come minutes apart, to init, to a pair's first message and
   }
 }
 
-TEST_CASE("rank 0's machine loses its power: who waits without a limit is told all the same") {
+TEST_CASE("rank 0's machine loses its power: a wait without a limit still gets the error") {
   const WorldResult run = run_in_sim(
       {.program = "ranks_apart", .environment = {{"STORY", "orphans"}}, .rank_0_dies_ps = 50 * kPicosecondsPerSecond});
   CAPTURE(run.output);
@@ -159,8 +160,8 @@ TEST_CASE("rank 0's machine loses its power: who waits without a limit is told a
   CHECK(lines_with(run.output, "the receive ends: remote process exited") == kRanks - 1);
 }
 
-TEST_CASE("who only asks for an asynchronous error is told of another rank's abort") {
-  const WorldResult run = run_in_sim({.program = "ranks_apart", .environment = {{"STORY", "told"}}});
+TEST_CASE("a rank that only asks for an asynchronous error gets another rank's abort") {
+  const WorldResult run = run_in_sim({.program = "ranks_apart", .environment = {{"STORY", "abort"}}});
   CAPTURE(run.output);
   CHECK(run.outcome == sim::OutcomeKind::kFinished);
   CHECK(lines_with(run.output, ": remote process exited") == kRanks - 1);

@@ -192,7 +192,7 @@ TEST_CASE("a communicator that is refused spoils its group like any call: nothin
   CHECK(ncclCommDestroy(comm) == ncclSuccess);
 }
 
-TEST_CASE("a text of ncclGetLastError stays with the thread that asked for it, whoever errs and destroys meanwhile") {
+TEST_CASE("a text of ncclGetLastError stays with the thread that asked for it, while others fail and destroy") {
   const ncclComm_t comm = alone();
   int number = 0;
   static_cast<void>(said_during([&] {

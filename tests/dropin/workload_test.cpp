@@ -186,7 +186,7 @@ int main(int, char** argv) {
   if (rank == 1 && how == "return") return 9;
   if (rank == 1 && how == "exit") std::_Exit(300);
   if (rank == 1 && how == "abort") std::abort();
-  if (rank == 1 && how == "throw") throw std::logic_error("which nobody catches");
+  if (rank == 1 && how == "throw") throw std::logic_error("which is not caught");
   if (rank == 1) assert(how == "right");
   return ncclAllReduce(x, x, 8, ncclFloat, ncclSum, comm, nullptr) != ncclSuccess;
 }
@@ -200,7 +200,7 @@ int main(int, char** argv) {
     return result.output;
   };
   CHECK(lines_with(run("return"), "rank 1: " + programs.folder() + "/bad ended with status 9\n") == 1);
-  CHECK(lines_with(run("throw"), "rank 1: which nobody catches") == 1);
+  CHECK(lines_with(run("throw"), "rank 1: which is not caught") == 1);
   CHECK(lines_with(run("exit"), "ended with status 44\n") == 1);
   CHECK(lines_with(run("abort"), "rank 1: its program called abort() in main") == 1);
   CHECK(lines_with(run("assert"), "rank 1: Assertion `how == \"right\"' failed in main") == 1);

@@ -125,7 +125,7 @@ TEST_CASE("an archive is what cpio reads: names, contents, links, the same bytes
   CHECK(listed.output == "textone\nprogram\n");
 }
 
-TEST_CASE("a machine whose apt knows no kernel is told so in one line, and nothing stays behind") {
+TEST_CASE("a machine whose apt knows no kernel gets an error of one line, and nothing stays behind") {
   if (find_static_busybox().empty()) {
     MESSAGE("skipped: no static busybox");
     return;

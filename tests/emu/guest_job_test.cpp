@@ -1,4 +1,4 @@
-// What a guest is told: every word arrives as it was, whatever it holds.
+// The command lines of a guest: every word arrives unchanged, with any bytes in it.
 #include "emu/guest_job.h"
 
 #include <doctest/doctest.h>

@@ -47,7 +47,7 @@ std::string package(const std::string& cache, const std::string& version, Days a
 
 }  // namespace
 
-TEST_CASE("images that nobody has used for 30 days go, with the packages of kernels that no image is of") {
+TEST_CASE("images without use for 30 days go, with the packages of kernels that no image is of") {
   const std::string cache = scratch_folder("image_cache");
   const std::string ours = image(cache, "6.1.0-9-amd64-aaaa", Days(400));  // used now, for the first time in a year
   const std::string recent = image(cache, "6.1.0-8-amd64-aaaa", Days(29));

@@ -117,7 +117,7 @@ TEST_CASE("the first NIC of each node has another name, table and rule, and the 
   position(lines, "ip -4 rule add pref 10 oif mb119p0 lookup 479219");
 }
 
-TEST_CASE("a NIC without a cable has a pair whose other end stays down, and nobody waits for it") {
+TEST_CASE("a NIC without a cable has a pair whose other end stays down, and is not waited for") {
   EmuCluster cluster = mesh_cluster(2);
   cluster.nodes[0].nics.push_back(nic_on_wire(0, 1, 5));
   cluster.nodes[0].nics[1].wire = -1;

@@ -129,7 +129,7 @@ TEST_CASE("a cable is pulled and plugged in, one node stops and goes on, another
     return;
   }
   EmuCluster cluster = pair();
-  // Says what its port does until it is told to end.
+  // Reports its port's state until a file "end" appears.
   const std::string watcher =
       "while ! test -e end; do cut -d' ' -f2 </sys/class/infiniband/rocep0/ports/1/state >state.new; mv state.new "
       "state; "

@@ -1,4 +1,4 @@
-// Who is joined to whom, and what QEMU is told.
+// Which machines are joined, and the arguments of QEMU.
 #include "emu/microvm/qemu_plan.h"
 
 #include <doctest/doctest.h>
@@ -103,7 +103,7 @@ TEST_CASE("the management network is a hub apart from the wires, with addresses 
   CHECK(values(both.nodes[1], "-device").back() == "virtio-net-pci,netdev=management,mac=52:54:00:00:00:01,romfile=");
 }
 
-TEST_CASE("a port without a cable, a long MTU and a path with commas are told as QEMU wants it") {
+TEST_CASE("a port without a cable, a long MTU and a path with commas are written as QEMU expects them") {
   EmuCluster cluster = mesh_cluster(2);
   EmuNic loose = nic_on_wire(0, 1, -1);
   loose.mtu = 9000;

@@ -1,4 +1,4 @@
-// What a guest is told about its packets: tc(8), tc-netem(8).
+// A guest's commands that delay, drop and limit its packets: tc(8), tc-netem(8).
 #include "emu/shaping.h"
 
 #include <doctest/doctest.h>

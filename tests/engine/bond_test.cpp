@@ -57,7 +57,7 @@ TEST_CASE("802.3ad spreads flows evenly over both functions; a flow keeps its ow
   CHECK(flows.at(0) > kFlows * 2 / 5);
   CHECK(flows.at(1) > kFlows * 2 / 5);
   CHECK(network.path({0, 0}, {1, 0}, 7) == network.path({0, 0}, {1, 0}, 7));
-  // Sockets and whoever else names a function by mistake mean the device.
+  // Sockets, and callers that name a function by mistake, mean the device.
   CHECK(network.path({0, 1}, {1, 1}, 7) == network.path({0, 0}, {1, 0}, 7));
 }
 

@@ -331,7 +331,9 @@ TEST_CASE("a fiber's stack is used again when its thread has ended") {
   CHECK(result.value == "1");
 }
 
-TEST_CASE("a thread for whose stack there is no memory has not begun: its starter is told, and nobody waits for it") {
+TEST_CASE(
+    "a thread for whose stack there is no memory has not begun: its starter gets an error, and no thread waits for "
+    "it") {
   if (!sim::kFibers) return;
   constexpr std::uint32_t kStackBytes = 1U << 28U;
   auto options = two_nodes();
@@ -375,7 +377,7 @@ TEST_CASE("who runs on in the instant in which its node is killed counts once, a
   }
 }
 
-// Whoever wakes a thread goes on first: it may still be in the middle of what the other waits for.
+// A thread that wakes another goes on first: it may still be in the middle of what the other waits for.
 TEST_CASE("a woken thread runs after the thread that woke it has blocked, on both fabrics") {
   for (const sim::FabricKind fabric : {sim::FabricKind::kChunk, sim::FabricKind::kFluid}) {
     sim::WorldOptions options = two_nodes();

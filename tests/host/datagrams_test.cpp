@@ -113,7 +113,7 @@ TEST_CASE("the all-nodes group reaches the neighbour behind the chosen interface
       sim::World::get().sleep(kPicosecondsPerMicrosecond);
       CHECK(probe.send_datagram(socket, "all", "ff02::1", kPort) == -ENETUNREACH);  // which link?
       CHECK(probe.multicast_through(socket, netdev.c_str()) == 0);
-      // From the link-local address: RFC 6724, rule 2. Nobody answers there without a scope.
+      // From the link-local address: RFC 6724, rule 2. Without a scope no reply comes from there.
       CHECK(probe.send_datagram(socket, "all", "ff02::1", kPort) == 3);
       const std::string own = to_node1 ? "fd00::1" : "fd00:2::2";
       CHECK(probe.send_datagram_from(socket, "all", "ff02::1", kPort, netdev.c_str(), own.c_str()) == 3);
@@ -137,12 +137,12 @@ TEST_CASE("the all-nodes group reaches the neighbour behind the chosen interface
   });
 }
 
-TEST_CASE("datagrams are lost where a link is down, nobody is bound or the buffer is full") {
+TEST_CASE("datagrams are lost where a link is down, no socket is bound or the buffer is full") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
     const int socket = probe.open_datagrams("0.0.0.0", kPort);
     sim::World& world = sim::World::get();
     if (rank == 0) {
-      CHECK(probe.send_datagram(socket, "nobody", "192.168.100.2", kPort + 1) == 6);
+      CHECK(probe.send_datagram(socket, "stray!", "192.168.100.2", kPort + 1) == 6);
       world.network().set_port_up({1, 0}, false);
       CHECK(probe.send_datagram(socket, "dark", "192.168.100.2", kPort) == 4);
       world.sleep(kPicosecondsPerMillisecond);

@@ -132,7 +132,7 @@ TEST_CASE("the product's libraries hold no demangler") {
   }
 }
 
-TEST_CASE("an exception that nobody catches in a library's copy says its type and its text") {
+TEST_CASE("an uncaught exception in a library's copy is reported with its type and its text") {
   const WorldResult result = run_world(
       {.cluster = ring_cluster(2)},
       [](sim::World& world) {
@@ -144,7 +144,7 @@ TEST_CASE("an exception that nobody catches in a library's copy says its type an
       true);
   CHECK_FALSE(result.checks_passed);
   CHECK(result.output ==
-        "terminate called after throwing an instance of 'St13runtime_error'\n  what():  probe: nobody catches this\n");
+        "terminate called after throwing an instance of 'St13runtime_error'\n  what():  probe: nothing catches this\n");
 }
 
 TEST_CASE("a missing file is an error with its name") {

@@ -53,8 +53,7 @@ TEST_CASE("bytes go there and back over the cable's subnet") {
   });
 }
 
-TEST_CASE(
-    "a connection over a router takes its way; without a route back it hears nothing, without one there it fails") {
+TEST_CASE("a connection over a router takes its way; without a route back no reply comes, without one there it fails") {
   const auto try_from = [](const models::Cluster& cluster, int error) {
     run_probe(cluster, 2, [error](const ProbeTable& probe, int rank) {
       if (rank == 1) {
@@ -83,7 +82,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a connection over an address that is gone hears nothing; one to the new address works; bytes wait for the old") {
+    "a connection over an address that is gone gets no reply; one to the new address works; bytes wait for the old") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
     const auto set_address = [](const std::string& text) {
       sim::World::get().change_nic({0, 0}).addresses = {*models::read_prefix(text)};
@@ -135,7 +134,7 @@ TEST_CASE("a message takes its bits over the rate, the cable and the stacks") {
   });
 }
 
-TEST_CASE("nobody listens: ECONNREFUSED after one round trip") {
+TEST_CASE("no listener: ECONNREFUSED after one round trip") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
     if (rank != 0) return;
     int socket = -1;
@@ -147,7 +146,7 @@ TEST_CASE("nobody listens: ECONNREFUSED after one round trip") {
   });
 }
 
-TEST_CASE("nobody answers on the subnet: EHOSTUNREACH after three seconds") {
+TEST_CASE("no reply on the subnet: EHOSTUNREACH after three seconds") {
   run_probe(ring_cluster(3), 1, [](const ProbeTable& probe, int) {
     int socket = -1;
     const auto outcome = probe.connect_and_poll("192.168.100.77", 4000, &socket);
@@ -194,7 +193,7 @@ TEST_CASE("an address of another cable as source gets no answer") {
   });
 }
 
-TEST_CASE("a listener bound to one address hears only that one, and a taken port is EADDRINUSE") {
+TEST_CASE("a listener bound to one address accepts on that one only, and a taken port is EADDRINUSE") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
     int socket = -1;
     if (rank == 1) {
@@ -256,7 +255,7 @@ TEST_CASE("a full backlog makes the next connection wait for a retransmission") 
   });
 }
 
-TEST_CASE("a writer waits for a slow reader, and is told when there is room") {
+TEST_CASE("a writer waits for a slow reader, and wakes when there is room") {
   run_probe(ring_cluster(2), 2, [](const ProbeTable& probe, int rank) {
     constexpr std::int64_t kWindow = 4 << 20;
     int socket = -1, revents = 0;
@@ -344,7 +343,7 @@ TEST_CASE("a connection over a link that is down fails like a silent neighbour")
   });
 }
 
-TEST_CASE("an accept that nobody answers is a deadlock that names the socket") {
+TEST_CASE("an accept without a connection is a deadlock that names the socket") {
   const auto result = run_probe(
       ring_cluster(2), 1, [](const ProbeTable& probe, int) { probe.accept_one(probe.listen_on("0.0.0.0", 4000, 8)); },
       true);

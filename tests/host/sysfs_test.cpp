@@ -185,7 +185,7 @@ TEST_CASE("/proc/net/route shows the main table: subnets, and routes by way of a
     CHECK(ipv6.find("fd000002000000000000000000000000 40 00000000000000000000000000000000 00 "
                     "fd0000010000000000000000000000ff 00000064 00000001 00000000 00000003 enp1s0f0np0\n") !=
           std::string::npos);
-    // Whoever has lost its address in the gateway's subnet has lost the route.
+    // A NIC that has lost its address in the gateway's subnet has lost the route.
     sim::World::get().change_nic({0, 0}).addresses = {*models::read_prefix("10.1.0.1/24")};
     CHECK(text_of(probe.read_file, "/proc/net/route").find("0003") == std::string::npos);
   });

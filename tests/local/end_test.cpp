@@ -1,4 +1,4 @@
-// Ends of processes: the survivors learn who is gone, nobody hangs, and nothing stays behind.
+// Ends of processes: the survivors learn which has ended, none hangs, and nothing stays behind.
 #include <poll.h>
 #include <sys/resource.h>
 

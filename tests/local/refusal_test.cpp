@@ -101,7 +101,7 @@ std::string last_word() { return coll::last_warn(0); }
 
 }  // namespace
 
-TEST_CASE("where the kernel lets nobody read another process, both ends say so") {
+TEST_CASE("where the kernel lets no process read another, both ends report it") {
   // Before init: a filter holds for the thread that sets it, and for those that it starts.
   const auto ends = run_rank_processes(
       2, [](meshcoll_options&) { forbid(SYS_process_vm_readv); },
@@ -142,11 +142,11 @@ TEST_CASE("a handle of another host, or of another plugin, is refused by its rea
   CHECK_MESSAGE(contains(last_word(), "not this plugin's"), last_word());
   net->close_listen(listen_comm);
   CHECK(net->connect(0, handle.data(), &send_comm) == nccl::kNcclRemoteError);
-  CHECK_MESSAGE(contains(last_word(), "nobody of this host listens there"), last_word());
+  CHECK_MESSAGE(contains(last_word(), "no process of this host listens there"), last_word());
   CHECK(send_comm == nullptr);
 }
 
-TEST_CASE("strangers at a listener, silent, babbling or without the secret, keep nobody out") {
+TEST_CASE("strangers at a listener, silent, noisy or without the secret, keep no peer out") {
   Net net;
   std::array<char, nccl::kHandleBytes> handle{};
   void *listen_comm = nullptr, *send_comm = nullptr, *recv_comm = nullptr;

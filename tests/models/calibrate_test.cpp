@@ -89,7 +89,7 @@ TEST_CASE("on one count of steps launch and hop are one sum: each stays near wha
   CHECK(launch_us + 3 * hop_us ==
         doctest::Approx(info_of(MachineParameter::kLaunchUs).fallback + 3 * 30).epsilon(0.02));
   CHECK(launch_us == doctest::Approx(info_of(MachineParameter::kLaunchUs).fallback).epsilon(0.3));
-  // What other classes tell of every hop is told of each protocol's, and is then the fit's.
+  // What other classes show of every hop is added to each protocol's hop, which is then fitted.
   CHECK(fit->machine[MachineParameter::kNetLatencyUs] == 0);
   CHECK(fit->machine[MachineParameter::kNetLlUs] ==
         doctest::Approx(info_of(MachineParameter::kNetLlUs).fallback + 16).epsilon(0.05));
@@ -187,7 +187,8 @@ TEST_CASE("a transport has its own defaults, each with a source; a profile's val
 }
 
 TEST_CASE(
-    "what a harness adds is told apart where calls without it were measured, too; a message's own kernel as well") {
+    "what a harness adds is fitted separately where calls without it were measured, too; a message's own kernel as "
+    "well") {
   Machine kernels = truth(), start = one_way(sheet());
   kernels.set(MachineParameter::kNetSimpleUs, {3, Basis::kMeasured, "this test"});
   kernels.set(MachineParameter::kSkewUs, {600, Basis::kMeasured, "this test"});
@@ -208,7 +209,8 @@ TEST_CASE(
   CHECK(fit->machine[MachineParameter::kSkewUs] == doctest::Approx(600).epsilon(0.1));
   CHECK(fit->machine[MachineParameter::kPeerUs] == doctest::Approx(40).epsilon(0.2));
   CHECK(summarise(errors_of(fit->machine, measured(Collective::kReduceScatter, 20).points)).max < 0.1);
-  // Of tests alone nobody knows: neither is fitted. Nor is a message's kernel where NCCL's cost table holds.
+  // From tests alone the two cannot be separated: neither is fitted. Nor is a message's kernel where NCCL's cost table
+  // holds.
   const auto without = calibrate(start, {tests, gathers}, "made.csv");
   REQUIRE(without.has_value());
   CHECK(without->machine[MachineParameter::kSkewUs] == 0);
@@ -276,7 +278,7 @@ TEST_CASE("without calibration, what was fitted is gone and what was not is ther
   CHECK(bare[MachineParameter::kNetSimpleUs] == 30);
 }
 
-TEST_CASE("a line that made the times has no error, two lines are never worse on the squares, and all are told") {
+TEST_CASE("a line that made the times has no error, two lines are never worse on the squares, and all are reported") {
   Sweep sweep = sweep_of(truth(), Collective::kAllReduce, 4, 1024, 1 << 26);
   for (SweepPoint& point : sweep.points) {
     point.time_us = 6 * 11 + 2.0 * static_cast<double>(point.call.bytes) * 3 / 4 / 8e3;

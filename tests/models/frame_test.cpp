@@ -109,7 +109,7 @@ TEST_CASE("the smaller of two netdevs' MTUs is what passes between them, and a s
   Cluster cluster = on_switch(3);
   cluster.switches[0].mtu_bytes = 1500;
   cluster.nodes[1].nics[0].mtu_bytes = cluster.nodes[2].nics[0].mtu_bytes = 1500;
-  CHECK(small_in(cluster).empty());  // node 0 has 9000, and nobody to use them with
+  CHECK(small_in(cluster).empty());  // node 0 has 9000, and no peer to use them with
   cluster = on_switch(3);
   cluster.nodes[2].nics[0].switch_mtu_bytes = 1500;
   const std::vector<SmallSwitchMtu> small = small_in(cluster);

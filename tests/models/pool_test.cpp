@@ -43,7 +43,7 @@ Peer peer_of(const std::string& name, double nic_GBps) {
 
 }  // namespace
 
-TEST_CASE("what two classes have in common predicts a third of another rate that nobody measured") {
+TEST_CASE("what two classes have in common predicts a third of another rate without a measurement") {
   const Peer third = peer_of("third", 50);
   const Machine bare = sheet("third", 50);
   const Machine told = with_pool(bare, {peer_of("one", 12.5), peer_of("two", 25), third});
@@ -51,14 +51,14 @@ TEST_CASE("what two classes have in common predicts a third of another rate that
   CHECK(median < 0.1);
   CHECK(median < 0.5 * summarise(errors_of(bare, third.sweeps.front().points)).median);
   CHECK(told[MachineParameter::kNicGBps] == 50);
-  // The rate that is reached, whether it is told as a share of the wire or as what the first part takes.
+  // The rate that is reached, given as a share of the wire or as the time of the first part.
   const SweepPoint& largest = third.sweeps.front().points.back();
   CHECK(predicted_us(told, largest) == doctest::Approx(largest.time_us).epsilon(0.1));
   CHECK(told.value_of(MachineParameter::kNicFraction).basis == Basis::kPooled);
   CHECK(told.value_of(MachineParameter::kNicFraction).source == "one value for all of one, two");
 }
 
-TEST_CASE("how much of LL goes at once is told by classes that were forced to use it, and by no other") {
+TEST_CASE("how much of LL goes at once is learnt from classes that were forced to use it, and by no other") {
   const auto peer = [](const std::string& name, bool forced) {
     Machine truth = sheet(name, 25);
     truth.clear(MachineParameter::kLlMaxBytes);
@@ -84,7 +84,7 @@ TEST_CASE("how much of LL goes at once is told by classes that were forced to us
   CHECK(untold.value_of(MachineParameter::kLlWindowBytes).basis != Basis::kPooled);
 }
 
-TEST_CASE("a class tells nothing of itself, of one that shares its topology, or of another transport") {
+TEST_CASE("a class predicts nothing of itself, of one that shares its topology, or of another transport") {
   const Machine machine = sheet("third", 50);
   Peer same_name = peer_of("third", 50), same_class = peer_of("other", 50), sockets = peer_of("sockets", 50);
   same_name.machine.classes = {"another"};

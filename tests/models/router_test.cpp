@@ -30,7 +30,7 @@ TEST_CASE("a NIC's route by way of its router: the longest prefix, from the addr
   CHECK(route_by_router(nic, address("192.168.102.3")) == nullptr);
   nic.routes.push_back({.destination = *read_prefix("192.168.101.3/32"), .gateway = address("192.168.100.253")});
   CHECK(to_text(route_by_router(nic, address("192.168.101.3"))->gateway) == "192.168.100.253");
-  // Whoever loses its address in the gateway's subnet loses the route, as in Linux.
+  // A NIC that loses its address in the gateway's subnet loses the route, as in Linux.
   nic.addresses = {*read_prefix("10.1.0.1/24")};
   CHECK(route_by_router(nic, address("192.168.101.3")) == nullptr);
 }

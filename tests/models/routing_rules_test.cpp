@@ -55,7 +55,7 @@ TEST_CASE("a device is taken where all its functions share a subnet with the pee
   CHECK(nccl_find_device(devices, {gid("10.0.1.2"), gid("10.0.0.2")}, 2, 24) == 2);
   CHECK(nccl_find_device(devices, {gid("10.0.7.2")}, 2, 24) == 2);
   CHECK(nccl_find_device(devices, {gid("fe80::2")}, 3, 24) == 3);
-  // A handle has room for two GIDs; without the setting nobody looks.
+  // A handle has room for two GIDs; without the setting they are not compared.
   const NcclGids three{gid("10.0.8.1"), gid("10.0.9.1"), gid("10.0.1.2")};
   CHECK(nccl_connector_device(devices, three, 0, {.subnet_aware = true}) == 0);
   CHECK(nccl_acceptor_device(devices, three, 0, {.subnet_aware = true}) == 1);

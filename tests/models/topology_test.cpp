@@ -157,7 +157,7 @@ TEST_CASE("two swapped plugs make two crossed cables, and nothing passes over th
   CHECK(shortest_path(topology, 1, 0).empty());
 }
 
-TEST_CASE("a link that is down joins nobody, but is not crossed") {
+TEST_CASE("a link that is down joins no ports, but is not crossed") {
   Cluster cluster = make(TopologyKind::kRing, 3);
   cluster.nodes[0].nics[1].link_up = false;
   const Topology topology = analyse(cluster);

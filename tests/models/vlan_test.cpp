@@ -55,7 +55,7 @@ TEST_CASE("a VLAN interface's GIDs stand behind the netdev's: link-local once mo
   CHECK(exchanged[5] == GidEntry{7, GidType::kRoceV2, gid_of(other), 100});
 }
 
-TEST_CASE("a cable whose ends are in different VLANs joins nobody, and says so") {
+TEST_CASE("a cable whose ends are in different VLANs joins no nodes, and this is reported") {
   Cluster cluster = make(TopologyKind::kRing, 2);
   for (Node& node : cluster.nodes) node.nics[0].vlan = 100;
   Topology topology = analyse(cluster);

@@ -94,7 +94,7 @@ TEST_CASE("a no that was heard ends the waiting at once, and says whose it was")
   CHECK(books[2].look(true));
   books[0].hear(books[2].speak());
   CHECK(books[0].look(false));
-  CHECK(books[0].reason() == "a rank at 192.168.2.1 does without");
+  CHECK(books[0].reason() == "a rank at 192.168.2.1 declined");
 }
 
 TEST_CASE("yes to something else, another version's rules, and other numbers than NCCL's end in no") {
@@ -173,14 +173,14 @@ TEST_CASE("strangers neither fill the book nor change what was counted") {
   CHECK(books[0].outcome() == Outcome::kAgreed);
 }
 
-TEST_CASE("in doubt: who agreed is followed, where nobody can have all do without, and who is silent is lost") {
+TEST_CASE("in doubt: an agreement is followed, if none can have agreed all decline, and a silent process is lost") {
   const auto all_said_yes = [] {
     std::vector<AgreementBook> books = ring_of(3);
     everybody_hears_everybody(books);
     for (AgreementBook& book : books) book.look(false);
     return books;
   };
-  // 0 heard them all; 1 heard nobody, and asks.
+  // 0 has received all announcements; 1 has received none, and asks.
   std::vector<AgreementBook> books = all_said_yes();
   for (std::size_t speaker = 1; speaker < 3; ++speaker) books[0].hear(books[speaker].speak());
   CHECK(books[0].outcome() == Outcome::kAgreed);
@@ -205,7 +205,7 @@ TEST_CASE("in doubt: who agreed is followed, where nobody can have all do withou
 
   books = all_said_yes();
   books[0].doubt();
-  CHECK(books[0].reason() == "no word came from 192.168.2.1, 192.168.1.1");
+  CHECK(books[0].reason() == "no vote came from 192.168.2.1, 192.168.1.1");
   books[0].give_up();
   CHECK(books[0].outcome() == Outcome::kNone);
   books[1].give_up();  // never before it asked

@@ -1,4 +1,4 @@
-// When receives are announced: what nobody waits for goes out together, what somebody waits for at once, and what is
+// When receives are announced: those that no sender waits for together, those that one waits for at once, and what is
 // held back goes out whatever the owner of the connection does.
 #include <cerrno>
 

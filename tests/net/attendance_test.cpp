@@ -34,7 +34,7 @@ TEST_CASE("attendance: two that are heard of by different ways need us, until on
   CHECK_FALSE(attendance.is_empty());
 }
 
-TEST_CASE("attendance: nobody needs us between two of one node, of one subnet, of one way, or of ways that meet") {
+TEST_CASE("attendance: two processes of one node, of one subnet, of one way, or of ways that meet do not need us") {
   const auto need = [](const Attendance::Who& other, std::uint64_t way, const std::string& address) {
     Attendance attendance;
     attendance.answered(process(1), kOneWay, at("192.168.101.1/24"));

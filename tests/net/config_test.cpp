@@ -96,10 +96,10 @@ TEST_CASE("a typo, a refused value and a value without effect cost one warning e
         "NCCL_MESH_CONECT_TIMEOUT is not a variable of this plugin; `meshbed env` lists them\n");
   CHECK(warnings_of("NCCL_MESH_RETRY_COUNT", "0") ==
         "NCCL_MESH_RETRY_COUNT=0 is not a number from 1 to 1000: using 3\n");
-  CHECK(
-      warnings_of("NCCL_MESH_METRICS", "0") ==
-      "NCCL_MESH_METRICS=0 has no effect: there is no thread that prints them; a connection says at its close what it "
-      "carried (INFO)\n");
+  CHECK(warnings_of("NCCL_MESH_METRICS", "0") ==
+        "NCCL_MESH_METRICS=0 has no effect: no thread prints metrics; a connection logs what it carried when it is "
+        "closed "
+        "(INFO)\n");
   CHECK(warnings_of("NCCL_MESH_HYBRID_TCP", "1").empty());
   CHECK(warnings_of("NCCL_SOCKET_IFNAME", "mgmt0").empty());
   CHECK(warnings_of("NCCL_IB_MERGE_NICS", "0").empty());

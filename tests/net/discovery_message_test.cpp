@@ -6,6 +6,7 @@
 
 #include "plugin/net/wire/wire.h"
 #include "tests/net/addresses.h"
+#include "tests/support/layout.h"
 
 namespace discovery_message_test {
 
@@ -33,7 +34,7 @@ std::span<const std::uint8_t> encode(const DiscoveryMessage& discovery_message, 
   return std::span<const std::uint8_t>(buffer).first(encode_discovery_message(discovery_message, buffer));
 }
 
-/// As decode_beacon() sees it with one byte changed and the checksum made good.
+/// The sample with one byte changed and a valid checksum, decoded.
 Result<DiscoveryMessage> decode_with(std::size_t at, std::uint8_t value) {
   Buffer buffer;
   const std::size_t size = encode(sample(), buffer).size();
@@ -64,6 +65,41 @@ TEST_CASE("a discovery message says after decoding what it said before encoding"
   }
 }
 
+TEST_CASE("discovery messages have the layouts that their header documents") {
+  constexpr const char* kHeader = "plugin/net/wire/discovery_message.h";
+  using test::big_endian;
+  Buffer buffer;
+  const auto answer = encode(sample(), buffer);
+  CHECK(test::layout_problem(
+            kHeader, "a QUERY or ANSWER", answer,
+            {test::text_field("magic", "MSHQ"),
+             big_endian("version", 2, 1),
+             big_endian("type", 2, 1),
+             big_endian("hops", 1, 1),
+             big_endian("hop_limit", 4, 1),
+             big_endian("query", 0x1122334455667788, 8),
+             big_endian("node", 0x99aabbccddeeff00, 8),
+             big_endian("process", 77, 4),
+             big_endian("circuit_port", 40'001, 2),
+             big_endian("count", 2, 1),
+             {"addresses", {0,    24, 192,  168, 100, 1, 0, 0, 0x14, 0,  // IPv4, 5 MiB in flight
+                            0x80, 64, 0xfd, 0,   0,   1, 0, 0, 0,    0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}},
+             big_endian("checksum", checksum_of(answer.first(answer.size() - 4)), 4)}) == "");
+  for (const DiscoveryMessageType type : {DiscoveryMessageType::kInquiry, DiscoveryMessageType::kFound}) {
+    const auto bytes = encode({.type = type, .addresses = {}, .session = 0x8899aabbccddeeff}, buffer);
+    CHECK(test::layout_problem(
+              kHeader, "an INQUIRY or FOUND", bytes,
+              {big_endian("session", 0x8899aabbccddeeff, 8), big_endian("checksum", checksum_of(bytes.first(40)), 4)},
+              24) == "");
+    CHECK(bytes[5] == (type == DiscoveryMessageType::kInquiry ? 3 : 4));
+  }
+  const auto leave = encode({.type = DiscoveryMessageType::kLeave, .process = 0x21222324, .addresses = {}}, buffer);
+  CHECK(test::layout_problem(
+            kHeader, "a LEAVE", leave,
+            {big_endian("process", 0x21222324, 4), big_endian("checksum", checksum_of(leave.first(28)), 4)}, 24) == "");
+  CHECK(leave[5] == 5);
+}
+
 TEST_CASE("who leaves says who it is, and nothing else") {
   const DiscoveryMessage departure{
       .type = DiscoveryMessageType::kLeave, .hop_limit = 8, .query = 5, .node = 6, .process = 7, .addresses = {}};
@@ -75,7 +111,7 @@ TEST_CASE("who leaves says who it is, and nothing else") {
   CHECK(*decoded == departure);
   for (std::size_t length = 0; length < bytes.size(); ++length)
     CHECK_FALSE(decode_discovery_message(bytes.first(length)));
-  CHECK(decode_with(5, 5).error().text == "a departure with bytes behind its end");
+  CHECK(decode_with(5, 5).error().text == "a departure with bytes after its end");
 }
 
 TEST_CASE("what is in flight travels in whole KiB, as much as there is room for; what is not said is nothing") {
@@ -101,12 +137,12 @@ TEST_CASE("addresses that do not fit are left out, and what is left is valid") {
 }
 
 TEST_CASE("anybody may send to a UDP port: what is not exactly a discovery message is refused") {
-  CHECK(decode_with(0, 'X').error().text == "this is no discovery message");
+  CHECK(decode_with(0, 'X').error().text == "not a discovery message");
   CHECK(decode_with(4, 9).error().text.find("another version") != std::string::npos);
   CHECK(decode_with(5, 0).error().text == "a discovery message of unknown type");
   CHECK(decode_with(5, 6).error().text == "a discovery message of unknown type");
-  CHECK(decode_with(5, 3).error().text == "a question after a session says more than that");
-  CHECK(decode_with(30, 1).error().text == "a discovery message with bytes behind its end");
+  CHECK(decode_with(5, 3).error().text == "an inquiry about a session with other fields");
+  CHECK(decode_with(30, 1).error().text == "a discovery message with bytes after its end");
   CHECK(decode_with(30, 3).error().text.find("cut off") != std::string::npos);
   CHECK(decode_with(31, 1).error().text.find("flags") != std::string::npos);
   CHECK(decode_with(33, 33).error().text.find("prefix") != std::string::npos);

@@ -12,8 +12,7 @@ using namespace meshbed;
 using namespace meshbed::test;
 using sim::OutcomeKind;
 
-TEST_CASE(
-    "the message arrived and its acknowledgement did not: nobody looks at the receiver, and it is not sent twice") {
+TEST_CASE("the message arrived and its acknowledgement did not: the receiver is not polled, and it is not sent twice") {
   const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
     constexpr std::size_t kBytes = 1U << 20U;
@@ -95,7 +94,7 @@ TEST_CASE("a cable that stays out: an error after the time that was given, with 
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("a peer that closed its connection meanwhile is no reason to wait: the sender is told at once") {
+TEST_CASE("a peer that closed its connection meanwhile is no reason to wait: the sender gets the error at once") {
   const auto result = run_mesh(with(pair_cluster(1), "NCCL_IB_TIMEOUT", "10"), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
     if (rank.rank() == 0) {
@@ -131,7 +130,7 @@ TEST_CASE(
       void* last = rank.send(comms.send, out, 100);
       CHECK_MESSAGE(rank.finish(last) == 100, rank.warnings());
       CHECK(rank.infos().find("the peer's connection is gone: it is closed") == std::string::npos);
-      // What comes later has nobody to go to.
+      // Later messages have no receiver.
       void* late = nullptr;
       CHECK(rank.net().isend(comms.send, out.bytes.data(), 100, 0, out.memory, nullptr, &late) != 0);
       CHECK(rank.warnings().find("the peer's connection is gone: it is closed") != std::string::npos);
@@ -311,36 +310,37 @@ TEST_CASE(
 }
 
 TEST_CASE("a sender leaves for five minutes amid looking for a way: what it did not look for it has not missed") {
-  const auto result =
-      run_absence({.away = 5000 * kMs,
-                   .back =
-                       [](MeshRank& rank, const Comms& comms) {
-                         Buffer out = rank.buffer(comms.send, 100, 3);
-                         void* send = rank.send(comms.send, out, 100);
-                         int done = 0, size = 0;
-                         while (rank.warnings().find("another way is looked for") == std::string::npos) {
-                           CHECK(rank.net().test(send, &done, &size) == nccl::kNcclSuccess);
-                           MeshRank::pause();
-                         }
-                         sim::World::get().sleep(300'000 * kMs);
-                         CHECK(rank.finish(send) == 100);
-                         rank.release(comms.send, out);
-                         rank.close(comms);
-                       },
-                   .wait = &get_it_late});
+  const auto result = run_absence(
+      {.away = 5000 * kMs,
+       .back =
+           [](MeshRank& rank, const Comms& comms) {
+             Buffer out = rank.buffer(comms.send, 100, 3);
+             void* send = rank.send(comms.send, out, 100);
+             int done = 0, size = 0;
+             while (rank.warnings().find("for another path, or for this one to come back") == std::string::npos) {
+               CHECK(rank.net().test(send, &done, &size) == nccl::kNcclSuccess);
+               MeshRank::pause();
+             }
+             sim::World::get().sleep(300'000 * kMs);
+             CHECK(rank.finish(send) == 100);
+             rank.release(comms.send, out);
+             rank.close(comms);
+           },
+       .wait = &get_it_late});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
 TEST_CASE("a sender closed while the cable was out: its receiver asks, and ends with that answer") {
-  const auto result = run_absence(
-      {.away = 60'000 * kMs,
-       .before_leaving = [](MeshRank& rank, const Comms& comms) { rank.close(comms); },
-       .wait =
-           [](MeshRank& rank, void* receive) {
-             CHECK(rank.finish(receive) == -1);
-             CHECK(rank.warnings().find("was asked whether it is there: it says: it is closed") != std::string::npos);
-             CHECK(sim::World::get().now() < 45 * kPicosecondsPerSecond);
-           }});
+  const auto result =
+      run_absence({.away = 60'000 * kMs,
+                   .before_leaving = [](MeshRank& rank, const Comms& comms) { rank.close(comms); },
+                   .wait =
+                       [](MeshRank& rank, void* receive) {
+                         CHECK(rank.finish(receive) == -1);
+                         CHECK(rank.warnings().find("was asked whether it is alive: it replied: it is closed") !=
+                               std::string::npos);
+                         CHECK(sim::World::get().now() < 45 * kPicosecondsPerSecond);
+                       }});
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 

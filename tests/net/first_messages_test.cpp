@@ -92,7 +92,7 @@ TEST_CASE("a thousand silent callers hold 64 connections, and cost a warning at 
     CHECK(scene.waiting() == kClientsMax);
   }
   CHECK(scene.arrivals.empty());
-  // 936 were dropped: number 1, 2, 3, 4, 8, 16 ... 512 are told.
+  // 936 were dropped: number 1, 2, 3, 4, 8, 16 ... 512 are logged.
   CHECK(std::count(g_warnings.begin(), g_warnings.end(), '\n') == 11);
   CHECK(g_warnings.find("more wait here than may, most of them from that address; 512 were dropped here so far") !=
         std::string::npos);
@@ -117,7 +117,7 @@ TEST_CASE("those who say who they are get in, though a crowd from another addres
   CHECK(scene.waiting() == kClientsMax - 2);
 }
 
-TEST_CASE("one of the crowd who has said who he is when room is made is not put out") {
+TEST_CASE("a client of the crowd that has introduced itself when room is made is not removed") {
   Scene scene;
   const int first = scene.call(1);
   scene.say_ready(first);
@@ -145,7 +145,9 @@ TEST_CASE("a peer that comes over a cable with two hundred connections at once m
   CHECK(scene.waiting() == kClientsMax);
 }
 
-TEST_CASE("who dials a cable's address from another subnet came over no cable: a router brought him, or our kernel") {
+TEST_CASE(
+    "a client that dials a cable's address from another subnet came over no cable: a router brought it, or our "
+    "kernel") {
   Scene scene(true);
   constexpr int kFromElsewhere = 257;
   for (int caller = 0; caller < 100; ++caller) scene.call(kFromElsewhere);
@@ -208,7 +210,7 @@ TEST_CASE("where the process has no descriptor left, strangers make room") {
   CHECK(to_text(scene.arrivals[0].remote.address) == "127.0.0.2");
 }
 
-TEST_CASE("no descriptor left, and nobody outside: who waits stays") {
+TEST_CASE("no descriptor left, and no new client: waiting clients stay") {
   Scene scene;
   for (int caller = 0; caller < 8; ++caller) scene.call(1);
   REQUIRE(scene.first_messages.advance(scene.arrivals));
@@ -223,7 +225,9 @@ TEST_CASE("no descriptor left, and nobody outside: who waits stays") {
   CHECK_FALSE(scene.first_messages.queue().is_paused());
 }
 
-TEST_CASE("no descriptor left, and nobody who could go: deaf for a while, with one warning, and then he gets in") {
+TEST_CASE(
+    "no descriptor left, and no client that could go: accepting pauses, with one warning, and then the client gets "
+    "in") {
   Scene scene;
   const int peer = scene.call(2);
   scene.say_ready(peer);

@@ -210,7 +210,7 @@ TEST_CASE("a group comes half over one device and half over another: a flush rea
           while (rank.infos().find("going back to the first cable") == std::string::npos) {
             void* none = nullptr;
             CHECK(rank.net().isend(comms.send, out.data(), kBytes, 99, out.memory, nullptr, &none) == 0);
-            CHECK(none == nullptr);  // nobody receives this tag
+            CHECK(none == nullptr);  // no receive has this tag
           }
         }
         CHECK(rank.finish(send(rank, comms.send, out, kBytes, part)) == static_cast<int>(kBytes));

@@ -141,7 +141,7 @@ TEST_CASE("a flush reads through the QP link's device, and through the others on
     const auto step = [&](const std::string& name, int size, std::uint64_t reads) {
       if (size > 0) pair.move(1, size);
       pair.rank.meet(name + " moved", 2);
-      sim::World::get().sleep(kMs);  // what the connection tells the other end has come there
+      sim::World::get().sleep(kMs);  // the notice for the other end has arrived
       if (!pair.sends()) CHECK(reads_of_flush() == reads);
       pair.rank.meet(name + " flushed", 2);
     };

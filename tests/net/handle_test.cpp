@@ -4,8 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "tests/net/addresses.h"
+#include "tests/support/layout.h"
 
 namespace handle_test {
 
@@ -46,12 +52,46 @@ TEST_CASE("a handle says after decoding what it said before encoding, the listen
   CHECK(*decoded == expected);
 }
 
-TEST_CASE("the layout is big-endian and fixed: these bytes are what another version would meet") {
-  const HandleBytes bytes = encoded(sample());
-  CHECK(std::vector(bytes.begin(), bytes.begin() + 8) == std::vector<std::uint8_t>{'M', 'S', 'H', 'B', 1, 0, 1, 2});
-  CHECK(std::vector(bytes.begin() + 24, bytes.begin() + 28) == std::vector<std::uint8_t>{0x9c, 0xbb, 12, 0});
-  CHECK(std::vector(bytes.begin() + 32, bytes.begin() + 38) == std::vector<std::uint8_t>{1, 24, 192, 168, 101, 1});
-  CHECK(handle_token(bytes) == 0);
+TEST_CASE("a handle has the layout that its header documents: other versions depend on it") {
+  Handle handle = sample();
+  handle.addresses.push_back({.prefix = prefix("fd00:1::1/64"), .nic = 2});
+  handle.tcp_addresses = {{.prefix = prefix("10.0.0.1/8"), .nic = kTcpNic}};
+  handle.not_listed = 3;
+  const HandleBytes bytes = encoded(handle);
+  using test::big_endian;
+  CHECK(test::layout_problem(
+            "plugin/net/wire/handle.h", "a handle", bytes,
+            {test::text_field("magic", "MSHB"),
+             big_endian("version", 1, 1),
+             big_endian("flags", 1, 1),
+             big_endian("dev", 1, 1),
+             big_endian("count", 4, 1),
+             big_endian("node", 0x1122334455667788, 8),
+             big_endian("cookie", 0x0102030405060708, 8),
+             big_endian("tcp_port", 40123, 2),
+             big_endian("address_bytes", 3 * 6 + 18, 1),
+             big_endian("not_listed", 3, 1),
+             big_endian("process", 0xdeadbeef, 4),
+             {"addresses", {127, 8,  10,  0,   0,   1,  // TCP
+                            1,   24, 192, 168, 101, 1,  // the listener's device first
+                            0,   24, 192, 168, 100, 1, 0x82, 64, 0xfd, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+             big_endian("checksum", checksum_of(std::span(bytes).first<116>()), 4),
+             big_endian("token", 0, 8)}) == "");
+}
+
+TEST_CASE("a peer address has the layout that its header documents") {
+  std::array<std::uint8_t, 18> bytes{};
+  for (const auto& [address, nic, octets] :
+       {std::tuple(std::string("192.168.100.1/24"), 5, std::vector<std::uint8_t>{192, 168, 100, 1}),
+        {"fd00:1::1/64", 0x85, {0xfd, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}}) {
+    ByteWriter writer(bytes);
+    write_address(writer, {.prefix = prefix(address), .nic = 5});
+    CHECK(test::layout_problem("plugin/net/process/peer_address.h", "a peer address",
+                               std::span(bytes).first(writer.offset()),
+                               {test::big_endian("nic", static_cast<std::uint64_t>(nic), 1),
+                                test::big_endian("prefix", prefix(address).length_bits, 1),
+                                {"address", octets}}) == "");
+  }
 }
 
 TEST_CASE("fourteen IPv4 addresses fit; more are counted, and the listener's own NIC is never left out") {

@@ -108,7 +108,7 @@ TEST_CASE("a stranger's 10,000 connections and frames at a plugin's ports change
   CHECK(result.outcome == sim::OutcomeKind::kFinished);
 }
 
-TEST_CASE("10,000 clients of the state socket with any bytes keep nobody from asking, and cost no memory") {
+TEST_CASE("10,000 clients of the state socket with any bytes block no request, and cost no memory") {
   const auto door = net::StateSocket::open(scratch_folder("hostile_door") + "/f", 4711);
   REQUIRE_MESSAGE(door, door.error().text);
   const std::string path = (*door)->path();

@@ -182,7 +182,7 @@ TEST_CASE("D19: netdevs of MTU 9000 and 1500: both ends use 1024") {
   });
 }
 
-TEST_CASE("D30: a RoCE v1 peer and a v2 peer are told apart before any queue pair waits for packets") {
+TEST_CASE("D30: a RoCE v1 peer and a v2 peer are distinguished before any queue pair waits for packets") {
   auto cluster = ring_cluster(2);
   auto& gids = cluster.nodes[1].nics[0].gids;
   gids.erase(std::remove_if(gids.begin(), gids.end(),
@@ -313,7 +313,7 @@ TEST_CASE("D14: a connect that fails holds up no other, and none remembers where
   });
 }
 
-TEST_CASE("crossed cables: links are up, subnets are shared, nobody answers: connect gives up and asks for the cable") {
+TEST_CASE("crossed cables: links are up, subnets are shared, no reply comes: connect gives up and asks for the cable") {
   auto cluster = ring_cluster(3);
   std::swap(cluster.cables[0].b, cluster.cables[1].b);
   run_mesh(cluster, [](MeshRank& rank) {

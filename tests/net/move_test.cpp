@@ -1,4 +1,4 @@
-// Addresses that change at the receiving end: its senders are told at once, and take their connections up again where
+// Addresses that change at the receiving end: its senders are notified at once, and resume their connections where
 // it is now. The real plugin on both ends.
 #include <doctest/doctest.h>
 
@@ -13,9 +13,9 @@ using sim::OutcomeKind;
 
 namespace {
 
-constexpr const char* kTold = "the peer says that its address or GID there has changed";
+constexpr const char* kTold = "the peer reports that its address or GID there has changed";
 
-/// Rank 1, which receives, gets another address on its NIC `nic`; rank 0 is told, and nothing waits for retries.
+/// Rank 1, which receives, gets another address on its NIC `nic`; rank 0 is notified, and nothing waits for retries.
 void check_told(const models::Cluster& cluster, int nic, const char* what_broke,
                 const std::function<void()>& trouble = {}) {
   const auto result = run_stream(cluster,
@@ -67,11 +67,11 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the address of a rail's other end changes: the sender is told which of its cables that is") {
+TEST_CASE("the address of a rail's other end changes: the sender's notice names the cable") {
   check_told(striped_pair(), 1, ", a rail of rocep1s0f0 192.168.100.1");
 }
 
-TEST_CASE("the cable is out while a receiver's address changes: its sender is told as soon as it is back") {
+TEST_CASE("the cable is out while a receiver's address changes: its sender is notified as soon as it is back") {
   check_told(pair_cluster(1), 0, "192.168.100.77", [] {
     set_cable(0, false);
     set_cable(0, true, 1500 * kMs);

@@ -83,7 +83,7 @@ TEST_CASE("a setting that fits no NIC, or no address, is one warning that names 
     });
   };
   for (const char* list : {"mlx5", "=rocep1s0f0:2", "^roce"}) {
-    said_of("NCCL_IB_HCA", list, " lets in none of the ports that there are: rocep1s0f0:1");
+    said_of("NCCL_IB_HCA", list, " allows none of the existing ports: rocep1s0f0:1");
   }
   const std::string none = " fits no address, and changes nothing: there are 192.168.100.1/24 on rocep1s0f0";
   said_of("NCCL_IB_ADDR_RANGE", "10.0.0.0/8", none);

@@ -113,7 +113,7 @@ TEST_CASE("D22: the hop limit counts cables, not nodes") {
   CHECK(chain_of(longer, 0, 4, 0, 3).empty());
 }
 
-TEST_CASE("a star: the hub; two disjoint rings: nobody") {
+TEST_CASE("a star: the hub; two disjoint rings: none") {
   const std::vector<Place> star{{1, {100}}, {2, {101}}, {3, {102}}, {9, {100, 101, 102}}};
   CHECK(chain_of(star, 0, 1) == Nodes{9});
   CHECK(chain_of(star, 2, 1) == Nodes{9});
@@ -172,7 +172,7 @@ TEST_CASE("several processes of a relay take turns; who answers again replaces w
   CHECK(ports == std::vector<std::uint16_t>{5003, 5008});
 }
 
-TEST_CASE("processes of a relay that use other NICs relay between other cables, whoever answers last") {
+TEST_CASE("processes of a relay that use other NICs relay between other cables, in any order of answers") {
   const auto through = as_peer(nics_of({2, {100, 101}})), aside = as_peer(nics_of({2, {100, 105}}));
   const std::vector<Nic> own = nics_of(kLine[0]);
   const ChainRequest request{

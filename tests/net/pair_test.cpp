@@ -90,7 +90,7 @@ TEST_CASE("D9: a grouped receive of eight takes each message by its tag, and tes
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("what is posted is announced at once: its sender serves all of it although nobody looks at the receives") {
+TEST_CASE("what is posted is announced at once: its sender serves all of it although the receives are not polled") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
     void* comm = rank.rank() == 0 ? comms.send : comms.receive;

@@ -59,7 +59,7 @@ std::vector<Buffer> only(Buffer buffer) {
 
 void* parent(int number) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(number) * 16); }
 
-/// As MeshRank, through a table whose init() is told of the callback.
+/// As MeshRank, through a table whose init() gets the callback.
 template <typename Table>
 struct Profiled {
   MeshRank& rank;

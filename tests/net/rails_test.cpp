@@ -139,7 +139,7 @@ TEST_CASE("long stream: no rails where they would only be waited for, or are not
   stream_with_rails(striped(1), 0);
 }
 
-TEST_CASE("D27: the 10 GbE port of a node carries nothing, unless somebody asks for it") {
+TEST_CASE("D27: the 10 GbE port of a node carries nothing, unless the user asks for it") {
   const auto slow_second = [] {
     models::Cluster cluster = pair_cluster(2);
     for (models::Node& node : cluster.nodes) node.nics[1].rate_bps = 10'000'000'000;
@@ -220,7 +220,7 @@ TEST_CASE("moments: a rail's cable goes and comes at 40 moments of a striped str
   }
 }
 
-TEST_CASE("the first message already goes over both cables, whoever is late") {
+TEST_CASE("the first message already goes over both cables, with either end late") {
   for (const int late_rank : {0, 1}) {
     CAPTURE(late_rank);
     const auto result = run_mesh(striped_pair(), [late_rank](MeshRank& rank) {
@@ -301,7 +301,7 @@ TEST_CASE("a cable that does not answer holds up the first connection for two se
       const Picoseconds begun = now();
       const Comms second = rank.connect_both(1 - rank.rank(), 0, "second");
       CHECK(now() - begun < 50 * kMs);  // the process knows
-      const std::string why = "it did not answer within " + std::to_string(patience / kMs) + " ms";
+      const std::string why = "it did not reply within " + std::to_string(patience / kMs) + " ms";
       CHECK(count(rank.warnings(), why) == 1);
       CHECK(count(rank.warnings(), "\n") == 1);
       CHECK(count(rank.infos(), kLaid) == 0);
@@ -325,7 +325,7 @@ TEST_CASE("a cable that does not answer holds up the first connection for two se
   connect_with_silent_cable(with(striped_pair(), "NCCL_MESH_ACCEPT_TIMEOUT_SEC", "1"), kPicosecondsPerSecond / 5);
 }
 
-TEST_CASE("moments: who is away for three seconds while he connects blames no cable, and has all of them") {
+TEST_CASE("moments: a caller that is absent for three seconds while it connects blames no cable, and has all of them") {
   for (int away = 1; away <= 12; ++away) {
     CAPTURE(away);
     const auto result = run_mesh(striped_pair(), [away](MeshRank& rank) {
@@ -350,7 +350,7 @@ TEST_CASE("moments: who is away for three seconds while he connects blames no ca
   }
 }
 
-TEST_CASE("moments: a second cable goes at 20 moments of a connection's making: nobody waits for it") {
+TEST_CASE("moments: a second cable goes at 20 moments of a connection's making: it is not waited for") {
   for (const int moment : walk_moments(20)) {
     CAPTURE(moment);
     const auto result = run_mesh(striped_pair(), [moment](MeshRank& rank) {
@@ -368,7 +368,7 @@ TEST_CASE("moments: a second cable goes at 20 moments of a connection's making: 
   }
 }
 
-TEST_CASE("a peer that does not stripe says so: no warning, nobody waits, and the stream is right") {
+TEST_CASE("a peer that does not stripe refuses rails: no warning, no wait, and the stream is right") {
   models::Cluster cluster = striped_pair();
   for (auto& [name, value] : cluster.nodes[1].environment) {
     if (name == kStripes) value = "0";

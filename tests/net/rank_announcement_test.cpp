@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tests/net/addresses.h"
+#include "tests/support/layout.h"
 
 namespace rank_announcement_test {
 
@@ -36,7 +37,7 @@ std::span<const std::uint8_t> encode(const RankAnnouncement& call, Buffer& buffe
   return std::span<const std::uint8_t>(buffer).first(encode_announcement(call, buffer));
 }
 
-/// As decode_roll_call() sees it with one byte changed and the checksum made good.
+/// The sample with one byte changed and a valid checksum, decoded.
 Result<RankAnnouncement> decode_with(std::size_t at, std::uint8_t value) {
   Buffer buffer;
   const std::size_t size = encode(sample(), buffer).size();
@@ -62,20 +63,29 @@ TEST_CASE("a rank announcement says after decoding what it said before encoding"
   }
 }
 
-TEST_CASE("a rank announcement's fields stand where its header says") {
+TEST_CASE("a rank announcement has the layout that its header documents") {
   Buffer buffer;
-  CHECK(encode(sample(), buffer).size() == 58 + (2 + 4) + (2 + 16) + 4);
-  CHECK(buffer[5] == 0x81);
-  CHECK(buffer[11] == kTunerRules);
-  CHECK(buffer[12] == 0x15);
-  CHECK(buffer[14] == 0x11);
-  CHECK(buffer[18] == 0x01);
-  CHECK(buffer[26] == 0x99);
-  CHECK(buffer[34] == 0x21);
-  CHECK(buffer[40] == 0x31);
-  CHECK(buffer[44] == 0x41);
-  CHECK(buffer[46] == 0x51);
-  CHECK(buffer[54] == 2);
+  const auto bytes = encode(sample(), buffer);
+  using test::big_endian;
+  CHECK(test::layout_problem("plugin/net/connect/rank_announcement.h", "a rank announcement", bytes,
+                             {test::text_field("magic", "MSHR"),
+                              big_endian("version", 2, 1),
+                              big_endian("stand", 0x81, 1),
+                              big_endian("hops", 1, 1),
+                              big_endian("hop_limit", 4, 1),
+                              big_endian("rules", kTunerRules, 4),
+                              big_endian("nodes", 0x1516, 2),
+                              big_endian("ranks", 0x11121314, 4),
+                              big_endian("communicator", 0x0102030405060708, 8),
+                              big_endian("node", 0x99aabbccddeeff00, 8),
+                              big_endian("process", 0x21222324, 4),
+                              big_endian("sequence", 0x31323334, 4),
+                              big_endian("ranks_here", 0x4142, 2),
+                              big_endian("mesh", 0x5152535455565758, 8),
+                              big_endian("count", 2, 1),
+                              {"addresses", {0,    24, 192,  168, 100, 1,  // IPv4
+                                             0x80, 64, 0xfd, 0,   0,   1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+                              big_endian("checksum", checksum_of(bytes.first(bytes.size() - 4)), 4)}) == "");
 }
 
 TEST_CASE("addresses that do not fit into a rank announcement are left out, and what is left is valid") {

@@ -1,4 +1,4 @@
-// The end of a job on a mesh with relays: whoever closes when, every process goes without a warning, and within a
+// The end of a job on a mesh with relays: in any order of closing, every process ends without a warning, and within a
 // millisecond of the last close. The messages are those of an all-to-all, of an all-reduce over a tree and of a gather.
 // And the hub of a star whose process finalizes while its leaves still have to connect through it.
 #include <doctest/doctest.h>
@@ -193,7 +193,7 @@ void exchange_once(MeshRank& rank, int peer, const std::string& place, std::size
   rank.close(comms);
 }
 
-/// Ranks 1 and 2 have exchanged something through the hub, so that it knows of its leaves, and nobody goes on.
+/// Ranks 1 and 2 have exchanged something through the hub, so that it knows of its leaves, and no rank goes on.
 void begin_star(MeshRank& rank, std::size_t size) {
   rank.start();
   rank.meet("started", kStarNodes);

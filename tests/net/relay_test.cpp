@@ -288,7 +288,7 @@ TEST_CASE("a relay that has finalized serves those who still use it") {
   });
 }
 
-TEST_CASE("a relay that nobody leaves in peace stays open when it finalizes, and nobody notices") {
+TEST_CASE("a relay that is used without a pause stays open when it finalizes, unnoticed by others") {
   run_mesh(line_cluster(3), [](MeshRank& rank) {
     if (rank.rank() == 1) {
       rank.meet("connected", 3);
@@ -374,16 +374,16 @@ TEST_CASE("where relays are off, or there is no chain, the error says so and why
           "there is one of");
   models::Cluster apart = with(ring_cluster(4), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
   std::erase_if(apart.cables, [](const models::Cable& cable) { return cable.a.node % 2 == 1; });  // 1-2, 3-0
-  refused(apart, 2, "no chain of at most 8 cables", "nobody answered from");
+  refused(apart, 2, "no chain of at most 8 cables", "no node answered from");
 }
 
-TEST_CASE("a cable from which nobody answered is named, with what may be the matter at its other end") {
+TEST_CASE("a cable from which no node answered is named, with the likely cause at its other end") {
   const auto line = with(line_cluster(3), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1");
   models::Cluster deaf = line;
   deaf.nodes[1].environment.push_back({"NCCL_MESH_ENABLE_RELAY", "0"});
   refused(deaf, 2,
-          "0 nodes answered on UDP port 27180 (NCCL_MESH_RELAY_PORT); nobody answered from 192.168.100.0/24 on "
-          "rocep1s0f0: is whoever is there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port of its in use",
+          "0 nodes answered on UDP port 27180 (NCCL_MESH_RELAY_PORT); no node answered from 192.168.100.0/24 on "
+          "rocep1s0f0: is the node there up, with relays on (NCCL_MESH_ENABLE_RELAY), that port in use",
           "there is one of");
 }
 
@@ -402,8 +402,8 @@ TEST_CASE("a port that is left out on the way to the peer is named") {
       if (end->node == 2) end->nic = 0;
     }
   }
-  refused(slow, 2, " here, which belongs to no port in use: if it is one, NCCL_DEBUG=INFO says why it was left out",
-          "nobody answered from");
+  refused(slow, 2, " here, which belongs to no port in use: if it is one, NCCL_DEBUG=INFO logs why it was left out",
+          "no node answered from");
 }
 
 TEST_CASE("a chain that is there and too long is named, with what would have it taken") {
@@ -418,7 +418,7 @@ TEST_CASE("a chain that is there and too long is named, with what would have it 
           "set NCCL_MESH_MAX_RELAY_HOPS");
 }
 
-TEST_CASE("D21: everybody looks for chains and relays for others at once, and nobody waits for himself") {
+TEST_CASE("D21: all nodes look for chains and relay for others at once, and none waits for itself") {
   constexpr int kNodes = 5;
   run_mesh(ring_cluster(kNodes), [](MeshRank& rank) {
     std::vector<int> peers;

@@ -163,7 +163,7 @@ void keep_the_door(MeshRank& rank, const bool& over) {
   CHECK(rank.net().closeListen(listener) == 0);
 }
 
-/// The listener's, but for its cookie: whoever comes with it is sent away at once, as if it were of an earlier life.
+/// The listener's, but for its cookie: a client with it is refused at once, as if it were of an earlier process.
 HandleBytes stale(const HandleBytes& handle) {
   std::array<std::uint8_t, net::kHandleBytes> bytes{};
   std::copy(handle.begin(), handle.end(), bytes.begin());
@@ -300,7 +300,7 @@ TEST_CASE("where a connect has a second, a neighbour that never answers costs a 
   connect_beside_silence(with(ring_cluster(4), "NCCL_MESH_CONNECT_TIMEOUT_SEC", "1"), 250 * kMs, 450 * kMs);
 }
 
-TEST_CASE("a port whose subnet has room for nobody else is not waited for") {
+TEST_CASE("a port whose subnet has room for no other node is not waited for") {
   models::Cluster ring = ring_cluster(4);
   for (const int node : {0, 2}) {
     for (models::Nic& nic : ring.nodes[static_cast<std::size_t>(node)].nics) {

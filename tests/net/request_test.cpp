@@ -24,7 +24,7 @@ TEST_CASE("D7: the pool holds 32 requests per grouped receive, gives each once, 
   }
 }
 
-TEST_CASE("D6: a late completion finds nobody once its request is gone, even where its place is taken again") {
+TEST_CASE("D6: a late completion finds no request once its own is gone, even if its place is taken again") {
   auto pool = std::make_unique<RequestPool>(nullptr);
   Request& first = pool->take();
   const std::uint64_t late = first.work_id();
@@ -37,7 +37,7 @@ TEST_CASE("D6: a late completion finds nobody once its request is gone, even whe
   CHECK(pool->find(second.work_id()) == &second);
 }
 
-TEST_CASE("work ids of nobody are refused: control bit, index beyond the pool, generation of the future") {
+TEST_CASE("invalid work ids are refused: control bit, index beyond the pool, generation of the future") {
   auto pool = std::make_unique<RequestPool>(nullptr);
   Request& request = pool->take();
   CHECK(pool->find(request.work_id() | RequestPool::kControlBit) == nullptr);
@@ -80,7 +80,7 @@ TEST_CASE("an entry has arrived when its own sequence stands there, not that of 
   CHECK(has_arrived(slot, 5));
   CHECK_FALSE(has_arrived(slot, 5 + kRingEntries));
   CHECK_FALSE(has_arrived(slot, 4));
-  // 32 bits of sequence: the lap in which it passes zero tells old from new, too.
+  // 32 bits of sequence: the lap in which it passes zero also separates old from new.
   const std::uint64_t wrap = (std::uint64_t{1} << 32U) - 1;
   slot.sequence = sequence_of(wrap - kRingEntries);
   CHECK_FALSE(has_arrived(slot, wrap));

@@ -138,11 +138,11 @@ TEST_CASE("nothing says that a router joins them: the error names the variable t
   const auto none = route(a, b, {});
   REQUIRE_FALSE(none);
   CHECK(none.error().text.find("no shared subnet: a cable or a relay is needed (or NCCL_MESH_ALLOW_ROUTED=1 on both "
-                               "nodes, where a router joins them and no route in the main table says so)") !=
+                               "nodes, where a router joins them and no route in the main table shows it)") !=
         std::string::npos);
 }
 
-TEST_CASE("four nodes on two switches with a router between: all connect, relays are not needed, nobody is warned") {
+TEST_CASE("four nodes on two switches with a router between: all connect, relays are not needed, there is no warning") {
   const auto result = run_mesh(no_relays(routed_cluster(4)), [](MeshRank& rank) {
     for (int distance = 1; distance < 4; ++distance) {
       // Pairs meet in an order that all agree on.

@@ -19,7 +19,7 @@ using sim::OutcomeKind;
 
 namespace {
 
-/// Sockets of the simulated world, of whoever calls it.
+/// Sockets of the simulated world, for the calling rank.
 class Stranger {
  public:
   Stranger() {
@@ -255,8 +255,8 @@ TEST_CASE(
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-// ibv_modify_qp() towards an address that nobody answers for blocks for a second, and with it the service's thread.
-TEST_CASE("a neighbour that began a chain and is gone when the chain stands holds up nobody else at the relay") {
+// ibv_modify_qp() towards an address that does not resolve blocks for a second, and with it the service's thread.
+TEST_CASE("a neighbour that began a chain and is gone when the chain is complete delays no other client at the relay") {
   const auto result = run_mesh(line_cluster(3), [](MeshRank& rank) {
     if (rank.rank() == 2) {
       void* listener = rank.listen(0, "door");
@@ -291,7 +291,7 @@ TEST_CASE("a neighbour that began a chain and is gone when the chain stands hold
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("a stranger who says that a receiver has moved, and knows no session, is told so and moves nobody") {
+TEST_CASE("a stranger that reports a moved receiver without a valid session is refused and changes nothing") {
   const auto result = run_mesh(pair_cluster(1), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
     rank.meet("connected", 2);
@@ -306,7 +306,7 @@ TEST_CASE("a stranger who says that a receiver has moved, and knows no session, 
         CHECK(neighbour.hear_type(caller) == net::WireType::kGone);
       }
     }
-    rank.meet("told", 2);
+    rank.meet("refused", 2);
     Buffer buffer = rank.buffer(rank.rank() == 0 ? comms.receive : comms.send, 100, 3);
     void* request =
         rank.rank() == 0 ? rank.receive(comms.receive, buffer) : rank.send(comms.send, buffer, buffer.bytes.size());

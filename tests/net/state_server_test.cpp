@@ -104,7 +104,7 @@ TEST_CASE("door: a request in pieces, one that only ends, and what is no request
   CHECK_FALSE(door->busy());
 }
 
-TEST_CASE("door: a client that does not read holds nobody up, and gets its answer as it reads") {
+TEST_CASE("door: a client that does not read delays no other, and gets its answer as it reads") {
   const auto door = open_door(folder("door_slow"));
   int made = 0;
   const std::string large(4 << 20, 'x');
@@ -133,7 +133,7 @@ TEST_CASE("door: a client that does not read holds nobody up, and gets its answe
   CHECK(heard == large + "\n");
 }
 
-TEST_CASE("door: who asks is answered at once, whoever else is there and says nothing; those silent longest go") {
+TEST_CASE("door: a request is answered at once beside any number of silent clients; the longest silent ones go") {
   const auto door = open_door(folder("door_many"));
   std::vector<std::unique_ptr<Client>> silent;
   const auto come = [&] {
@@ -162,7 +162,8 @@ TEST_CASE("door: who asks is answered at once, whoever else is there and says no
   CHECK(watched.size() == 1 + StateSocket::kMostClients);
 }
 
-TEST_CASE("door: nobody who has asked goes for another; where all read slowly the next ones wait in the queue") {
+TEST_CASE(
+    "door: a client that has asked is not removed for another; if all read slowly the next ones wait in the queue") {
   const auto door = open_door(folder("door_readers"));
   const std::string large(512 << 10, 'x');  // more than a socket takes in; 32 of them are served in time
   const auto document = [&] { return large; };
@@ -271,7 +272,7 @@ TEST_CASE("state as JSON: whatever names hold, it is one line that a parser take
   state.host = "no\"de\\\n\xff";
   state.node = 0xfedcba9876543210;
   state.nics.push_back({.name = "rocep1s0f0", .rate_mbps = 100'000, .rail = 3, .addresses = {"192.168.100.1/24"}});
-  state.connections.push_back({.sends = true, .posted = 5, .done = 3, .bytes = 1ULL << 60U, .waits_for = "somebody"});
+  state.connections.push_back({.sends = true, .posted = 5, .done = 3, .bytes = 1ULL << 60U, .waits_for = "a credit"});
   state.connections.push_back({.busy = true, .name = "a -> b"});
   state.handshakes.push_back({.nic = "nic0", .age_ms = 5, .accepted = 2, .waits_for = "READY of A"});
   state.handshakes.push_back({.connects = true, .nic = "nic1", .peer = "B"});

@@ -23,7 +23,7 @@ Function* simulated(const char* name) {
   return reinterpret_cast<Function*>(sim::redirection_of(name));
 }
 
-/// Asks this rank's plugin as `meshbed state` would, from a thread of its own; "" where nobody answers.
+/// Asks this rank's plugin as `meshbed state` would, from a thread of its own; "": no answer.
 std::string ask(const MeshRank& rank, const std::string& request) {
   const std::string& infos = rank.infos();
   const std::size_t at = infos.find("state at @");

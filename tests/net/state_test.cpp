@@ -134,7 +134,7 @@ TEST_CASE("state: who waits in accept(), and who in connect(), and for whom") {
       CHECK(accept_of().at("side") == "accept");
       CHECK(accept_of().at("nic") == "rocep1s0f0");
       CHECK(accept_of().at("asked_ms").is_null());
-      CHECK(text_of(accept_of(), "waits_for").find("whoever was given its handle: nobody has called at port ") == 0);
+      CHECK(text_of(accept_of(), "waits_for").find("a peer with its handle: none has connected at port ") == 0);
       void* connection = nullptr;
       CHECK(rank.net().accept(listener, &connection, nullptr) == nccl::kNcclSuccess);
       CHECK(connection == nullptr);
@@ -173,7 +173,7 @@ TEST_CASE("state: who waits in accept(), and who in connect(), and for whom") {
       CHECK(connect.at("peer") == "192.168.100.2/24");
       CHECK(connect.at("age_ms") >= 49);
       CHECK(connect.at("asked_ms") <= 1);
-      CHECK(text_of(connect, "waits_for").find("the answer of 192.168.100.2 port ") == 0);
+      CHECK(text_of(connect, "waits_for").find("the reply of 192.168.100.2 port ") == 0);
       CHECK(text_of(connect, "waits_for").find(" over rocep1s0f0: its process has to call accept()") !=
             std::string::npos);
       rank.meet("dialled", 2);
@@ -257,7 +257,7 @@ TEST_CASE("state: a connection without its cable is suspended, says why and for 
       }
       poll_for(rank, request, 500 * kMs);
       const Json send = connection_of(state_of(rank), "send");
-      CHECK(text_of(send, "waits_for") == "a way to 192.168.100.2 (rocep1s0f0)");
+      CHECK(text_of(send, "waits_for") == "a path to 192.168.100.2 (rocep1s0f0)");
       CHECK(text_of(send, "reason").find("op=send status=") != std::string::npos);
       CHECK(send.at("quiet_ms") >= 500);
       CHECK(send.at("outstanding_count") == 1);
@@ -274,7 +274,7 @@ TEST_CASE("state: a connection without its cable is suspended, says why and for 
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("state: a failed connection keeps its reason and waits for nobody") {
+TEST_CASE("state: a failed connection keeps its reason and waits for nothing") {
   run_mesh(ring_cluster(2), [](MeshRank& rank) {
     const Comms comms = rank.connect_both(1 - rank.rank(), 0);
     Buffer bytes = rank.buffer(rank.rank() == 0 ? comms.send : comms.receive, 100, 3);
@@ -308,7 +308,7 @@ TEST_CASE("what setNetAttr made of a connection's cables is shown with the conne
     nccl::NetAttr attributes{};
     attributes.proto = 1;
     CHECK(rank.net().setNetAttr(rank.context, &attributes) == nccl::kNcclSuccess);
-    CHECK(connection_of(state_of(rank), "send").at("way") == "cable, not striped: NCCL says LL only");
+    CHECK(connection_of(state_of(rank), "send").at("way") == "cable, not striped: NCCL uses LL only");
     rank.meet("end", 2);
     rank.close(comms);
   });

@@ -170,7 +170,7 @@ WorldResult run_on_one_node(const std::string& interfaces, const RankBody& body)
 
 }  // namespace
 
-TEST_CASE("NCCL_SOCKET_IFNAME=lo: two processes of one node meet there, and nobody is warned of what he asked for") {
+TEST_CASE("NCCL_SOCKET_IFNAME=lo: two processes of one node meet there, without a warning about it") {
   const auto result = run_on_one_node("lo", [](MeshRank& rank) {
     int devices = 0;
     CHECK(rank.net().devices(&devices) == 0);
@@ -246,7 +246,7 @@ TEST_CASE("NCCL_MESH_HYBRID_TCP: chains of cables win; peers without any go over
       CHECK(rank.warnings().empty());
     });
   }
-  SUBCASE("nobody is joined to anybody: TCP, once the search is over, and the second channel does not search again") {
+  SUBCASE("no node is joined to another: TCP, once the search is over, and the second channel does not search again") {
     cluster.cables.clear();
     run_mesh(with(cluster, "NCCL_MESH_HYBRID_TCP", "1"), [](MeshRank& rank) {
       const int peer = (rank.rank() + 2) % 4;

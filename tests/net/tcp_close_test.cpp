@@ -1,4 +1,4 @@
-// Over TCP: how a connection ends, whoever closes first and whatever is on its way.
+// Over TCP: how a connection ends, with either end closing first and any data in flight.
 #include <doctest/doctest.h>
 
 #include "sim/engine/world.h"

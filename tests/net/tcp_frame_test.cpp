@@ -12,6 +12,7 @@
 #include "plugin/net/wire/ring.h"
 #include "plugin/net/wire/wire.h"
 #include "tests/net/addresses.h"
+#include "tests/support/layout.h"
 
 namespace tcp_frame_test {
 
@@ -57,10 +58,14 @@ std::string text_of(const std::vector<TcpRoute>& routes) {
 
 }  // namespace
 
-TEST_CASE("a frame has 32 bytes, big-endian, and comes back as it was") {
+TEST_CASE("a frame has the layout that its header documents, and comes back as it was") {
   const FrameBytes bytes = encoded(kSamples[0]);
-  const FrameBytes begins{'M', 'S', 'H', 'T', 1, 1, 2, 8, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0x40, 0, 0, 0};
-  CHECK(std::equal(begins.begin(), begins.begin() + 24, bytes.begin()));
+  using test::big_endian;
+  CHECK(test::layout_problem("plugin/net/wire/tcp_frame.h", "a frame", bytes,
+                             {test::text_field("magic", "MSHT"), big_endian("version", 1, 1), big_endian("type", 1, 1),
+                              big_endian("part", 2, 1), big_endian("parts", 8, 1), big_endian("number", 258, 8),
+                              big_endian("length", 1U << 30U, 8), big_endian("tag", 0xfffffff9, 4),
+                              big_endian("checksum", checksum_of(std::span(bytes).first<28>()), 4)}) == "");
   for (const TcpFrame& sample : kSamples) {
     const auto decoded = decode_frame(encoded(sample));
     REQUIRE(decoded);

@@ -201,7 +201,7 @@ TEST_CASE("over TCP groups are filled in order, their parts by tag in any order"
       std::vector<Buffer> out;
       std::vector<void*> requests;
       for (std::uint32_t tag = 0; tag < 9; ++tag) out.push_back(rank.buffer(comms.send, 1000, tag));
-      // Tag 8 stands in the second group only: not now, and nobody waits behind it.
+      // Tag 8 stands in the second group only: not now, and nothing waits behind it.
       for (int look = 0; look < 20; ++look) CHECK(rank.send_once(comms.send, out[8], 8, 8) == nullptr);
       for (const int tag : {5, 0, 7, 3, 1, 6, 2, 4}) {
         CHECK(rank.send_once(comms.send, out[8], 8, 8) == nullptr);
@@ -387,7 +387,7 @@ TEST_CASE("TCP over a cable that is pulled: the error names our interface, not t
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("over TCP: closing with requests in flight is clean at both ends, whoever goes first") {
+TEST_CASE("over TCP: closing with requests in flight is clean at both ends, in either order") {
   for (const int first : {0, 1}) {
     const auto result = run_mesh(tcp_pair(), [first](MeshRank& rank) {
       const Comms comms = connect_pair(rank);
@@ -431,7 +431,7 @@ TEST_CASE(
       CHECK(rank.warnings().find("the peer's message of 4096 bytes is longer than this receive") != std::string::npos);
       rank.release(comms.receive, in);
     }
-    rank.meet("told", 2);
+    rank.meet("refused", 2);
     rank.close(comms);
   });
 }

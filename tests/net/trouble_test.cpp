@@ -60,10 +60,10 @@ void connect_after_strangers(MeshRank& rank, HandleBytes& handle) {
 
 }  // namespace
 
-TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each costs at most one warning") {
+TEST_CASE("D15: silent, incomplete and talkative strangers delay no peer; each costs at most one warning") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     if (rank.rank() == 1) {
-      accept_among_strangers(rank, kPicosecondsPerSecond, "is dropped: what came is not a Mesh handshake");
+      accept_among_strangers(rank, kPicosecondsPerSecond, "is dropped: the received bytes are not a Mesh handshake");
       CHECK(std::count(rank.warnings().begin(), rank.warnings().end(), '\n') <= 3);
       return;
     }
@@ -82,7 +82,7 @@ TEST_CASE("D15: silent, half-spoken and talkative strangers delay nobody; each c
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("D15: strangers whose GID nobody answers for are refused at once, and delay nobody") {
+TEST_CASE("D15: strangers whose GID does not resolve are refused at once, and delay no peer") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     if (rank.rank() == 1) {
       // ibv_modify_qp() towards such a GID would block for a second each.
@@ -151,7 +151,7 @@ TEST_CASE("a peer that never accepts: connect gives up at its deadline and says 
     int result = 0;
     while (result == 0 && send == nullptr) result = rank.net().connect(rank.context, 0, handle.data(), &send, nullptr);
     CHECK(result == nccl::kNcclRemoteError);
-    CHECK(rank.warnings().find("TCP stands, but the peer has not accepted within 2 s") != std::string::npos);
+    CHECK(rank.warnings().find("TCP is connected, but the peer has not accepted within 2 s") != std::string::npos);
     CHECK(rank.warnings().find("rocep1s0f0 192.168.100.1/24") != std::string::npos);
     CHECK(sim::World::get().now() < 3 * kPicosecondsPerSecond);
     rank.meet("given up", 2);
@@ -268,13 +268,13 @@ TEST_CASE("a send that is longer than its receive is an error on both sides, nev
       }
       CHECK(result == nccl::kNcclInvalidArgument);
       CHECK(rank.warnings().find("a send of 4096 bytes meets a receive of 1000 bytes") != std::string::npos);
-      rank.meet("told", 2);
+      rank.meet("refused", 2);
       rank.release(comms.send, out);
     } else {
       Buffer in = rank.buffer(comms.receive, 1000, 2);
       CHECK(rank.finish(rank.receive(comms.receive, in)) == -1);
       CHECK(rank.warnings().find("the peer's message is longer than this receive") != std::string::npos);
-      rank.meet("told", 2);
+      rank.meet("refused", 2);
       rank.release(comms.receive, in);
     }
     rank.close(comms);

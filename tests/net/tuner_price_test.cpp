@@ -61,7 +61,7 @@ TEST_CASE("NCCL's trees: the picture of fourteen nodes, and the pairs of four an
   CHECK(tree_parents(2, true) == std::vector<int>{1, -1});
 }
 
-TEST_CASE("for 1..16 nodes both trees reach everybody, and nobody has three children") {
+TEST_CASE("for 1..16 nodes both trees reach all nodes, and none has three children") {
   for (int nodes = 1; nodes <= 16; ++nodes) {
     CAPTURE(nodes);
     for (const bool second : {false, true}) {
@@ -130,7 +130,7 @@ TEST_CASE("detours by hand: ring4, line4, star5, partial5") {
   CHECK(detour_of(ring_graph(4), kAlgoRing) == Detour{});
   CHECK(detour_of(ring_graph(4), kAlgoPat).load == doctest::Approx(5.0 / 3));
   CHECK(detour_of(ring_graph(4), kAlgoPat).extra_cables == 1);
-  // On a line 1 to 2 carries its own two halves, 0 to 2 and 1 to 3. The ring closes by three cables that nobody else
+  // On a line 1 to 2 carries its own two halves, 0 to 2 and 1 to 3. The ring closes by three cables that no other way
   // uses in that direction; data miss one of the four hops, a short one at worst.
   CHECK(detour_of(line_graph(4), kAlgoTree) == Detour{.relays = true, .load = 2, .extra_cables = 1});
   CHECK(detour_of(line_graph(4), kAlgoRing) == Detour{.relays = true, .load = 1, .extra_cables = 2});

@@ -143,7 +143,7 @@ TEST_CASE("one rank a second late: the others wait for it, and all drop Tree") {
   }
 }
 
-TEST_CASE("one rank too late: nobody drops anything; it hears so at once and waits for nobody; one warning each") {
+TEST_CASE("one rank too late: no rank drops anything; it learns of it at once and waits for none; one warning each") {
   const auto result = run_tuners(
       with(ring_cluster(4), "NCCL_MESH_TUNER_TIMEOUT_MS", "2000"),
       [](MeshRank& rank) { pause_ms(rank.rank() == 2 ? 3000 : 0); },
@@ -154,7 +154,7 @@ TEST_CASE("one rank too late: nobody drops anything; it hears so at once and wai
         CHECK(warnings.find("all ranks leave the choice of algorithms to NCCL") != std::string::npos);
         if (rank.rank() == 2) {
           CHECK(answer.seconds < 0.1);
-          CHECK(warnings.find("does without") != std::string::npos);
+          CHECK(warnings.find("declined") != std::string::npos);
         } else {
           CHECK(answer.seconds == doctest::Approx(2).epsilon(0.02));
         }
@@ -286,7 +286,7 @@ TEST_CASE("version 6 makes the same choice, and leaves every chunk as NCCL cuts 
 
 namespace {
 
-/// 300 us after the first rank announcements: everybody has heard them, nobody has looked yet.
+/// 300 us after the first rank announcements: all have received them, and none has looked yet.
 void pull_between_hearing_and_yes(MeshRank& rank, int back_after_ms) {
   if (rank.rank() != 0) return;
   sim::World& world = sim::World::get();
@@ -318,7 +318,7 @@ TEST_CASE(
     CHECK(answer.result == kNcclSuccess);
     // The word, 10 s; the doubt, 10 s longer than NCCL_MESH_FAILOVER_TIMEOUT_SEC.
     CHECK(answer.seconds == doctest::Approx(10 + 40).epsilon(0.01));
-    CHECK(rank.warnings().find("no word came from 192.168.100.") != std::string::npos);
+    CHECK(rank.warnings().find("no vote came from 192.168.100.") != std::string::npos);
     CHECK(rank.warnings().find("all ranks leave the choice of algorithms to NCCL") != std::string::npos);
     rank.meet("end", 2);
   });

@@ -156,7 +156,7 @@ TEST_CASE("D31: every line goes to NCCL's logger with a subsystem, or NCCL would
   });
 }
 
-TEST_CASE("NCCL_MESH_DEBUG=2 tells each step of a handshake, for every init") {
+TEST_CASE("NCCL_MESH_DEBUG=2 logs each step of a handshake, for every init") {
   auto cluster = ring_cluster(2);
   for (models::Node& node : cluster.nodes) node.environment.emplace_back("NCCL_MESH_DEBUG", "2");
   run_mesh(cluster, [](MeshRank& rank) {
@@ -164,7 +164,7 @@ TEST_CASE("NCCL_MESH_DEBUG=2 tells each step of a handshake, for every init") {
     CHECK(rank.net().init(&second, 2, nullptr, &keep_line, nullptr) == 0);
     rank.close(rank.connect_both(1 - rank.rank(), 0));
     CHECK(rank.infos().find("dialling, attempt 1") != std::string::npos);
-    CHECK(rank.infos().find("TCP stands, sending the request") != std::string::npos);
+    CHECK(rank.infos().find("TCP is connected, sending the request") != std::string::npos);
     CHECK(rank.infos().find("came in on 192.168.100.") != std::string::npos);
     CHECK(rank.net().finalize(second) == 0);
   });

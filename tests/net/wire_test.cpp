@@ -4,8 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/net/addresses.h"
+#include "tests/support/layout.h"
 
 namespace wire_test {
 
@@ -94,6 +99,91 @@ TEST_CASE("D18: every message says after decoding what it said before encoding, 
   }
 }
 
+TEST_CASE("the handshake's messages have the layouts that their header documents") {
+  using test::big_endian;
+  using test::text_field;
+  Buffer buffer;
+  const auto problem = [&](const std::string& name, const WireMessage& message,
+                           const std::vector<test::FieldBytes>& expected, std::size_t first, std::size_t end = 0) {
+    const auto bytes = encode(message, buffer);
+    return test::layout_problem("plugin/net/wire/wire.h", name, end > 0 ? bytes.first(end) : bytes, expected, first);
+  };
+  const auto header = [&](WireType type, std::size_t length) {
+    return std::vector<test::FieldBytes>{text_field("magic", "MSHW"),
+                                         big_endian("version", kWireVersion, 2),
+                                         big_endian("type", static_cast<std::uint64_t>(type), 2),
+                                         big_endian("length", length, 4),
+                                         big_endian("flags", 0, 4),
+                                         big_endian("cookie", 0xfeedfacecafebeef, 8)};
+  };
+  for (const auto& [type, length] : {std::pair(WireType::kReady, std::size_t{24}),
+                                     {WireType::kLivenessCheck, 24},
+                                     {WireType::kThere, 24},
+                                     {WireType::kRequest, 128},
+                                     {WireType::kReply, 128},
+                                     {WireType::kResume, 128},
+                                     {WireType::kRailed, 128},
+                                     {WireType::kMoved, 128},
+                                     {WireType::kRail, 136},
+                                     {WireType::kResumed, 152},
+                                     {WireType::kRefuse, 512},
+                                     {WireType::kRoute, 512},
+                                     {WireType::kGone, 520},
+                                     {WireType::kEnd, 32},
+                                     {WireType::kTcpRequest, 64},
+                                     {WireType::kTcpReply, 64}}) {
+    const WireMessage message{.type = type, .cookie = 0xfeedfacecafebeef, .end = {}, .reason = ""};
+    CHECK(encode(message, buffer).size() == length);
+    CHECK(problem("every message", message, header(type, length), 0, kWireHeaderBytes) == "");
+  }
+
+  const WireEnd end = sample_end();
+  CHECK(problem("an end", {.type = WireType::kRequest, .end = end, .reason = ""},
+                {big_endian("qp_number", 0xabcdef, 4),
+                 big_endian("psn", 0x123456, 4),
+                 {"gid", {end.gid.begin(), end.gid.end()}},
+                 big_endian("gid_type", 2, 1),
+                 big_endian("mtu", 5, 1),
+                 big_endian("max_recvs", 8, 1),
+                 big_endian("family", 4, 1),
+                 big_endian("prefix", 24, 1),
+                 big_endian("wants_notice", 1, 1),
+                 big_endian("service_port", 32769, 2),
+                 {"address", {192, 168, 100, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+                 big_endian("memory_address", 0x7f0011223344, 8),
+                 big_endian("memory_rkey", 0x99, 4),
+                 big_endian("memory_entries", 256, 4),
+                 big_endian("node", 77, 8),
+                 text_field("nic", "rocep1s0f0", 28),
+                 big_endian("lane_qp_number", 0x123457, 4)},
+                24) == "");
+  CHECK(
+      problem("RESUMED",
+              {.type = WireType::kResumed, .end = end, .reason = "", .served = 5, .session = 6, .session_port = 40001},
+              {big_endian("served", 5, 8), big_endian("session", 6, 8), big_endian("session_port", 40001, 2)},
+              128) == "");
+  CHECK(problem("RAIL", {.type = WireType::kRail, .end = end, .reason = "", .rail = {.number = 5, .sender_qp_link = 9}},
+                {big_endian("number", 5, 1), big_endian("sender_qp_link", 9, 4)}, 128) == "");
+  CHECK(problem("REFUSE and GONE", {.type = WireType::kGone, .end = {}, .reason = "closed", .served = 7},
+                {text_field("reason", "closed", 488), big_endian("served", 7, 8)}, 24) == "");
+  CHECK(problem("ROUTE", {.type = WireType::kRoute, .end = {}, .reason = "", .route = sample_route()},
+                {big_endian("origin", 1, 8),
+                 big_endian("hop", 1, 1),
+                 big_endian("hop_limit", 4, 1),
+                 big_endian("count", 2, 1),
+                 big_endian("resumes", 1, 1),
+                 {"handle", std::vector<std::uint8_t>(kHandleBytes, 0x5a)},
+                 {"relays", {0, 0, 0, 0, 0, 0, 0, 2, 0x0f, 0xa0, 0,    24, 192,  168, 101, 2,  // IPv4
+                             0, 0, 0, 0, 0, 0, 0, 3, 0x0f, 0xa1, 0x80, 64, 0xfd, 0,   0,   1,
+                             0, 0, 0, 0, 0, 0, 0, 0, 0,    0,    0,    3}}},
+                24) == "");
+  CHECK(problem("END", {.type = WireType::kEnd, .end = {}, .reason = "", .pieces = 0x123456789abcdef0},
+                {big_endian("pieces", 0x123456789abcdef0, 8)}, 24) == "");
+  CHECK(problem("TCP_REQUEST and TCP_REPLY",
+                {.type = WireType::kTcpReply, .end = {}, .reason = "", .tcp = {.node = 4, .netdev = "mgmt0"}},
+                {big_endian("node", 4, 8), text_field("netdev", "mgmt0", 28)}, 24) == "");
+}
+
 TEST_CASE("D22: a route that would pass its hop limit is refused; the limit counts cables") {
   Buffer buffer;
   WireMessage message{.type = WireType::kRoute, .cookie = 1, .end = {}, .reason = "", .route = sample_route()};
@@ -109,14 +199,14 @@ TEST_CASE("D22: a route that would pass its hop limit is refused; the limit coun
   CHECK_FALSE(with(0, 4));
 }
 
-TEST_CASE("the header tells the length before the rest has come") {
+TEST_CASE("the header contains the length before the rest has come") {
   Buffer buffer;
   encode({.type = WireType::kReply, .cookie = 1, .end = sample_end(), .reason = ""}, buffer);
   CHECK(*message_bytes(std::span<const std::uint8_t>(buffer).first<kWireHeaderBytes>()) == kWireEndBytes);
 }
 
 TEST_CASE("D18: a wrong magic, version, type, length or flag is refused at the header") {
-  CHECK(decode_with(0, 'X').error().text == "what came is not a Mesh handshake");
+  CHECK(decode_with(0, 'X').error().text == "the received bytes are not a Mesh handshake");
   CHECK(decode_with(5, 9).error().text.find("version 9") != std::string::npos);
   CHECK(decode_with(7, 17).error().text.find("unknown type 17") != std::string::npos);
   CHECK(decode_with(11, 9).error().text.find("wrong length") != std::string::npos);

@@ -57,7 +57,7 @@ TEST_CASE("the control buffer's words follow each other without a gap up to 140"
   CHECK(before.epoch < before.control_min_words);
 }
 
-TEST_CASE("an opcode is the system's or a user's, and LOAD_MISS is nobody's to publish") {
+TEST_CASE("an opcode is the system's or a user's, and LOAD_MISS must not be published") {
   for (const Word op : {8U, 0xffefU, 0x1'0000U, 0x7fff'ffffU}) {
     CHECK(opcode::is_user(op));
     CHECK(opcode::is_publishable(op));

@@ -90,7 +90,7 @@ TEST_CASE("no index leads out of the buffer, whatever the operation") {
   }
 }
 
-TEST_CASE("a batch fence advances the epoch and tells its tag") {
+TEST_CASE("a batch fence advances the epoch and reports its tag") {
   for (const Mode mode : kModes) {
     Launch launch({.mode = mode});
     launch.publish(0, opcode::kBatchFence, {3, 77});

@@ -117,7 +117,7 @@ TEST_CASE("golden: device memory and its budget") {
   CHECK(launch.peak_device_bytes == 916384);
 }
 
-TEST_CASE("golden: the frontier's density tells the topology") {
+TEST_CASE("golden: the frontier's density determines the topology") {
   LaunchRequest request = LaunchRequest::direct(300, 64, 256);
   for (const auto& [density, wanted] : {std::pair{4000, Topology::kDenseFrontier},
                                         {501, Topology::kHybridFrontier},

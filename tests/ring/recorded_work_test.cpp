@@ -2,7 +2,9 @@
 #include "plugin/ring/telemetry/recorded_work.h"
 
 #include "plugin/ring/abi/slot.h"
+#include "plugin/ring/queue/recording.h"
 #include "tests/ring/rings.h"
+#include "tests/support/layout.h"
 
 namespace recorded_work_test {
 
@@ -39,6 +41,18 @@ struct Life {
 };
 
 }  // namespace
+
+TEST_CASE("a recording has the layout that its header documents") {
+  Life life;
+  life.publish(1, ring::opcode::kAtomicAdd, 5);
+  life.snapshot(0x0102030405060708);
+  FieldBytes snapshots = little_endian("snapshots", 0x0102030405060708, 8);
+  snapshots.bytes.insert(snapshots.bytes.end(), life.control.begin(), life.control.end());
+  snapshots.bytes.insert(snapshots.bytes.end(), life.slots.begin(), life.slots.end());
+  CHECK(layout_problem("plugin/ring/queue/recording.h", "a recording", life.file,
+                       {text_field("magic", "MBRINGS1"), little_endian("abi", 202605, 4), little_endian("slots", 4, 4),
+                        little_endian("control_words", life.shape.control_words, 4), snapshots}) == "");
+}
 
 TEST_CASE("an item comes with the first snapshot that shows it; one that is still there is no other") {
   Life life;
@@ -117,7 +131,7 @@ TEST_CASE("a slot's level is that of its partition") {
   }
 }
 
-TEST_CASE("an empty recording and a step that nobody may take are refused") {
+TEST_CASE("an empty recording and an illegal step are refused") {
   Life empty;
   refuses(empty.work(), "without a snapshot");
   Life life;

@@ -24,7 +24,7 @@ Count count_statuses(const Launch& launch) {
   return count;
 }
 
-/// A user's operation that ends as it is told to by its first argument; 99: it asks to be called again.
+/// A user's operation that ends as its first argument demands; 99: it asks to be called again.
 struct EndsAs {
   End operator()(const Operation& op) const { return op.args[0] == 99 ? End::kAgain : static_cast<End>(op.args[0]); }
 };
@@ -109,7 +109,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("quotas: read by nobody in strict mode; in safe mode a tenant that has used its own up is passed over") {
+TEST_CASE("quotas: never read in strict mode; in safe mode a tenant that has used its own up is passed over") {
   for (const Mode mode : kModes) {
     Launch launch({.slots = 10, .lanes = 2, .mode = mode, .by_priority = true});
     launch.kernel.enforces_quotas = true;

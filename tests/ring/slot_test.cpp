@@ -4,9 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
 
 #include "plugin/ring/abi/packed.h"
 #include "tests/ring/rings.h"
+#include "tests/support/layout.h"
 
 namespace slot_test {
 
@@ -103,6 +107,16 @@ TEST_CASE("two packed operations have the golden payload, and come back") {
   CHECK_FALSE((packed->beyond_kernel || packed->misaligned || packed->skips));
 }
 
+TEST_CASE("the table of packed operations has the layout that its header documents") {
+  const auto payload = encode_packed(kLayout2026_05, Mode::kStrict, {{1, {10, 11}}, {2, {12, 13}}});
+  REQUIRE(payload);
+  std::vector<std::uint8_t> bytes(2 * kWordBytes);  // two words of table, then the arguments
+  std::memcpy(bytes.data(), payload->data(), bytes.size());
+  CHECK(layout_problem(
+            "plugin/ring/abi/packed.h", "a payload", bytes,
+            {little_endian("count", 2, 1), little_endian("argument_words", 4, 1), {"table", {1, 0, 2, 2}}}) == "");
+}
+
 TEST_CASE(
     "packed slots of 1 to 12 operations: the kernel runs four, misplaces the arguments from six on, skips what ends "
     "beyond the slot") {
@@ -145,7 +159,7 @@ TEST_CASE("an operation whose three words would end beyond the slot is skipped, 
   refuses(encode_packed(kLayout2026_05, Mode::kSafe, ops), "operation 1 of a packed slot has its arguments at word 10");
   refuses(encode_packed(kLayout2026_05, Mode::kSafe, {}), "of no operation");
   slot.args[0] = 200;
-  refuses(decode_packed(slot, kLayout2026_05), "says that it has 200 operations");
+  refuses(decode_packed(slot, kLayout2026_05), "claims to have 200 operations");
 }
 
 TEST_CASE("statuses and opcodes have names") {

@@ -26,7 +26,7 @@ std::string verdict(std::initializer_list<std::pair<Word, Buffer>> snapshots, Mo
 
 }  // namespace
 
-TEST_CASE("of the 100 pairs of statuses 13 are steps, each somebody's") {
+TEST_CASE("of the 100 pairs of statuses 13 are steps, each of one actor") {
   int legal = 0;
   for (Word from = 0; from < 10; ++from) {
     for (Word to = 0; to < 10; ++to) {
@@ -57,7 +57,7 @@ TEST_CASE(
   checker.add({1, status::kEmpty, status::kClaimed, Actor::kKernel});
   checker.add({1, status::kDone, status::kEmpty, Actor::kHost});
   REQUIRE(checker.first());
-  CHECK(to_text(*checker.first()) == "step 5: slot 1: EMPTY -> CLAIMED by kernel: nobody may");
+  CHECK(to_text(*checker.first()) == "step 5: slot 1: EMPTY -> CLAIMED by kernel: this is never allowed");
 }
 
 TEST_CASE("single steps: another's step, a slot that is elsewhere, a slot that is not there, a count that is behind") {

@@ -46,7 +46,7 @@ TEST_CASE("livelock is the strict priority kernel's with nothing but high work; 
   CHECK(verdict(launch).cause == Cause::kUnclaimed);
 }
 
-TEST_CASE("masked tenants, used up quotas and abandoned claims are told apart") {
+TEST_CASE("masked tenants, used up quotas and abandoned claims are distinguished") {
   Launch launch({.slots = 5, .mode = Mode::kSafe, .by_priority = true});
   launch.publish(0, opcode::kNop, {}, 1);
   launch.mask(1, 0);
@@ -74,7 +74,7 @@ TEST_CASE("a faulted slot is named, and the ancestor's watchdog suspects nothing
   CHECK_FALSE(suspects_stall(found.tally, 0));
 }
 
-TEST_CASE("a lane that waits for a message is told before one that waits for that lane") {
+TEST_CASE("a lane that waits for a message is reported before one that waits for that lane") {
   Launch launch({.slots = 2, .lanes = 2});
   const MeshBoard board{.connections = 1, .ids = 2};
   launch.publish(0, opcode::kCompute, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, kNobody, 1});

@@ -1,4 +1,4 @@
-// Who waits for whom: graphs made by hand, each with its shortest cycle or its way to whoever will never act.
+// Chains of waits: graphs made by hand, each with its shortest cycle or its path to an end that will never act.
 #include "plugin/ring/kernel/wait_chain.h"
 
 #include <doctest/doctest.h>
@@ -62,7 +62,7 @@ class Ranks {
 
 }  // namespace
 
-TEST_CASE("where nothing is queued nobody waits") {
+TEST_CASE("where nothing is queued nothing waits") {
   const Ranks ranks(2, {.slots = 2});
   CHECK(ranks.chain().links.empty());
   CHECK(ranks.text().empty());
@@ -90,7 +90,7 @@ TEST_CASE("one block a rank, WAIT before SIGNAL: a cycle over both ranks, link b
   CHECK(ranks.text() == chain.text());
 }
 
-TEST_CASE("of two cycles the shorter one is told, wherever it is") {
+TEST_CASE("of two cycles the shorter one is reported, wherever it is") {
   Ranks ranks(3, {.slots = 4, .lanes = 1});
   for (const std::size_t rank : {0U, 1U, 2U}) {
     ranks.publish(rank, 0, opcode::kWait, 1);
@@ -151,7 +151,7 @@ TEST_CASE("a chain within one rank: faulted, masked, abandoned, without a place,
   CHECK(ranks.text() == waits + ", which is not published");
 }
 
-TEST_CASE("a long ring of slots that nobody claims costs as many steps as it has slots") {
+TEST_CASE("a long ring of unclaimed slots costs as many steps as it has slots") {
   constexpr Word kSlots = 1U << 18U;
   Ranks ranks(1, {.slots = kSlots, .lanes = 1});
   ranks.publish(0, 0, opcode::kCopy, 0, kBoard.ids - 1);

@@ -4,7 +4,7 @@
 // are all; neighbours in a file go to different parts, for they take similarly long.
 //
 // MESHBED_CASE_LOG=1: lines "[begins] TEST CASE" and "[ends] SECONDS s, passed: TEST CASE" (or failed), each written at
-// once: tests/run_tests.sh tells from them which test case was running in a program that was cut off, and which are
+// once: tests/run_tests.sh finds in them which test case was running in a program that was cut off, and which are
 // slow.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>

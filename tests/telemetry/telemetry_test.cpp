@@ -407,14 +407,14 @@ TEST_CASE("a disk that is full when the run is over costs the telemetry, not the
   CHECK(std::filesystem::exists(folder + "/pair/sim/summary.json"));
 }
 
-TEST_CASE("a run that fails still tells what its ranks had done") {
+TEST_CASE("a run that fails still exports what its ranks had done") {
   const std::string folder = scratch_folder("telemetry_failed");
   const CommandResult failed = command(fmt::format("run {} --results '{}' --zernel-out '{}/zernel' > /dev/null 2>&1",
                                                    scenario_file("pair-cable-pulled"), folder, folder));
   CHECK(failed.status == 0);  // as the scenario expects
   zernel::Streams streams;
   zernel::read_streams(streams, folder + "/zernel", std::nullopt);
-  CHECK(streams.nccl.size() == 2);  // of the first iteration: nobody ended the one that lost its cable
+  CHECK(streams.nccl.size() == 2);  // of the first iteration: the one that lost its cable has no end
   // Nor does a rank that never comes back keep what it did, in the warm-up.
   const CommandResult late = command(
       fmt::format("run {} --results '{}' --set workload.warmup=1000 --set limits.time=20ms --zernel-out '{}/late' 2>&1",

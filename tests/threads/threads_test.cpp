@@ -1,5 +1,5 @@
 // The plugin's code with real threads, its own among them: callers that connect, send, receive and close at the same
-// time, a communicator that comes and goes, and somebody who asks for the state, which the service's thread answers
+// time, a communicator that comes and goes, and a client that asks for the state, to which the service's thread replies
 // while all that goes on. Over the null wire (cli/bench/cost), in this process; ThreadSanitizer runs it in `./meshbed
 // test`.
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kConnections = 3, kRounds = 6, kReceives = 24, kParts = 3;
 constexpr std::size_t kPartBytes = 3000;      // no page of its own: registrations are shared
-constexpr int kLooks = 20'000, kPauseMs = 1;  // until somebody gives up: 20 s at least
+constexpr int kLooks = 20'000, kPauseMs = 1;  // until a thread gives up: 20 s at least
 
 using Handle = std::array<char, nccl::kHandleBytes>;
 using Bytes = std::vector<unsigned char>;

@@ -129,7 +129,7 @@ TEST_CASE("a message whose responder is gone when it is acknowledged still belon
   CHECK(recorder.pairs().begin()->first.destination_rank == 1);
   CHECK(recorder.pairs().begin()->second.messages == 2);
 
-  // Also where only the other direction has told it.
+  // Also where only the other direction has recorded it.
   Recorder other(cluster, "");
   MessageRecord back = good_message();
   std::swap(back.source, back.destination);

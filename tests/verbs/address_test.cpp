@@ -56,7 +56,8 @@ void wait_for_gid_change(const Side& side) {
 
 }  // namespace
 
-TEST_CASE("the old address leaves the GID table, the new one comes to the next free places, and each context is told") {
+TEST_CASE(
+    "the old address leaves the GID table, the new one comes to the next free places, and each context gets an event") {
   run_pair([](Side& side) {
     if (side.index == 0) change_address(kOld, kNew);
     side.barrier();
@@ -78,7 +79,7 @@ TEST_CASE("the old address leaves the GID table, the new one comes to the next f
   });
 }
 
-TEST_CASE("between GIDs of which one is gone nothing gets through, whoever sends: RETRY_EXC_ERR") {
+TEST_CASE("between GIDs of which one is gone nothing gets through in either direction: RETRY_EXC_ERR") {
   for (const int sender : {0, 1}) {
     CAPTURE(sender);
     run_pair(impatient(), [sender](Side& side) {
@@ -136,7 +137,7 @@ TEST_CASE("a queue pair anew: the old GID index is an empty entry, the new GID w
       CHECK(ibv_query_gid(side.context, 1, 3, &side.gid) == 0);
     } else {
       const Picoseconds start = now();
-      CHECK(side.to_rtr() == ETIMEDOUT);  // nobody answers for the old one
+      CHECK(side.to_rtr() == ETIMEDOUT);  // no node replies for the old one
       CHECK(now() - start == kPicosecondsPerSecond);
       side.barrier();
     }

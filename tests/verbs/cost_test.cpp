@@ -106,7 +106,7 @@ TEST_CASE("a post and a completion cost what they are said to cost, beside the w
   CHECK(time_of(1, {}) == wire);
   CHECK(time_of(1, {.post_send_ps = 250'000}) == wire + 250'000);
   CHECK(time_of(1, {.post_send_ps = 250'000, .completion_ps = 70'000}) == wire + 320'000);
-  CHECK(time_of(1, {.post_recv_ps = 99'000}) == wire);  // nobody posts a receive after the start
+  CHECK(time_of(1, {.post_recv_ps = 99'000}) == wire);  // no receive is posted after the start
 }
 
 TEST_CASE("posts that take longer than their messages set the pace; completions are taken while the wire works") {

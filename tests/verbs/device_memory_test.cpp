@@ -74,7 +74,7 @@ int post_to(const Side& side, const Target& target, ibv_wr_opcode opcode, std::u
 }  // namespace
 
 // Linux ib_umem_dmabuf_get, uverbs REG_DMABUF_MR.
-TEST_CASE("a registration without a descriptor tells whether the driver knows dma-bufs") {
+TEST_CASE("a registration without a descriptor shows whether the driver knows dma-bufs") {
   const auto probe = [](Side& side) {
     errno = 0;
     CHECK(ibv_reg_dmabuf_mr(side.pd, 0, 0, 0, -1, 0) == nullptr);

@@ -209,7 +209,7 @@ TEST_CASE("packets that go ahead of others are sent again, and every byte is rig
   });
 }
 
-TEST_CASE("a node that stands still answers nobody; when it goes on, everything does") {
+TEST_CASE("a node that stands still sends no reply; when it goes on, everything does") {
   static constexpr Picoseconds kStop = 20 * kPicosecondsPerMillisecond;
   run_pair({.configure = [](Setup& setup, int) { setup.timeout = 10; }},  // 4.2 ms, 7 retries
            [](Side& side) {

@@ -35,7 +35,7 @@ PairOptions silent_peer(std::uint8_t timeout, std::uint8_t retry_cnt) {
 }  // namespace
 
 // InfiniBand Architecture, volume 1, 9.7.6.1.3: transport timer; ibv_modify_qp(3): timeout, retry_cnt.
-TEST_CASE("nobody answers: RETRY_EXC_ERR after retry_cnt + 1 tries of 4.096 us * 2^timeout each, the rest flushed") {
+TEST_CASE("no reply: RETRY_EXC_ERR after retry_cnt + 1 tries of 4.096 us * 2^timeout each, the rest flushed") {
   for (const auto& [timeout, retry_cnt] : {std::pair{14, 7}, {14, 1}, {10, 3}, {1, 0}, {20, 2}}) {
     CAPTURE(timeout);
     run_pair(silent_peer(static_cast<std::uint8_t>(timeout), static_cast<std::uint8_t>(retry_cnt)),

@@ -64,7 +64,7 @@ void pull_cable() {
 }  // namespace
 
 // Linux rdma_addr_find_l2_eth_by_grh: rdma_resolve_ip with 1000 ms; measured on soft-RoCE: 1.03 s.
-TEST_CASE("an address of the cable's subnet that nobody owns: ETIMEDOUT after one second") {
+TEST_CASE("an address of the cable's subnet that no node has: ETIMEDOUT after one second") {
   run_pair(unconnected(), [](Side& side) {
     Picoseconds took = 0;
     CHECK(connect_to(side, "192.168.100.77", took) == ETIMEDOUT);
@@ -111,7 +111,7 @@ TEST_CASE("an IPv6 address in no subnet of the interface: ENETUNREACH at once; o
   });
 }
 
-// Soft-RoCE agrees (tests/contract): the interface keeps its routes, and nobody answers.
+// Soft-RoCE agrees (tests/contract): the interface keeps its routes, and no reply comes.
 TEST_CASE("a pulled cable: ETIMEDOUT after one second") {
   run_pair(unconnected(), [](Side& side) {
     if (side.index != 0) return;

@@ -1,5 +1,5 @@
 // What a switch with a smaller MTU than its ports does to a connection: it drops larger packets without a word, so that
-// short messages pass and long ones end as InfiniBand Architecture, volume 1, 9.9.2 says of one that nobody answers.
+// short messages pass and long ones end as InfiniBand Architecture, volume 1, 9.9.2 says of one without a reply.
 #include <doctest/doctest.h>
 
 #include "tests/verbs/pair.h"

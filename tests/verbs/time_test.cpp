@@ -25,7 +25,7 @@ PairOptions large(std::size_t memory_bytes = kBytes) {
   return {.configure = [memory_bytes](Setup& setup, int) { setup.memory_bytes = memory_bytes; }};
 }
 
-/// All that a run tells about its messages.
+/// All that a run reports about its messages.
 class Log final : public sim::MessageSink {
  public:
   void message(const sim::MessageRecord& record) override { records.push_back(record); }
@@ -152,7 +152,7 @@ TEST_CASE("a message whose receiver closes before the acknowledgement is there i
 }
 
 // sim/verbs/verbs_host.h: MessageRecord and MessageSink; times from models/link.h.
-TEST_CASE("every message is told once, with its times, its ends and its outcome") {
+TEST_CASE("every message is reported once, with its times, its ends and its outcome") {
   Log log;
   PairOptions options = large(1 << 20);
   options.sink = &log;

@@ -248,7 +248,7 @@ TEST_CASE(
     MESSAGE("skipped: ", why);
     return;
   }
-  // Rank 0's machine without power: nobody is left to write the summary but the host.
+  // Rank 0's machine without power: only the host is left to write the summary.
   for (const std::string fault : {"kind=node_stop", "kind=node_kill --set fault.0.target=node0"}) {
     const std::string results = " --results '" + scratch_folder("worlds_for_ever") + "' ";
     for (const std::string world : {"sim", "emu"}) {

@@ -1,4 +1,4 @@
-// meshbed exec: programs that nobody here wrote, and ours, as ranks on soft-RoCE.
+// meshbed exec: programs of others, and ours, as ranks on soft-RoCE.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Arguments: what the C interface is given, checked and turned into the engine's own terms; and an error as the C
-// interface says it. Pure functions.
+// Arguments: the C interface's arguments, checked and converted into the engine's own types; and an error in the types
+// of the C interface. Pure functions.
 
 #include "plugin/base/result.h"
 #include "plugin/coll/meshcoll.h"

@@ -110,7 +110,7 @@ Result<SocketAddress> resolve(const RankPlace& place) {
   return *address;
 }
 
-/// A RANK that somebody exported for all of mpirun's ranks is nobody's.
+/// A RANK that was exported for all of mpirun's ranks is no rank's number.
 Result<void> check_agreement(const Variables& variable) {
   const auto ours = variable(kTorch.rank), mpi = variable(kMpi.rank);
   if (!ours || !mpi || *ours == *mpi || variable("TORCHELASTIC_RUN_ID")) return ok();
@@ -131,7 +131,7 @@ Result<Launch> read_launcher(const Variables& variable) {
     if (names == nullptr && (variable(one.rank) || variable(one.world))) names = &one;
   }
   if (names == nullptr) {
-    return wrong("no launcher has said who we are: start with torchrun, mpirun or srun, or set RANK and WORLD_SIZE");
+    return wrong("no launcher has set a rank: start with torchrun, mpirun or srun, or set RANK and WORLD_SIZE");
   }
   const auto agreed = check_agreement(variable);
   if (!agreed) return agreed.error();

@@ -117,7 +117,7 @@ double short_rest_ns(const PlanRequest& request, double lined, double link_mbps,
 
 /// Hops beyond the first one, on the critical path.
 struct FurtherHops {
-  double first = 0;  // of the first message, whose relays' ends nobody has told anything yet
+  double first = 0;  // of the first message, whose relays have no clear-to-sends yet
   double later = 0;  // of those behind it, all together
 };
 

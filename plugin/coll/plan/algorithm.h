@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kStripedFromBytes = 8192;
 /// "ring", "tree", "halving-doubling", "direct", "mesh".
 const char* name_of(Algorithm algorithm);
 
-/// What a caller may ask for: one of them wherever it does that collective (and the ring elsewhere), or the cheapest.
+/// A caller's choice: one algorithm where it does the collective (and the ring elsewhere), or the cheapest.
 struct AlgorithmChoice {
   bool automatic = false;
   Algorithm algorithm = Algorithm::kRing;  // unless automatic
@@ -52,15 +52,15 @@ struct CostModel {
 
 /// Simulated or real nanoseconds of one operation: (messages on the critical path) (their latency) + (bytes through the
 /// busiest link) / rate, the alpha-beta model of Thakur, Rabenseifner, Gropp (2005, section 3); a message over h hops
-/// fills h links. Where request.mesh tells the cables, they and their rates take the place of `hops` and the link's
-/// rate: cable_load.h. Lines make the bytes more, and the memory need not be registered. An estimate that only has to
-/// order the algorithms and protocols. On a mesh trees and halving-doubling are played (play.h), and others where
-/// ring neighbours have relays between them, unless that cannot cost less than `ns_most`: then it is a lower bound, no
-/// less than `ns_most`.
+/// fills h links. If request.mesh holds the cables, they and their rates replace `hops` and the link's rate:
+/// cable_load.h. Lines add bytes, but their memory need not be registered. The estimate only has to order the
+/// algorithms and protocols. On a mesh, trees and halving-doubling are played (play.h), and so are the others if ring
+/// neighbours have relays between them, unless that cannot cost less than `ns_most`: then the result is a lower bound,
+/// no less than `ns_most`.
 double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model,
                Protocol protocol = Protocol::kSimple, double ns_most = std::numeric_limits<double>::infinity());
 
-/// The one that does it: the cheapest, or the one asked for, or the ring. Depends on nothing that ranks do not share.
+/// The algorithm to use: the cheapest, or the chosen one, or the ring. Depends only on values that all ranks share.
 Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model,
                            Protocol protocol = Protocol::kSimple);
 

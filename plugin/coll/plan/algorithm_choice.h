@@ -18,7 +18,7 @@ struct AlgorithmProtocol {
   bool operator==(const AlgorithmProtocol&) const = default;
 };
 
-/// What a caller may ask for: one of them, or the cheapest.
+/// A caller's choice: one protocol, or the cheapest.
 struct ProtocolChoice {
   bool automatic = false;
   Protocol protocol = Protocol::kSimple;  // unless automatic
@@ -35,9 +35,9 @@ struct ChoiceRules {
   TuningTable tuning{};
 };
 
-/// What was asked for; what is left to choose comes from the table, or where that says nothing from the cost function.
-/// A send_recv whose protocol is left to choose goes by "simple": its two directions may differ in size, and each end
-/// knows both.
+/// The caller's choice; what it leaves open comes from the table, or if that has no matching line from the cost
+/// function. A send_recv whose protocol is left open uses "simple": its two directions may differ in size, so that its
+/// ends could choose differently.
 AlgorithmProtocol choose_way(const ChoiceRules& choice, const PlanRequest& request);
 
 }  // namespace meshbed::coll

@@ -27,8 +27,8 @@ class Grid {
 
   int ranks() const { return ranks_; }
   bool is_spare(int rank) const { return rank >= ranks_; }
-  /// Of `rank`, over these axes ("tp", "dp,tp", in whatever order; empty: none), in row-major order. Empty for a spare
-  /// rank. kInvalidArgument: an axis that there is not, or twice.
+  /// The group of `rank` over these axes ("tp", "dp,tp", in any order; empty: none), in row-major order. Empty for a
+  /// spare rank. kInvalidArgument: an axis that there is not, or twice.
   Result<std::vector<int>> group_of(int rank, std::string_view axes) const;
 
  private:

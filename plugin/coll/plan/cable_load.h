@@ -1,5 +1,6 @@
 #pragma once
-// Cable load: what an operation asks of the cables between its ranks, those without one relayed over the fewest. Pure.
+// Cable load: the load of the cables between the ranks by an operation. Ranks without a common cable use the chain of
+// fewest cables. Pure.
 
 #include <limits>
 
@@ -19,9 +20,9 @@ struct CableLoad {
   bool by_rank = false;  // it is a rank's cables together that are the busiest, not one of them
 };
 
-/// Of the request's collective on its mesh, which joins all ranks, two or more. Collectives that go round the ring
-/// whatever is chosen count as broadcasts do. `mbps_most`: what of a cable a message uses at most, where it is too
-/// short to be striped over all that makes it up.
+/// The load by the request's collective on its mesh, which joins all ranks, two or more. Collectives that always go
+/// round the ring count as broadcasts do. `mbps_most`: the part of a cable's rate that a message can use, if it is too
+/// short to be striped over all parts of the cable.
 CableLoad cable_load(Algorithm algorithm, const PlanRequest& request,
                      double mbps_most = std::numeric_limits<double>::infinity());
 

@@ -1,6 +1,6 @@
 #pragma once
 // The 16-bit floating point types, as bits, and their conversions: without branches, so that loops over them become
-// vectors whatever the processor. Narrowing rounds to nearest, ties to even, once; it keeps infinities, subnormal
+// vectors on every processor. Narrowing rounds to nearest, ties to even, once; it keeps infinities, subnormal
 // numbers and signs of zero, and a NaN stays one (quiet). (IEEE 754-2019 binary16; bfloat16 is binary32's upper half.)
 // Always inline: they are compiled for several processors (reduce_kernels.h), and a linker keeps one copy of each.
 

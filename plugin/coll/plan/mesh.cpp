@@ -163,8 +163,8 @@ bool is_better(const Packing& one, const Packing& other) {
   return one.load <= other.load * (1 + kAlike) && one.fill < other.fill * (1 - kAlike);
 }
 
-/// [rank] its colour: alike to begin with, then told apart by the colours of their neighbours and the cables to them,
-/// until that tells no more apart. Numbers of colours follow from the graph alone, not from the numbers of ranks.
+/// [rank] its colour: all equal at first, then refined by the colours of the neighbours and the cables to them, until
+/// that distinguishes no more ranks. Numbers of colours follow from the graph alone, not from the numbers of ranks.
 void refine(const Mesh& mesh, std::vector<int>& colours) {
   using Signature = std::pair<int, std::vector<std::pair<int, int>>>;
   const auto ranks = static_cast<std::size_t>(mesh.ranks);

@@ -1,5 +1,5 @@
 #pragma once
-// Messages: what a channel run needs of a net plugin's table.
+// Messages: the part of a net plugin's table that a channel run uses.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace meshbed::coll {
 class Messages {
  public:
   virtual ~Messages() = default;
-  // Answers are nccl::kNcclSuccess or another ncclResult. NULL request: no room now, call again.
+  // Results are nccl::kNcclSuccess or another ncclResult. NULL request: no room now, call again.
   virtual int send(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) = 0;
   virtual int receive(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) = 0;
   virtual int test(void* request, bool* done, std::uint64_t* size_bytes) = 0;

@@ -135,7 +135,7 @@ void plan_send_recv(Plan& plan) {
   plan.send_steps = request.to >= 0 && plan.part_count > 0 ? 1 : 0;
   plan.recv_steps = request.from >= 0 && received.count > 0 ? 1 : 0;
   // In place: what arrives must not overwrite what has not been sent. A window of slots takes the first slices, so that
-  // the peers' sends (and with them ours) get going whatever waits here.
+  // the peers' sends (and with them ours) begin, independently of what waits here.
   if (request.in_place && plan.recv_steps > 0) {
     plan.slot_bytes = std::min(plan.recv_slice_count, received.count) * request.element_bytes;
   }

@@ -50,7 +50,7 @@ enum class Arrival : std::uint8_t {
   kStoreBehindSend,  // lands in a staging slot; stored in output once our own send of those bytes has completed
 };
 
-/// What is reduced, by how many ranks have contributed already: which of reduce.h's kernels does it.
+/// Which of reduce.h's kernels reduces, by how many ranks have contributed already.
 enum class Form : std::uint8_t { kFirst, kBetween, kLast, kOnly };
 
 // Offsets and counts are elements.
@@ -80,7 +80,7 @@ struct LocalCopy {
 struct Mesh;
 struct RootTrees;
 
-/// What all ranks agree on, and who we are.
+/// The values that all ranks share, and our rank.
 struct PlanRequest {
   Collective collective = Collective::kAllReduce;
   int rank = 0, ranks = 1;
@@ -101,7 +101,7 @@ struct PlanRequest {
 
 struct Plan {
   PlanRequest request;
-  int send_peer = -1, recv_peer = -1;  // -1: nobody, and no steps in that direction
+  int send_peer = -1, recv_peer = -1;  // -1: no peer, and no steps in that direction
   std::uint64_t send_steps = 0, recv_steps = 0;
   std::uint64_t slice_count = 1;       // elements of the largest slice sent
   std::uint64_t recv_slice_count = 1;  // of the largest slice received; differs from slice_count for send_recv only
@@ -153,8 +153,8 @@ std::vector<SubPlan> sub_plans_of(const PlanRequest& request);
 /// What this rank copies from its input to its output, on all channels together; offsets in the caller's buffers.
 std::vector<LocalCopy> local_copies_of(PlanRequest request);
 
-/// Of a leg. The ring's edges are made whole by its first collective, whatever that one needs: peers never wonder who
-/// connects.
+/// The peers of a leg. The first collective makes all edges of the ring, also those that it does not need: so both ends
+/// of an edge always agree that it is to be made.
 struct Peers {
   int send = -1, recv = -1;
 };

@@ -8,11 +8,11 @@
 // All of S bytes must come into each part of the ranks without the root: S / (least cut of these) at least. Of a graph
 // whose least cut from the root is k cables, k trees can be packed that share no cable in one direction (Edmonds 1973);
 // each with 1/k of the data, they take just that. They are peeled off one by one as in Lovasz's proof (1976): a tree
-// takes a cable into a rank that it lacks where the rest still lets k-1 trees into that rank, which a flow tells. Here
-// a cable counts as often as its share of the load has room for a tree, and of 1 to kMeshTreesMax trees as many are
-// packed as load the busiest cable least. A full mesh of n gets n-1 trees, a ring its two lines, a line and a star
-// themselves. The other way round they carry the reduce. Cost: a flow, n^2, for each pair of ranks and tree at most:
-// n^4 for a full mesh, so whoever needs them often keeps them.
+// takes a cable into a rank that it lacks if the remaining cables still admit k-1 trees into that rank, which a flow
+// computes. Here a cable counts as often as its share of the load has room for a tree, and of 1 to kMeshTreesMax trees
+// as many are packed as load the busiest cable least. A full mesh of n gets n-1 trees, a ring its two lines, a line and
+// a star themselves. The other way round they carry the reduce. Cost: a flow, n^2, for each pair of ranks and tree at
+// most: n^4 for a full mesh, so callers keep the result.
 
 #include <cstdint>
 #include <vector>
@@ -32,7 +32,7 @@ struct RootTrees {
 /// `mesh` joins all its ranks.
 RootTrees root_trees(const Mesh& mesh, int root);
 
-/// By which the request, which goes by mesh, is carried out.
+/// The trees of a request whose algorithm is mesh.
 const std::vector<MeshTree>& trees_of(const PlanRequest& request);
 
 }  // namespace meshbed::coll

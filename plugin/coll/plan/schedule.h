@@ -10,13 +10,14 @@
 // order of the list, which is the same at both ends; so the earliest transfer that is open anywhere can always move.
 //
 // All-reduce of S bytes over n ranks, per channel; every edge of a tree carries its share up and down:
-//   tree              two binary trees, each for half of the elements; who has children in one has none in the other
+//   tree              two binary trees, each for half of the elements; a rank with children in one has none in the
+//   other
 //                     (Sanders, Speck, Traeff 2009; built as NCCL builds them). 2(n-1) S bytes in all, at most 2 S sent
 //                     by a rank, 2(ceil(log2 n)) slices from end to end.
 //   halving-doubling  n = p + r, p a power of two: rank 2i hands its data to rank 2i + 1 for i < r; among the p left,
 //                     log2 p exchanges of halves, the first with the nearest rank, then the same backwards
 //                     (Thakur, Rabenseifner, Gropp 2005). 2(p-1) S + 2 r S bytes in all.
-//   direct            a chunk for each rank, S/n: everybody sends it his share of that chunk, it sends everybody the
+//   direct            a chunk for each rank, S/n: all ranks send it their share of that chunk, and it sends them the
 //                     result. 2(n-1) S bytes in all, as round a ring, but two steps.
 // Direct all-gather and reduce-scatter of blocks of b bytes are its second and its first half: n(n-1) b bytes in all.
 // Broadcast and reduce of S bytes by tree: one binary tree, rank root + i below root + (i-1)/2; (n-1) S bytes in all.
@@ -66,12 +67,12 @@ struct Schedule {
   LocalCopy copy;
   Range part,
       round;  // the channel's share (of a block, where there are blocks), and what of it the transfers are about
-  // Ranges count from the begin of the larger buffer: where in them the buffers begin that hold less. Where work is of
-  // blocks, work_index() says more than work_begin.
+  // Ranges count from the beginning of the larger buffer: these are the positions at which smaller buffers begin. If
+  // work is of blocks, work_index() gives the position instead of work_begin.
   std::uint64_t input_begin = 0, output_begin = 0, work_begin = 0;
 };
 
-/// A rank's place in a tree; -1: nobody.
+/// A rank's place in a tree; -1: none.
 struct TreeNode {
   int parent = -1;
   int first = -1, second = -1;  // children

@@ -9,8 +9,9 @@
 //
 // For each slice sent:      PUT (after what made its bytes, and after the connection's PUT before), SIGNAL
 // For each slice received:  WAIT, then REDUCE where it is to be added to; what is sent on goes as above
-// Every slice that is reduced has its own place in the staging space: nothing is used twice in an epoch, so that nobody
-// waits for room. Cost: 2 slots a slice sent, 1 or 2 a slice received; staging of S (n-1)/n bytes in an all_reduce.
+// Every slice that is reduced has its own place in the staging space: nothing is used twice in an epoch, so that no
+// slot waits for room. Cost: 2 slots a slice sent, 1 or 2 a slice received; staging of S (n-1)/n bytes in an
+// all_reduce.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// Tuning table: what measurements say instead of the cost function, for operations whose algorithm or protocol is
-// "auto". Pure.
+// Tuning table: measured choices that replace the cost function, for operations whose algorithm or protocol is "auto".
+// Pure.
 //
 // Lines as NCCL's example tuner reads them (plugins/tuner/example/README.md); the first that fits counts, and where
 // none does the cost function:
@@ -41,7 +41,7 @@ std::string tuning_heading();
 
 /// Bytes of an operation as the table counts them.
 std::uint64_t tuned_bytes(const PlanRequest& request);
-/// nullptr: the table says nothing of it.
+/// nullptr: the table has no matching line.
 const TuningRow* find_row(const TuningTable& table, const PlanRequest& request);
 
 }  // namespace meshbed::coll

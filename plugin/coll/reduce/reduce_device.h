@@ -6,7 +6,7 @@
 // All threads that take part run through the elements with one stride; vector - as many elements as the widest of the
 // three types has in 16 bytes. Where result and operands stand equally far from a vector's border the elements up to
 // the first border and behind the last one go one by one, and all others by whole vectors; elsewhere all go one by one.
-// A result may be one of its operands itself, element for element: a thread reads what it writes, and nobody else's.
+// A result may be one of its operands itself, element for element: a thread reads only the elements that it writes.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The loops of the reductions, for whoever compiles them: each source that includes this is built for other processors
-// (reduce_*.cpp), and has all of it for itself, so that no linker takes one's code for another's.
+// The loops of the reductions, for the sources that compile them: each source that includes this is built for other
+// processors (reduce_*.cpp), and has all of it for itself, so that no linker takes one's code for another's.
 
 #if defined(__F16C__)
 #include <immintrin.h>

@@ -1,6 +1,6 @@
 #pragma once
-// Call: what was issued on a communicator, and the result that it will have. The communicator's threads finish it,
-// once; any thread may wait for it.
+// Call: an operation issued on a communicator, with its future result. The communicator's threads finish it once; any
+// thread may wait for it.
 
 #include <cstdint>
 #include <functional>
@@ -29,13 +29,14 @@ class Call {
     if (const auto told = std::exchange(at_end_, {})) told();
     done_.finish();
   }
-  /// Called once, before whoever waits goes on; to be said before the call is handed to the communicator's threads.
+  /// Sets a function that is called once, before waiting threads go on. Set it before the call is handed to the
+  /// communicator's threads.
   void at_end(std::function<void()> told) { at_end_ = std::move(told); }
   void wait() { done_.wait(); }
   /// False where `timeout_ms` passed first.
   bool wait_for(std::int64_t timeout_ms) { return done_.wait_for(timeout_ms); }
 
-  // Of a call that is finished.
+  // For a finished call.
   const Result<void>& result() const { return result_; }
   int peer() const { return peer_; }
 

@@ -98,7 +98,7 @@ Result<void> Communicator::start() {
                    opened.error().text.c_str());
     }
   }
-  if (options_.world == 1) return ok();  // nobody to talk to: neither store nor plugin
+  if (options_.world == 1) return ok();  // no peers: neither store nor plugin
   if (options_.rank == 0 && server_ == nullptr) {
     const auto place = parse_meeting_place(options_.bootstrap);
     if (!place) return place.error();
@@ -174,7 +174,7 @@ Communicator::~Communicator() {
   lined_.reset();
   direct_.reset();
   transport_.reset();
-  store_.reset();  // goodbye; only then may the server wait for everybody's
+  store_.reset();  // sends kBye; only then may the server wait for that of all ranks
   server_.reset();
 }
 

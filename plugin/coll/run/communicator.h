@@ -4,10 +4,10 @@
 //
 // A call is issued and waited for. Calls run in the order in which they were issued, one after the other: each goes to
 // the service thread (connections, registrations: prepare), which has the progress thread move the data (execute) and
-// waits for that. The first error that leaves data in flight, or leaves another rank
-// waiting, breaks the communicator, as it does NCCL's: the failure is announced to every rank, the connections are
-// closed so that no peer can write into memory that the caller is about to free, and every later call answers with the
-// same reason. A send_recv whose only peer could not be connected breaks nothing: both ends know, and nothing moved.
+// waits for that. The first error that leaves data in flight or another rank waiting breaks the communicator, as in
+// NCCL: the failure is announced to every rank, the connections are closed so that no peer can write into memory that
+// the caller is about to free, and every later call returns the same reason. A send_recv whose only peer could not be
+// connected breaks nothing: both ends know of it, and nothing was moved.
 
 #include <algorithm>
 #include <atomic>
@@ -64,7 +64,7 @@ struct CommunicatorOptions {
   std::vector<int> channel_devices{};  // empty: channel c opens device c % devices
   std::uint64_t slice_bytes = 1 << 20;
   int steps = 8;
-  std::int64_t connect_timeout_ms = 30000;  // 0: none; whoever lives is waited for
+  std::int64_t connect_timeout_ms = 30000;  // 0: none: every rank that lives is awaited
   std::int64_t reach_timeout_ms = 0;        // until rank 0 listens; 0: connect_timeout_ms, or a minute without it
   std::int64_t operation_timeout_ms = 0;
   ChoiceRules way{};
@@ -75,14 +75,14 @@ struct CommunicatorOptions {
 
   /// After which a wait is a long one (long_wait.h).
   std::int64_t long_wait_ms() const { return long_part_of(connect_timeout_ms); }
-  /// For what must end whoever lives.
+  /// A limit for waits that must end even if the other rank lives.
   std::int64_t patience_ms() const { return connect_timeout_ms > 0 ? connect_timeout_ms : 30000; }
 };
 
 /// Where the ranks of a communicator meet.
 StoreServer::Options server_options(const CommunicatorOptions& options, const MeetingPlace& place);
 
-/// One collective call, as the caller made it. Counts are elements; plan.h says of what.
+/// One collective call, as the caller made it. Counts are elements (plan.h).
 struct Operation {
   Collective collective = Collective::kAllReduce;
   const void* input = nullptr;
@@ -133,13 +133,13 @@ class Communicator {
   }
   /// The same; where `listener` is valid, it stands at options.bootstrap already, and we are rank 0.
   static Result<std::unique_ptr<Communicator>> create_at(const CommunicatorOptions& options, Socket listener);
-  /// A communicator of some ranks of this one, in this order, ourselves among them. Every rank of this one calls, each
-  /// with its own group's members; nullptr where there are none. What becomes of one is nothing to the other.
+  /// A communicator of some ranks of this one, in this order, including our own. Every rank of this one calls, each
+  /// with its own group's members; nullptr if there are none. A failure of one does not affect the other.
   Result<std::unique_ptr<Communicator>> create_group(const std::vector<int>& members);
   /// Of the ranks with our color, by key, then by rank. Every rank of this one calls; a negative color has no group.
   Result<std::unique_ptr<Communicator>> split(int color, int key);
   /// A communicator of those ranks of this one, in their order, that make this call and live; this one is aborted. Rank
-  /// 0's store tells all of them who they are: without rank 0 there is none (kRemote).
+  /// 0's store sends all of them the list: without rank 0 there is none (kRemote).
   Result<std::unique_ptr<Communicator>> rebuild();
   /// In any state. Rank 0 stays until the others have left, at most connect_timeout_ms; without that, where the
   /// communicator is broken, 30 s.
@@ -151,8 +151,8 @@ class Communicator {
   /// after the other. `timeout_ms`: from now; 0: as the options have it. They begin when all of their streams have come
   /// to them, which go on when they have ended.
   std::shared_ptr<Call> issue(std::vector<Operation> operations, std::int64_t timeout_ms);
-  /// Through the store: every rank reports to rank 0, which answers all at once. 2 messages per rank, whatever the
-  /// cabling; a ring of zero-byte messages would take 2n steps and need no less.
+  /// Through the store: every rank reports to rank 0, which replies to all at once. 2 messages per rank with any
+  /// cabling; a ring of zero-byte messages would take 2n steps and as many messages.
   std::shared_ptr<Call> issue_barrier(std::int64_t timeout_ms);
   /// Issues and waits.
   Result<void> run(const Operation& operation);
@@ -166,8 +166,8 @@ class Communicator {
     Error error;
     int culprit;
   };
-  /// Why this communicator is broken, as far as is known: also where another rank told, and nothing was called since.
-  /// From any thread, without waiting: the service thread is asked to look, for the next time.
+  /// Why this communicator is broken, as far as is known: also if another rank announced it and no call was made since.
+  /// From any thread, without waiting: the service thread is asked to look, for the next call.
   std::optional<Break> broken_by();
 
   int rank() const { return options_.rank; }
@@ -282,7 +282,7 @@ class Communicator {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<LinedMessages> lined_;
   std::unique_ptr<DirectMessages> direct_;
-  int gpu_support_ = 0;  // kPtrCuda, kPtrDmaBuf: what every device of ours says
+  int gpu_support_ = 0;  // kPtrCuda, kPtrDmaBuf: supported by all of our devices
   std::unique_ptr<MemoryTable> memory_;
   std::unique_ptr<ConnectionTable> connections_;
   std::unique_ptr<Worker> service_, progress_;

@@ -1,4 +1,4 @@
-// Operations in streams and on GPU memory. Service thread, but where it says otherwise.
+// Operations in streams and on GPU memory. On the service thread unless stated otherwise.
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -113,7 +113,7 @@ Result<const GpuAccess*> Communicator::direct_access(Gpu& gpu, const Operation& 
   return found;
 }
 
-/// By the caller's thread. Says of each operation in a stream whether its messages are in the caller's GPU memory: a
+/// By the caller's thread. Sets for each operation in a stream whether its messages are in the caller's GPU memory: a
 /// rank's own affair, which changes no message. What they copy there, each rank for itself.
 Result<std::vector<GpuCopy>> Communicator::choose_direct(Gpu& gpu, std::vector<Operation>* operations) {
   std::vector<GpuCopy> copies;
@@ -170,7 +170,8 @@ Result<std::shared_ptr<StreamOrder>> Communicator::enter_streams(std::vector<Ope
   return order;
 }
 
-/// By the caller's thread: the call ends before it begins. The other ranks wait for it, and are told in its turn.
+/// By the caller's thread: the call ends before it begins. The other ranks wait for it, and get the failure in its
+/// turn.
 void Communicator::refuse(const std::shared_ptr<Call>& call, const Error& error) {
   const bool is_mistake = error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsupported;
   if (!is_mistake) {

@@ -8,14 +8,14 @@
 namespace meshbed::coll {
 namespace {
 
-// Before a text that says why there will be no group, where an address would stand.
+// Marks a value that contains the reason for the missing group instead of an address.
 constexpr char kRefusal = '!';
 
 constexpr int kRebuiltRanksMost = kFrameBodyBytesMax / sizeof(std::uint32_t);
 
 std::string key_of(const std::string& group, int rank) { return group + "/" + std::to_string(rank); }
 
-/// All members derive it, so that it need not travel.
+/// All members derive it, so that it need not be sent.
 std::optional<JobKey> key_of_group(const std::optional<JobKey>& key, const std::string& name) {
   return key ? std::optional(key->derive(name)) : std::nullopt;
 }
@@ -115,7 +115,7 @@ Result<std::unique_ptr<StoreServer>> Communicator::meet_group(const std::vector<
                                {.long_ms = options->long_wait_ms(), .for_rank = members.front()});
     if (!address) {
       Error error = address.error();
-      error.text = "rank " + std::to_string(members.front()) + " does not say where to meet: " + error.text;
+      error.text = "rank " + std::to_string(members.front()) + " published no address to meet at: " + error.text;
       return error;
     }
     if (!address->empty() && address->front() == kRefusal) {

@@ -99,7 +99,7 @@ void Communicator::serve(Call& call, const std::function<Result<void>()>& body) 
   if (store_ != nullptr) {
     (void)store_->poll(0);  // why others have given up may be here already
     const bool aborted = store_->failure() && store_->failure_is_abort();
-    // An abort is the reason of whatever else we met; so is any failure of what the others' closed connections did.
+    // An abort is the root cause of any other error; so is a failure elsewhere for errors of closed connections.
     const bool told = aborted || (store_->failure() && error.code == ErrorCode::kRemote);
     if (told) error = {aborted ? ErrorCode::kClosed : ErrorCode::kRemote, Scope::kJob, *store_->failure()};
     if (told || culprit_ < 0) culprit_ = store_->failed_rank();
@@ -124,7 +124,7 @@ Result<void> Communicator::perform(Call& call, const std::vector<Operation>& ope
   }
   if (!pairs.empty()) turn_to(pairs.front());
   auto moved = transfer(pairs, deadline, &call);
-  // What stands behind a call in a stream has to learn from the communicator that it failed: nobody waits for the call.
+  // No thread waits for a call in a stream: later work in the stream learns of its failure only from the communicator.
   const bool alone = operations.size() == 1 && !operations.front().in_stream;
   harmless_ = !moved && alone && leaves_peers_unharmed(operations.front(), moved.error());
   return moved;
@@ -146,7 +146,7 @@ Result<void> Communicator::transfer_host(std::span<const Operation> operations, 
                                     .timeout_ms = left_of(deadline, options_.operation_timeout_ms),
                                     .long_wait_ms = options_.long_wait_ms()});
     count(channel_runs);
-    // From here: who waits need not wait for the service thread as well.
+    // Finished here, so that waiting threads need not wait for the service thread as well.
     if (result && last_of != nullptr) last_of->finish(ok());
   });
   const auto is_direct = [](const Operation& operation) { return operation.direct != nullptr; };
@@ -394,7 +394,7 @@ bool Communicator::leaves_peers_unharmed(const Operation& operation, const Error
 }
 
 void Communicator::break_down(const Error& error) {
-  // Before anybody is told: the others close theirs as soon as they hear of it.
+  // Before the failure is announced: the others close their connections as soon as they receive it.
   if (options_.on_break) options_.on_break(error.text);
   broken_ = error;
   {

@@ -1,6 +1,6 @@
 #pragma once
-// Copy: what a copy of this library knows beyond what happens in its communicators: which of them live, who is in a
-// call of theirs, and the last errors. Any thread.
+// Copy: the state of one copy of this library outside its communicators: which communicators live, how many threads are
+// in their calls, and the last errors. Any thread.
 
 #include <unistd.h>
 
@@ -57,8 +57,8 @@ void keep_error(std::string_view call, std::string_view text);
 /// What was thrown, as an error; where there is no memory for its words, some that need none.
 Error error_of(const std::exception& thrown);
 
-/// Keeps a communicator while a thread is in one of its calls: whoever is woken by an abort, or waits elsewhere, may
-/// well destroy it before that call has returned.
+/// Keeps a communicator while a thread is in one of its calls: another thread may destroy it before that call has
+/// returned, for example after an abort.
 class Visit {
  public:
   explicit Visit(const meshcoll_comm* comm);
@@ -66,7 +66,7 @@ class Visit {
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
 
-  /// False: it is none of this copy's, or not any more; or it is another process's.
+  /// Returns false if it is not a live communicator of this copy, or belongs to another process.
   bool welcome() const { return comm_ != nullptr; }
   /// Why not.
   const char* refusal() const { return of_parent_ ? kOfParent : "this is no communicator (any more)"; }

@@ -270,7 +270,7 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
     word_ = std::move(*word);
     entered_ = std::atomic_ref(*reinterpret_cast<std::uint32_t*>(word_.data())).load();
   }
-  // From here the streams are touched: what goes wrong is the call's own failure, and releases them in its turn.
+  // From here on the streams are changed: an error is the call's own failure, and releases them in its turn.
   order->number_ = ++entered_;
   order->word_ = reinterpret_cast<std::uint32_t*>(word_.data());
   const auto in_each = [&](const auto& put) {
@@ -295,7 +295,7 @@ Result<std::shared_ptr<StreamOrder>> Gpu::enter(const std::vector<cuda::CUstream
     auto done = copy_in_stream(loan.out(), streams[i]);
     return done ? ends[i].record(streams[i]) : done;
   });
-  // Where something of it is missing in the streams nothing tells when they no longer use it.
+  // If a part of it could not be put into the streams, the end of their use is unknown.
   if (order->entered_) {
     staging.give_back_after(std::move(ends), streams);
   } else {

@@ -10,7 +10,7 @@
 // Where the net plugin registers GPU memory (GPUDirect RDMA), messages of operations in streams that do not reduce,
 // or that the GPU reduces, are in the caller's own, unless MESHBED_GPU_DIRECT=0; what a rank gives to itself is copied
 // in its stream, before the event. Else the messages' memory is the host's: an operation on GPU memory is copied into
-// pinned memory, run there, and copied back; two copies of each byte, whatever the algorithm, and the same bits as on
+// pinned memory, run there, and copied back; two copies of each byte with every algorithm, and the same bits as on
 // host memory. Copies of a call in a stream stand in that very stream, before the event and behind the wait. A device
 // has few queues for its streams' work (measured on an H200: eight), and what stands behind a held stream in one of
 // them waits for that stream: a copy by a stream of our own would wait for the call that needs it. In the caller's
@@ -129,7 +129,7 @@ class Gpu {
   std::mutex mutex_;   // of the next four
   std::map<cuda::CUcontext, GpuReduce> reduces_;
   std::map<SumKey, GpuReduceKernels> sum_kernels_;
-  std::map<cuda::CUdevice, cuda::CUcontext> primaries_;  // of memory that says no context: kept until the process ends
+  std::map<cuda::CUdevice, cuda::CUcontext> primaries_;  // for memory without a context: kept until the process ends
   std::map<cuda::CUcontext, GpuAccess> accesses_;        // of one communicator's plugin
   std::vector<PinnedBlock> staging_;                     // the last one is in use
   std::map<cuda::CUcontext, cuda::Stream> streams_;

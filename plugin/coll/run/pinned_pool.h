@@ -1,12 +1,12 @@
 #pragma once
-// PinnedPool: pinned memory of communicators, which is used again and never given back to CUDA. cuMemFreeHost waits for
-// all work of its context, and so for streams that a call of another communicator holds: whoever aborts one
+// PinnedPool: pinned memory of communicators, which is reused and never returned to CUDA. cuMemFreeHost waits for all
+// work of its context, and so for streams that a call of another communicator holds: a thread that aborts one
 // communicator after the other would wait for the second one's peers.
 //
-// Streams may use a block when its owner no longer does: it is somebody else's when their events have come, which is
-// looked at when the next one takes memory. Nobody waits for them; but who works in streams may take a block before,
-// and has these wait. What works in the same streams does so first of all: so a program that puts call behind call into
-// a stream needs no more than one needs.
+// Streams may still use a block when its owner no longer does. The block is free when their events have come, which is
+// checked when memory is taken next; no thread waits for them. A call in streams may take a block earlier, and lets its
+// streams wait for the events. A block last used in the same streams is preferred: so a program that puts call after
+// call into a stream needs no more memory than one call.
 
 #include <cstdint>
 #include <memory>
@@ -29,7 +29,7 @@ struct PinnedWord {
 
 class PinnedPool {
  public:
-  /// Of this copy of the library, until the process ends. Any thread.
+  /// The pool of this copy of the library, until the process ends. Any thread.
   static PinnedPool& of_process();
 
   struct Taken {
@@ -40,11 +40,12 @@ class PinnedPool {
   /// At least so many bytes, allocated in the current context; what stood in it before is still there. The pool's.
   /// `streams`: that can wait for what comes before; none: nothing does.
   Result<Taken> take(const cuda::Driver& driver, std::uint64_t size_bytes, const Streams& streams = {});
-  /// For whoever takes next in the same context, once those events, of lasting(), have come: of those streams.
+  /// Returns memory to the pool, for the same context, once those events of those streams (made with lasting()) have
+  /// come.
   void give_back(const cuda::PinnedMemory* memory, std::vector<cuda::Event> ends = {}, Streams streams = {});
   /// The same driver, for the process's life.
   const cuda::Driver& lasting(const cuda::Driver& driver);
-  /// One in the current context, for the process's life: nobody else ever gets it.
+  /// A word in the current context, for the process's life: no other call ever gets it.
   Result<PinnedWord> take_word(const cuda::Driver& driver);
 
  private:
@@ -99,7 +100,7 @@ class PinnedBlock {
   const std::vector<cuda::Event>& before() const { return taken_.before; }
   /// It is no longer ours; the pool's when they have come.
   void give_back_after(std::vector<cuda::Event> ends, PinnedPool::Streams streams);
-  /// Nobody's any more.
+  /// Leaves the block without an owner.
   void give_up() { taken_.memory = nullptr; }
 
  private:

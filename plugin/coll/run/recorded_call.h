@@ -1,10 +1,10 @@
 #pragma once
 // RecordedCall: a call that was put into a stream while the stream recorded a graph. It runs whenever the graph does: a
-// host function of the graph's hands it to its communicator, and the graph goes on when a word of pinned memory says
+// host function of the graph's hands it to its communicator, and the graph goes on when a word of pinned memory shows
 // that it has ended. The word is the call's own and is set back by the host function, so that a graph may be launched
 // any number of times, one launch after the other.
 //
-// Nothing tells when the last graph that holds it has gone: it lives as long as the process, and with it the pinned
+// The end of the last graph that holds it cannot be detected: it lives as long as the process, and so does the pinned
 // memory that the graph copies its input to and its output from.
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class RecordedCall {
 
   /// The graph's host function, by a thread of CUDA's; `call` is a RecordedCall. It does not wait.
   static void launch(void* call);
-  /// The communicator goes: later launches say so and do nothing.
+  /// The communicator ends: later launches log a warning and do nothing.
   void forget_communicator();
   /// The graph goes on; any thread.
   void end() const;

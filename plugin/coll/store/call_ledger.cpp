@@ -64,7 +64,7 @@ std::optional<std::uint64_t> CallLedger::differing_number() const {
 
 bool CallLedger::waits_for_departed(std::size_t rank) const {
   const Entry& entry = ranks_[rank];
-  // A pair's end sees for itself that its peer has left, and that breaks nothing for the others.
+  // The end of a pair detects by itself that its peer has left, and the other ranks are not affected.
   if (entry.left || entry.calls.empty() || is_pairs(entry.calls.front()) || entry.peer < 0) return false;
   return ranks_[static_cast<std::size_t>(entry.peer)].left;
 }
@@ -100,7 +100,7 @@ std::string CallLedger::text_of(std::size_t rank, std::uint64_t number) const {
   const CallSignature& current = entry.calls.front();
   std::string text = to_text(current);
   if (is_pairs(current) && entry.peer >= 0) text += " with rank " + std::to_string(entry.peer);
-  // What it called under that number lies too far back.
+  // Its call with that number is too old to be in the report.
   if (number > 0 && last_number(entry.calls) > number) return "has ended it, and waits in " + text;
   const CallSignature* last = call_with(entry.calls, last_number(entry.calls));
   if (is_pairs(current) && last != nullptr && last->number > 0) text += " after " + short_text(*last);

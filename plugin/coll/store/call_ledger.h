@@ -1,6 +1,6 @@
 #pragma once
-// Call ledger: what the ranks that have waited for long have called last, and whether they can ever meet. Kept by rank
-// 0's store, whose thread alone uses it. Empty as long as ranks do not wait: an operation that ends costs nothing here.
+// Call ledger: the last calls of the ranks that have waited for long, and whether these calls can ever match. Kept by
+// rank 0's store, whose thread alone uses it. Empty as long as ranks do not wait: an operation that ends costs nothing.
 //
 // A finding is a proof, not a guess: two ranks whose n-th collective operations differ; a rank that waits for one that
 // has left; ranks that wait in a circle, each for one that has not called the operation and waits itself.
@@ -33,7 +33,7 @@ class CallLedger {
   };
   std::optional<Finding> find() const;
   bool is_empty() const { return waiting_ == 0; }
-  /// Every rank has reported, or left: a finding will not say more later.
+  /// Every rank has reported or left: a later finding would contain no more.
   bool is_complete() const;
 
  private:
@@ -47,7 +47,7 @@ class CallLedger {
   bool waits_in_vain(std::size_t rank) const;
   std::vector<std::size_t> circle() const;
   Finding describe(std::uint64_t number) const;
-  /// What the rank has to say about operation `number`; 0: about whatever it waits in.
+  /// The rank's report about operation `number`; 0: about the operation that it waits in.
   std::string text_of(std::size_t rank, std::uint64_t number) const;
 
   std::vector<Entry> ranks_;

@@ -1,18 +1,46 @@
 #pragma once
-// Frame: the store's wire format. Little-endian, every length checked against what was received and what is allowed.
+// Frame: the store's wire format. Every length is checked against the received bytes and the allowed maximum.
 //
-//   body_bytes u32 | type u8 | zero u8[3] | request u32 | body
-//   kHello    C->S  magic u64, version u32, world u32, rank u32, channels u32, steps u32, choice u32, slice_bytes u64
-//   kWelcome  S->C  -            kRefused S->C  text: this client cannot be served
-//   kSet      C->S  key_bytes u32, key, value
-//   kGet      C->S  key          kValue   S->C  value: answers kGet (once it is set) and kBarrier (once all are there)
-//   kBarrier  C->S  timeout_ms u32             kExpired S->C  text: who is missing
-//   kFail     C->S  text: this communicator is broken; kFailed S->C  the first such text, to every rank
-//   kBye      C->S  -: the end of this connection is not an accident
+// clang-format off
+//   kHello      C->S  the client's identity, see below
+//   kWelcome    S->C  empty
+//   kRefused    S->C  text: this client cannot be served
+//   kSet        C->S  key and value, see below
+//   kGet        C->S  key
+//   kValue      S->C  value: the reply to kGet (once it is set) and to kBarrier (once all ranks have arrived)
+//   kBarrier    C->S  timeout_ms u32
+//   kExpired    S->C  text: the missing ranks
+//   kFail       C->S  text: this communicator is broken
+//   kFailed     S->C  the first such text, to every rank
+//   kBye        C->S  empty: this connection ends on purpose
+// If the job has a key (job_key.h), a client begins with kProve, and its hello carries a proof:
+//   kProve      C->S  nonce u8[16]
+//   kChallenge  S->C  nonce u8[16]
+//   kHello      C->S  as above, then proof u8[32]
+//   kWelcome    S->C  proof u8[32]
 //
-// Where the job has a key (job_key.h) a client begins with kProve, and its hello carries a proof:
-//   kProve    C->S  nonce u8[16]               kChallenge S->C nonce u8[16]
-//   kHello    C->S  as above, proof u8[32]     kWelcome  S->C  proof u8[32]
+// Layout of a frame: little-endian, sizes in bytes.
+//   offset  size  name         meaning
+//        0     4  body_bytes   size of the body
+//        4     1  type         FrameType
+//        5     3  zero         0
+//        8     4  request      chosen by the client; the reply repeats it
+//       12     *  body         by type
+// Layout of a hello's body: little-endian, sizes in bytes.
+//   offset  size  name         meaning
+//        0     8  magic        "MMSHCOLL"
+//        8     4  version      1
+//       12     4  world        number of ranks
+//       16     4  rank         the client's rank
+//       20     4  channels     number of channels
+//       24     4  steps        messages in flight
+//       28     4  choice       hash of the choice of algorithms
+//       32     8  slice_bytes  largest slice
+// Layout of a kSet's body: little-endian, sizes in bytes.
+//   offset  size  name         meaning
+//        0     4  key_bytes    size of the key
+//        4     *  key_value    the key, then the value
+// clang-format on
 
 #include <cstddef>
 #include <cstdint>
@@ -32,22 +60,23 @@ enum class FrameType : std::uint8_t {
   kBarrier,
   kExpired,
   kFail,    // rank to rank 0: the communicator is broken; request is the rank that failed plus one (0: itself), or
-            // kAbortedBit: somebody wanted it so
-  kFailed,  // its answer to all: request is the rank that failed plus one, to that rank the one that told; kAbortedBit
+            // kAbortedBit: a caller aborted it
+  kFailed,  // rank 0 to all: request is the rank that failed plus one, to that rank the reporting one; kAbortedBit
   kBye,
   kWaits,    // rank to rank 0: it has waited for others for long, first for rank u32 (kNoPeer: for none in particular),
-             // and its last calls (signature.h); with an empty body: no longer
-  kRebuild,  // rank to rank 0: it goes on with whoever else asks within u32 ms; answered by kValue: u32 for each
-  // Answered by kValue: a bit for each rank that waits, and as many bytes of bits for those that have left; with a rank
-  // u32: u32 for each that is waited for in turn.
+             // and its last calls (signature.h); with an empty body: it waits no longer
+  kRebuild,  // rank to rank 0: it goes on with the ranks that ask within u32 ms; the reply is a kValue with a u32 for
+             // each
+  // The reply is a kValue: a bit for each rank that waits, and as many bytes of bits for those that have left; with a
+  // rank u32 in the request: u32 for each rank of the chain of waits.
   kWhoWaits,
-  kProve,      // a client that knows the job's key begins so
-  kChallenge,  // its answer
+  kProve,      // the first frame of a client that knows the job's key
+  kChallenge,  // the reply
 };
 
-/// Of kWaits.
+/// In kWaits.
 inline constexpr std::uint32_t kNoPeer = ~0U;
-/// Of kFailed's request: no failure, an abort.
+/// In the request of kFailed: an abort, not a failure.
 inline constexpr std::uint32_t kAbortedBit = 1U << 31U;
 
 inline constexpr std::size_t kFrameHeaderBytes = 12;
@@ -56,20 +85,20 @@ inline constexpr std::size_t kIntroductionBytesMax = 128;  // of the bodies of k
 
 struct Frame {
   FrameType type{};
-  std::uint32_t request = 0;  // chosen by the client; comes back in the answer
+  std::uint32_t request = 0;  // chosen by the client; the reply repeats it
   std::string body;
 };
 
-/// What every rank must have in common with rank 0, since both ends of a connection derive their slices from it.
+/// A rank's settings, which must equal rank 0's: both ends of a connection derive their slices from them.
 struct Identity {
   std::uint32_t world = 0, rank = 0, channels = 0, steps = 0;
-  std::uint32_t choice = 0;  // of algorithms, and what it goes by
+  std::uint32_t choice = 0;  // hash of the choice of algorithms and of its inputs
   std::uint64_t slice_bytes = 0;
 };
 
 std::string encode(const Frame& frame);
-/// Takes the first whole frame from the front of `buffer`; nullopt where it is not all there yet. `broken` is set where
-/// the bytes cannot be ours (unknown type, length over the limit).
+/// Takes the first whole frame from the front of `buffer`; nullopt: it is not complete yet. `broken` is set if the
+/// bytes cannot be a frame (unknown type, length over the limit).
 std::optional<Frame> take_frame(std::string* buffer, bool* broken);
 
 std::string encode_hello(const Identity& identity);

@@ -1,5 +1,5 @@
 #pragma once
-// IdListeners: the places where ranks that have no address to agree on will be met: this process listens there from the
+// IdListeners: the listening sockets for unique ids, for ranks without a common address. This process listens from the
 // moment that the unique id is made until its communicator takes the socket. Any thread.
 
 #include <map>
@@ -15,7 +15,7 @@ class IdListeners {
  public:
   /// Listens at any port of the management network. The id: a MeetingPlace with a new key.
   Result<std::string> open();
-  /// The socket of an id that open() gave, once; an invalid one where it did not.
+  /// The socket of an id of open(), once; an invalid one for other ids.
   Socket take(const std::string& id);
 
  private:

@@ -12,8 +12,8 @@ namespace {
 constexpr const char* kOtherJob =
     "it is of another job: its key is not this job's (an id of an earlier start, or not the same for all ranks)";
 
-/// A frame at this stage is small, and the first of its connection or the answer to one that was read: it fits the
-/// socket's buffer, or the client does not read.
+/// A frame at this stage is small, and it is the first of its connection or the reply to one that was read: it fits the
+/// socket's buffer unless the client does not read.
 bool send_whole(int descriptor, const std::string& bytes) {
   return ::send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }

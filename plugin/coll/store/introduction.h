@@ -21,7 +21,7 @@ class StoreIntroduction : public Introduction {
   const Identity& identity() const { return identity_; }
   /// Rank 0's own proof; empty without a key.
   const std::string& welcome() const { return welcome_; }
-  /// Bytes that arrived behind the introduction.
+  /// Bytes that arrived after the introduction.
   std::string take_rest() { return std::move(received_); }
 
  private:

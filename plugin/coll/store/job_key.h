@@ -1,7 +1,7 @@
 #pragma once
-// Job key: 128 random bits that all ranks of a job share and no stranger knows. The unique id carries them, or the
+// Job key: 128 random bits that all ranks of a job share and no other process knows. The unique id carries them, or the
 // launcher's variable does. A rank proves that it knows the key, and rank 0 proves it in return, by HMAC-SHA256 over a
-// nonce of each side: the key itself never travels, and a recorded proof is worth nothing (docs/security.md).
+// nonce of each side: the key itself is never sent, and a recorded proof is useless (docs/security.md).
 
 #include <array>
 #include <cstddef>
@@ -19,9 +19,9 @@ namespace meshbed::coll {
 inline constexpr char kJobKeyVariable[] = "MESHBED_JOB_KEY";
 
 inline constexpr std::size_t kNonceBytes = 16, kProofBytes = 32;
-/// As it travels.
+/// As sent to the other side.
 Result<std::string> draw_nonce();
-/// In a time that does not depend on where they differ.
+/// Compares in a time that does not depend on where they differ.
 bool are_equal(std::string_view left, std::string_view right);
 
 class JobKey {
@@ -32,14 +32,14 @@ class JobKey {
   static std::optional<JobKey> parse(std::string_view text);
   std::string text() const;
 
-  /// Who proves: one side's proof must not be the other's.
+  /// The proving side: a proof of one side must not serve the other.
   enum class Side : char { kRank = 'r', kServer = 's' };
   /// kProofBytes over both nonces and the rank's hello.
   std::string proof(Side side, std::string_view rank_nonce, std::string_view server_nonce,
                     std::string_view hello) const;
   /// The key of a group of this job's ranks.
   JobKey derive(std::string_view name) const;
-  /// A number that differs between jobs and does not give the key away.
+  /// A number that differs between jobs and does not reveal the key.
   std::uint64_t public_number() const;
   bool operator==(const JobKey&) const = default;
 
@@ -48,7 +48,7 @@ class JobKey {
   std::array<std::uint8_t, kBytes> bytes_{};
 };
 
-/// Where ranks meet: "ADDRESS:PORT", or "ADDRESS:PORT/KEY" where strangers are kept out.
+/// Where ranks meet: "ADDRESS:PORT", or "ADDRESS:PORT/KEY" to admit only ranks of the job.
 struct MeetingPlace {
   SocketAddress address;
   std::optional<JobKey> key{};

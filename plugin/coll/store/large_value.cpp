@@ -32,7 +32,7 @@ Result<std::string> get_large(StoreClient& store, const std::string& key, Deadli
   auto first = store.get(piece_key(key, 0), deadline, limits);
   if (!first) return first.error();
   const auto pieces = decode_u32(std::string_view(*first).substr(0, sizeof(std::uint32_t)));
-  if (!pieces) return Error{ErrorCode::kRemote, Scope::kJob, "the value of '" + key + "' does not say how long it is"};
+  if (!pieces) return Error{ErrorCode::kRemote, Scope::kJob, "the value of '" + key + "' has no number of pieces"};
   std::string value = first->substr(sizeof(std::uint32_t));
   for (std::size_t piece = 1; piece < *pieces; ++piece) {
     auto next = store.get(piece_key(key, piece), deadline, limits);

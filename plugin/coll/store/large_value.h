@@ -1,5 +1,6 @@
 #pragma once
-// Values of any size in a store, whose frames have kFrameBodyBytesMax: in pieces, the first of which says how many.
+// Values of any size in a store, whose frames have kFrameBodyBytesMax: in pieces, the first of which contains their
+// number.
 
 #include <string>
 
@@ -10,7 +11,7 @@
 namespace meshbed::coll {
 
 Result<void> set_large(StoreClient& store, const std::string& key, const std::string& value);
-/// As StoreClient::get(). kRemote: what stands there is no such value.
+/// As StoreClient::get(). kRemote: the value there is not of this kind.
 Result<std::string> get_large(StoreClient& store, const std::string& key, Deadline deadline,
                               const StoreClient::WaitLimits& limits);
 

@@ -1,7 +1,7 @@
 #pragma once
-// LongWait: a rank that waits for others for long reports to rank 0 for whom, and what it has called last, so that the
-// others learn who is missing, and all of them where they can never meet. It also asks whether rank 0 is there at all:
-// without its store no rank would learn anything, and a machine that lost its power ends no connection.
+// LongWait: a rank that waits for others for long reports to rank 0 which rank it waits for and its last calls, so that
+// the others learn which rank is missing, and all learn of calls that can never match. It also checks that rank 0
+// exists: without its store no rank would learn anything, and a machine that lost its power ends no connection.
 
 #include <cstdint>
 
@@ -18,7 +18,7 @@ constexpr std::int64_t long_part_of(std::int64_t timeout_ms) {
 
 class LongWait {
  public:
-  /// `long_ms`: how long a wait is that is worth telling, and how long rank 0 may take to answer.
+  /// `long_ms`: the length of a wait that is reported, and the time for rank 0 to reply.
   LongWait(StoreClient& store, std::int64_t long_ms)
       : store_(store), long_ms_(long_ms), next_(Deadline::after_ms(long_ms)) {}
   ~LongWait() {
@@ -27,7 +27,7 @@ class LongWait {
   LongWait(const LongWait&) = delete;
   LongWait& operator=(const LongWait&) = delete;
 
-  /// `peer`: which rank we wait for now, or for first; -1: not known. kTimeout: rank 0 does not answer.
+  /// `peer`: the rank that we wait for, or the first of them; -1: not known. kTimeout: rank 0 does not reply.
   Result<void> look(int peer) {
     if (told_ ? peer != told_peer_ : next_.passed()) {
       told_ = true;

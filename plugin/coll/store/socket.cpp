@@ -16,11 +16,11 @@
 namespace meshbed::coll {
 namespace {
 
-constexpr int kBacklog = 1024;  // every rank of a large job may knock at once
+constexpr int kBacklog = 1024;  // all ranks of a large job may connect at once
 // Back-off between attempts to reach a rank 0 that does not listen yet.
 constexpr int kFirstRetryMs = 1, kLastRetryMs = 128;
-// How long one attempt may take. Where the queue of one that listens is full, the kernel repeats an attempt after 1 s,
-// 3 s and 7 s only: beside a crowd, a new attempt is sooner among those that find room.
+// How long one attempt may take. If the listener's queue is full, the kernel repeats an attempt only after 1 s, 3 s and
+// 7 s: with many other clients, a new attempt finds room sooner.
 constexpr int kAttemptMs = 500;
 
 Error system_error(const std::string& what, int error) {
@@ -30,9 +30,9 @@ Error system_error(const std::string& what, int error) {
 bool prepare(int descriptor) {
   const int flags = fcntl(descriptor, F_GETFL, 0);
   if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) return false;
-  const int on = 1;  // requests are small and somebody waits for each
+  const int on = 1;  // requests are small and a rank waits for each
   setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // A machine that lost its power ends no connection: the kernel asks it, after 30 s of silence, six times.
+  // A machine that lost its power ends no connection: the kernel probes it, after 30 s of silence, six times.
   const int idle_s = 30, between_s = 10, tries = 6;
   setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
@@ -61,9 +61,9 @@ std::optional<SocketAddress> name_of(const Socket& socket, int (*ask)(int, socka
   return from_sockaddr(reinterpret_cast<const sockaddr*>(&name));
 }
 
-// A port of the range that connecting sockets are given, on this host, with nobody listening: sooner or later the
-// kernel gives a caller just this port, and TCP connects it to itself (RFC 9293, 3.5). Kept, it would also hold the
-// port against the listener.
+// If the address is on this host, its port is in the ephemeral range and no process listens there, the kernel sooner or
+// later gives a connecting socket just this port, and TCP connects it to itself (RFC 9293, 3.5). Such a socket would
+// also block the port for the listener.
 bool met_itself(const Socket& socket) {
   const auto own = name_of(socket, &getsockname), peer = name_of(socket, &getpeername);
   return own && peer && *own == *peer;
@@ -130,7 +130,7 @@ Result<Socket> connect_to(const SocketAddress& address, Deadline deadline) {
     }
     if (error == 0) return socket;
     if (deadline.passed()) return system_error("connect", error);
-    // Nobody listens yet: there is no descriptor to wait on, so wait for time alone.
+    // No process listens yet: there is no descriptor to wait on, so only wait for some time.
     poll(nullptr, 0, deadline.is_never() ? retry_ms : std::min(retry_ms, deadline.remaining_ms()));
   }
 }
@@ -156,7 +156,7 @@ SocketOutcome read_into(const Socket& socket, std::string* buffer) {
     }
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    // What came before the end is still worth reading; the end shows again on the next call.
+    // Bytes before the end are returned first; the end shows again on the next call.
     return moved ? SocketOutcome::kMoved : SocketOutcome::kClosed;
   }
   return moved ? SocketOutcome::kMoved : SocketOutcome::kWouldBlock;

@@ -11,15 +11,15 @@
 
 namespace meshbed::coll {
 
-/// "10.0.0.1:29500" or "[fd00::1]:29500". Addresses, not names: the management network is what the caller says it is.
+/// "10.0.0.1:29500" or "[fd00::1]:29500". Addresses, not names: the caller chooses the management network.
 Result<SocketAddress> parse_address(const std::string& text);
 using meshbed::to_text;  // the same text again
-/// The address with port 0, for a socket that listens at whatever port is free.
+/// The address with port 0, for a socket that listens at any free port.
 SocketAddress at_any_port(SocketAddress address);
 
 /// A socket that listens at `address`.
 Result<Socket> listen_at(const SocketAddress& address);
-/// Tries again until a listener accepts or the deadline passes; the error says how the last try failed.
+/// Tries again until a connection succeeds or the deadline passes; the error is that of the last attempt.
 Result<Socket> connect_to(const SocketAddress& address, Deadline deadline);
 /// One that an accept queue accepted.
 Socket socket_of_client(Descriptor descriptor);

@@ -11,25 +11,24 @@
 namespace meshbed::coll {
 namespace {
 
-// The store answers or expires a request by itself; past this margin it is the store that is gone.
+// The store answers or expires a request by itself; after this additional time the store itself is gone.
 constexpr std::int64_t kAnswerMarginMs = 5000;
 // A store that does not take a small frame for this long does not read any more.
 constexpr std::int64_t kSendTimeoutMs = 10000;
 
-// How long rank 0 may take to answer a question that it can answer at once.
+// How long rank 0 may take to reply to a request that it can answer at once.
 constexpr std::int64_t kAliveTimeoutMs = 2000;
 // How long rank 0 may take to pass a failure on.
 constexpr std::int64_t kEchoTimeoutMs = 2000;
 // Rank 0's echo of our own abort ends a wait at once; where rank 0 is silent, a look at the flag does.
 constexpr int kAbortLookMs = 1000;
-// How often a rank without a key introduces itself to a rank 0 that dropped it. Where there is a key, rank 0 says why
-// it refuses a rank: one that is dropped without a word has been displaced by strangers, and calls again as long as it
-// may.
+// How often a rank without a key introduces itself to a rank 0 that dropped it. With a key, rank 0 sends the reason for
+// a refusal: a rank that is dropped without one was displaced by other clients, and connects again as long as it may.
 constexpr int kIntroductionsMax = 8;
 constexpr int kPauseMostMs = 20;
 // How long a rank 0 that has dropped us may refuse connections before it counts as ended.
 constexpr std::int64_t kCallAgainMs = 1000;
-// Room for rank 0 to say whose failure it is.
+// Leaves room for rank 0 to add the rank that failed.
 constexpr std::size_t kAnnouncementBytesMax = kFrameBodyBytesMax / 2;
 
 std::vector<int> ranks_in(std::string_view body) {
@@ -136,7 +135,8 @@ Result<std::string> StoreClient::await_answer(FrameType wanted, Deadline deadlin
     auto& answer = wanted == FrameType::kChallenge ? challenge_ : welcome_;
     if (answer) return std::move(*answer);
     if (deadline.passed()) {
-      return Error{ErrorCode::kTimeout, Scope::kJob, "rank 0 at " + address_ + " took our call but does not speak"};
+      return Error{ErrorCode::kTimeout, Scope::kJob,
+                   "rank 0 at " + address_ + " accepted our connection but does not reply"};
     }
     auto polled = poll(deadline.remaining_ms());
     if (!polled) return polled.error();
@@ -159,7 +159,8 @@ Result<void> StoreClient::poll(int timeout_ms) {
     if (!handled) return handled.error();
   }
   if (broken) {
-    return Error{ErrorCode::kRemote, Scope::kJob, "whoever listens at " + address_ + " is not a meshcoll store"};
+    return Error{ErrorCode::kRemote, Scope::kJob,
+                 "the process that listens at " + address_ + " is not a meshcoll store"};
   }
   if (outcome == SocketOutcome::kClosed) return lost();
   return ok();
@@ -225,7 +226,7 @@ Result<std::string> StoreClient::get(const std::string& key, Deadline deadline, 
     if (auto value = take(*request)) return std::move(*value);
     if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
     if (has_left(patience.for_rank)) return Error{ErrorCode::kRemote, Scope::kJob, "it has left"};
-    if (deadline.passed()) return Error{ErrorCode::kTimeout, Scope::kJob, "nobody has set \"" + key + "\""};
+    if (deadline.passed()) return Error{ErrorCode::kTimeout, Scope::kJob, "no rank has set \"" + key + "\""};
     if (wait) {
       if (auto looked = wait->look(patience.for_rank); !looked) return looked.error();
     }
@@ -248,7 +249,7 @@ Result<void> StoreClient::barrier(std::int64_t timeout_ms, std::int64_t long_wai
     if (found != answers_.end()) {
       const Answer answer = std::move(*found);
       answers_.erase(found);
-      // Whose failure it was came before the news that its rank has left, and says more.
+      // The failure was received before the report that its rank has left, and is the better reason.
       if (answer.expired && failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
       if (answer.expired) return Error{ErrorCode::kTimeout, Scope::kJob, answer.text};
       return ok();
@@ -340,7 +341,7 @@ Result<std::string> StoreClient::ask_who_waits(const std::string& question) {
   for (const Deadline deadline = Deadline::after_ms(kAliveTimeoutMs);;) {
     if (auto answered = take(request)) return std::move(*answered);
     if (failure_) return Error{ErrorCode::kRemote, Scope::kJob, *failure_};
-    // A machine that lost its power ends no connection: only an answer says that it is there.
+    // A machine that lost its power ends no connection: only a reply shows that it is alive.
     if (deadline.passed()) return silent(kAliveTimeoutMs);
     auto polled = poll(deadline.remaining_ms());
     if (!polled) return polled.error();
@@ -355,7 +356,7 @@ void StoreClient::announce_failure(const std::string& text, int culprit) {
   const Deadline deadline = Deadline::after_ms(kEchoTimeoutMs);
   while (told && !told_ && !deadline.passed()) told = poll(deadline.remaining_ms());
   if (told) return;
-  // A store that cannot be told is itself gone, which every rank sees on its own connection.
+  // If the store cannot be reached, it is gone, which every rank detects on its own connection.
   const std::lock_guard<std::mutex> lock(sending_);
   socket_.close();
 }

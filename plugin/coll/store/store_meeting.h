@@ -19,7 +19,7 @@ struct StoreMeeting {
   std::unique_ptr<StoreClient> client;
 };
 
-/// What StoreServer::Options has of them.
+/// The limits of StoreServer::Options.
 struct StoreLimits {
   std::int64_t linger_ms;
   std::size_t unread_bytes_max;

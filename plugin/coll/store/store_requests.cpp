@@ -1,4 +1,4 @@
-// What the store's frames mean.
+// The meaning of the store's frames.
 #include <algorithm>
 
 #include "plugin/base/log.h"
@@ -24,7 +24,7 @@ std::string list_of(const std::vector<int>& ranks) {
   return text;
 }
 
-/// What a value or a question costs us: a table's entry beside its bytes.
+/// The memory for a value or a request: a table's entry beside its bytes.
 std::size_t cost_of(const std::string& key, const std::string& value) {
   constexpr std::size_t kEntryBytes = 128;
   return kEntryBytes + key.size() + value.size();
@@ -88,7 +88,7 @@ void StoreServer::introduce(Client& client, const StoreIntroduction& introductio
   answer(client.rank, FrameType::kWelcome, 0, introduction.welcome());
   if (failure_) tell_failure(client.rank);
   if (client.rank == 0) host_came_.store(true);
-  // All are here: nobody else is to come, and the next communicator may meet at the same place, as with NCCL.
+  // All ranks have arrived, and the next communicator may meet at the same place, as with NCCL.
   if (std::find(by_rank_.begin(), by_rank_.end(), nullptr) == by_rank_.end()) accept_queue_.close();
 }
 
@@ -161,9 +161,9 @@ std::string StoreServer::waiting_bits() const {
 }
 
 std::string StoreServer::waits_behind(const Frame& question) const {
-  constexpr std::size_t kRanksMax = 8;  // more than a few in turn tell nobody anything
-  std::vector<std::uint32_t> chain;     // the one that was asked about, and whom they wait for
-  bool closed = false;                  // they wait in a circle: its first one is there again
+  constexpr std::size_t kRanksMax = 8;  // a longer chain would not help the user
+  std::vector<std::uint32_t> chain;     // the rank in question, and the ranks waited for in turn
+  bool closed = false;                  // they wait in a circle: a rank occurs twice
   for (auto next = decode_u32(question.body); next && !closed && chain.size() <= kRanksMax;) {
     closed = std::find(chain.begin(), chain.end(), *next) != chain.end();
     chain.push_back(*next);
@@ -177,7 +177,7 @@ std::string StoreServer::waits_behind(const Frame& question) const {
 void StoreServer::arrive(Client& client, const Frame& frame) {
   const auto timeout_ms = decode_u32(frame.body);
   if (!timeout_ms) return refuse(client, "a barrier has no timeout");
-  // Who failed may have arrived before; who comes now has been sent the failure, and reads it first.
+  // A rank that failed may have arrived earlier; one that arrives now was sent the failure, and reads it first.
   if (failure_) return answer(client.rank, FrameType::kExpired, frame.request, failure_->text);
   Arrival& arrival = barrier_[static_cast<std::size_t>(client.rank)];
   if (arrival.here) return refuse(client, "it is in the barrier already");
@@ -206,8 +206,8 @@ void StoreServer::note_wait(Client& client, const Frame& frame) {
   calls_.report(rank, waits_for_[rank] ? static_cast<int>(*peer) : -1, std::move(*calls));
 }
 
-/// Ranks that can never meet are a failure of all. What the others called belongs to the message, so they may report
-/// it first.
+/// Calls that can never match are a failure of all ranks. The other ranks' calls belong to the message, so they get
+/// time to report them first.
 void StoreServer::settle_calls() {
   constexpr std::int64_t kOthersReportMs = 5000;  // of a slow machine's, too
   if (failure_) return;
@@ -256,7 +256,7 @@ void StoreServer::expire() {
 bool StoreServer::has_left() const { return std::find(left_.begin(), left_.end(), true) != left_.end(); }
 
 void StoreServer::expire_barrier() {
-  // Without those who are missing the barrier cannot open for anybody: all who wait learn it at once, in one voice.
+  // Without the missing ranks the barrier cannot open: all waiting ranks get the same text at once.
   const std::string text = missing_ranks();
   next_expiry_ = Deadline::never();
   arrived_count_ = 0;
@@ -290,7 +290,7 @@ void StoreServer::fail(Failure failure) {
 }
 
 void StoreServer::tell_failure(int rank) {
-  // Who failed in another's eyes may see nothing wrong with itself, but with that other.
+  // To a rank that was reported as failed, the reporting rank is the one that failed.
   const int culprit = failure_->culprit == rank ? failure_->told_by : failure_->culprit;
   const std::uint32_t request = static_cast<std::uint32_t>(culprit) + 1;
   answer(rank, FrameType::kFailed, request | (failure_->aborted ? kAbortedBit : 0), failure_->text);

@@ -1,4 +1,4 @@
-// The server's loop: waiting, accepting, reading and writing. What the frames mean is in store_requests.cpp.
+// The server's loop: waiting, accepting, reading and writing. store_requests.cpp handles the frames.
 #include "plugin/coll/store/store_server.h"
 
 #include <poll.h>
@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::int64_t kIntroduceMs = 10000;
 constexpr std::size_t kStrangersMax = 64;
-// Between two looks at the ranks: what a crowd of strangers costs delays no rank's answer by more.
+// Clients accepted between two rounds over the ranks: a bound on the delay that a crowd of clients causes to a rank.
 constexpr std::size_t kAcceptedAtOnce = 16;
-// What one client may leave unread before it is taken for dead; a rank reads answers as fast as it asks.
+// Unread bytes after which a client counts as dead; a rank reads replies as fast as it sends requests.
 constexpr std::size_t kUnreadBytesMax = 4U << 20U;
 constexpr std::int64_t kKickMs = 1000;
-// How long ranks that were told of a failure may take to leave.
+// How long ranks may take to leave after a failure was announced.
 constexpr std::int64_t kBrokenLingerMs = 30000;
 
 }  // namespace
@@ -64,7 +64,7 @@ StoreServer::StoreServer(const Options& options, const SocketAddress& address, S
 
 StoreServer::~StoreServer() {
   stopping_.store(true);
-  // Rank 0's own end wakes poll(2), or has. Where it never came, the listener still stands: a call to ourselves does.
+  // The end of rank 0's own connection wakes poll(2). If rank 0 never connected, a connection to our own listener does.
   if (!host_came_.load()) {
     auto kick = connect_to(address_, Deadline::after_ms(kKickMs));
     if (!kick) MESHBED_WARN("rank 0's store at %s: %s", address_text_.c_str(), kick.error().text.c_str());
@@ -133,7 +133,7 @@ void StoreServer::admit_clients() {
     client->received = introduction.take_rest();
     clients_.push_back(std::move(client));
     introduce(*clients_.back(), introduction);
-    // What it sent behind its introduction shows in no poll(2).
+    // poll(2) does not show bytes that were read after its introduction.
     if (!clients_.back()->received.empty()) serve(*clients_.back(), POLLIN);
   }
   introduced_.clear();

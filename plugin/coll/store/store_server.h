@@ -1,7 +1,7 @@
 #pragma once
 // Store server: rank 0's rendezvous on the management network. One thread, one poll(2) over all clients.
 //
-// Holds values that ranks hand to each other (connection handles), counts barriers, and spreads the first failure.
+// Holds values that ranks pass to each other (connection handles), counts barriers, and announces the first failure.
 // Clients that have not introduced themselves (introduction.h) wait in an accept queue, which bounds their number,
 // their time and their bytes; no read or write blocks. A rank whose connection ends without a goodbye is announced to
 // all others as lost. Cost: O(clients) a wake-up for poll's array; memory O(values not yet read), bounded for each
@@ -30,21 +30,21 @@ namespace meshbed::coll {
 class StoreServer {
  public:
   struct Options {
-    SocketAddress address;  // its port may be 0: whatever is free
+    SocketAddress address;  // its port may be 0: any free one
     Identity identity;      // rank 0's own, which all others must match
-    // How long the destructor waits for the other ranks to leave; 0: as long as they stay, 30 s where they were told of
-    // a failure.
+    // How long the destructor waits for the other ranks to leave; 0: as long as they stay, 30 s after an announced
+    // failure.
     std::int64_t linger_ms = 30000;
     std::optional<JobKey> key{};  // what every client must prove to know; nullopt: any client may join
-    // What one rank may have set or asked for and no rank has read or set yet, its share of our memory for it included.
+    // Bound on the memory for one rank's values that no rank has read and requests that no rank has answered.
     std::size_t unread_bytes_max = std::size_t{64} << 20U;
   };
   static Result<std::unique_ptr<StoreServer>> start(const Options& options);
-  /// At a socket that listens already; options.address is not looked at.
+  /// At a socket that listens already; options.address is not used.
   static Result<std::unique_ptr<StoreServer>> start(const Options& options, Socket listener);
-  /// Serves on until every rank that came has left, at most linger_ms. Not before rank 0 has left, where it came.
+  /// Serves until every connected rank has left, at most linger_ms. Rank 0's own client must have left before.
   ~StoreServer();
-  /// Where it listens: what the others' StoreClients need.
+  /// Where it listens, for the others' StoreClients.
   const std::string& address() const { return address_text_; }
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -83,7 +83,7 @@ class StoreServer {
 
   void handle(Client& client, Frame frame);
   void introduce(Client& client, const StoreIntroduction& introduction);
-  /// False: it holds too much, and is refused.
+  /// Returns false if it holds too much and is refused.
   bool charge(Client& client, std::size_t bytes);
   void release(int rank, std::size_t bytes);
   void refuse(Client& client, const std::string& text);
@@ -121,10 +121,10 @@ class StoreServer {
   std::vector<std::unique_ptr<Client>> clients_;
   bool host_gone_ = false;                               // rank 0 itself
   std::vector<Client*> by_rank_;                         // nullptr: not here
-  std::vector<bool> left_;                               // said goodbye
-  std::vector<std::optional<std::uint32_t>> waits_for_;  // by rank: whom it has waited for for long
-  CallLedger calls_;                                     // what those ranks have called
-  Deadline calls_settle_by_ = Deadline::never();         // they cannot meet: how long the others may take to report
+  std::vector<bool> left_;                               // has sent kBye
+  std::vector<std::optional<std::uint32_t>> waits_for_;  // by rank: the rank that it has waited for for long
+  CallLedger calls_;                                     // the calls of those ranks
+  Deadline calls_settle_by_ = Deadline::never();         // until when other ranks may report after a mismatch
   std::unordered_map<std::string, Value> values_;
   std::unordered_map<std::string, Waiter> waiters_;
   std::vector<Arrival> barrier_;

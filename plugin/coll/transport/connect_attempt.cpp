@@ -69,13 +69,13 @@ Result<void> ConnectAttempt::publish(char kind, const std::string& text) {
 Error ConnectAttempt::refuse(const std::string& reason) {
   published_ = true;
   auto told = publish(edge_.direction == Direction::kSend ? kConnect : kAccept, kBad + reason);
-  const std::string untold = told ? "" : " (and the peer could not be told: " + told.error().text + ")";
+  const std::string untold = told ? "" : " (and the peer could not be notified: " + told.error().text + ")";
   return {ErrorCode::kUnreachable, Scope::kQueuePair, "no " + name() + ": " + reason + untold};
 }
 
 void ConnectAttempt::abandon(const std::string& reason) {
   if (state_ == State::kDone || published_) return;
-  // Whoever waits for a handle learns from the outcome, which it watches from the start.
+  // A peer that waits for a handle also watches the outcome from the start.
   refuse(reason);
 }
 
@@ -143,7 +143,7 @@ Result<bool> ConnectAttempt::poll_plugin() {
 }
 
 Error ConnectAttempt::plugin_refused(const char* call, int code) {
-  // A peer that gave up first closes its end; its own reason, if it is here, says more than what we met there.
+  // A peer that gave up first closes its end; its own reason, if it has arrived, is better than the error that we see.
   auto polled = context_.store.poll(0);
   if (polled) {
     if (auto looked = look_at_peer(); !looked) return looked.error();
@@ -163,7 +163,7 @@ Result<void> ConnectAttempt::look_at_peer() {
   const auto outcome = context_.store.take(peer_request_);
   if (!outcome) return ok();
   if (outcome->empty() || outcome->front() != kGood) {
-    published_ = true;  // the peer has given up: there is nobody to tell
+    published_ = true;  // the peer has given up and needs no outcome
     // A rank that leaves with the whole job refuses as well, and its refusal may be read together with the job's
     // failure.
     if (context_.store.failure()) return Error{ErrorCode::kRemote, Scope::kJob, *context_.store.failure()};
@@ -184,7 +184,7 @@ std::string ConnectAttempt::waiting_for() const {
     case State::kConnecting:
       return "no " + name() + ": the net plugin has been connecting";
     case State::kAccepting:
-      return "no " + name() + ": nobody has connected to our listener";
+      return "no " + name() + ": the peer has not connected to our listener";
     case State::kAwaitPeer:
     case State::kDone:
       break;

@@ -20,15 +20,15 @@ class ConnectAttempt {
 
   const Edge& edge() const { return edge_; }
   bool done() const { return state_ == State::kDone; }
-  /// The peer has said how it ended on its side.
+  /// The peer has published its outcome.
   bool heard_of_peer() const { return peer_ready_; }
   /// True while the plugin's connect or accept must be called again.
   bool polls_plugin() const { return state_ == State::kConnecting || state_ == State::kAccepting; }
-  /// One look at everything that may have happened; true where something had.
+  /// Checks everything that may have happened; returns true if something had.
   Result<bool> step();
   /// What is missing, as the middle of a sentence that ends in a duration.
   std::string waiting_for() const;
-  /// Tells the peer, which may wait for us, that this will not be.
+  /// Publishes a refusal, as the peer may wait for us.
   void abandon(const std::string& reason);
   /// The connection, once done; the caller owns it now.
   void* release();

@@ -19,10 +19,10 @@ constexpr std::uint64_t kConnectionPageBytes = 4096;
 // core.
 constexpr int kEagerPasses = 1000;
 
-// How long the others may take to say whom they miss.
+// How long the other ranks may take to report which rank they miss.
 constexpr std::int64_t kWordMs = 1000;
 
-/// `waits`, by rank: who waits for others himself. Who does not is named first.
+/// `waits`, by rank: whether it waits for others itself. A rank that does not wait is named first.
 Error timeout_error(const std::vector<ConnectAttempt>& attempts, const std::vector<bool>& waits,
                     std::int64_t timeout_ms, int* failed_peer) {
   std::string text;
@@ -62,8 +62,8 @@ std::string who_waits_behind(int peer, const std::vector<int>& behind) {
   return text.empty() ? text : text + " itself";
 }
 
-/// The time is up: who is missing? A rank that waits itself is not; where all our peers do, one of them knows who is,
-/// and speaks first.
+/// Finds the missing rank when the time is up. A rank that waits itself is not missing; if all our peers wait, one of
+/// them knows the missing rank and reports it first.
 Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, std::int64_t timeout_ms,
               int* failed_peer) {
   const auto waits = store.waiting_ranks();
@@ -83,13 +83,13 @@ Error missing(const std::vector<ConnectAttempt>& attempts, StoreClient& store, s
   }
   Error late = timeout_error(attempts, *waits, timeout_ms, failed_peer);
   if (!all_wait) return late;
-  // Nobody has spoken: what they wait for may take its time to fail.
+  // No rank has reported a failure yet.
   const int peer = awaited(attempts);
   if (const auto behind = store.waits_behind(peer)) late.text += who_waits_behind(peer, *behind);
   return late;
 }
 
-/// A peer that has left without a word about its end, as far as a long wait has shown.
+/// An error if a peer has left without publishing an outcome, as far as a long wait has shown.
 std::optional<Error> left_alone(const std::vector<ConnectAttempt>& attempts, const StoreClient& store,
                                 int* failed_peer) {
   const auto deserted = std::find_if(attempts.begin(), attempts.end(), [&](const ConnectAttempt& attempt) {
@@ -204,7 +204,7 @@ Result<LinedStream*> ConnectionTable::lined(Connection& connection, Protocol pro
   const std::uint64_t bytes_before = connection.lines.size_bytes;
   auto begin = grown(connection.lines, stream.slot_bytes * stream.requests.size(), {});
   if (!begin) return begin.error();
-  // Lines that nobody has written have no flag of ours.
+  // Zeroed lines contain no valid flag.
   if (connection.lines.size_bytes != bytes_before) std::memset(*begin, 0, connection.lines.size_bytes);
   stream.slots = *begin;
   auto handle = memory_.handle_of(connection.comm, stream.slots, stream.slot_bytes * stream.requests.size());
@@ -221,7 +221,7 @@ void ConnectionTable::close(Connection& connection) {
 }
 
 void ConnectionTable::close_all() {
-  // Registrations first: a peer that still writes then finds no memory, whatever the plugin does on close.
+  // Registrations first: a peer that still writes then finds no memory, with any plugin.
   memory_.drop_all();
   for (auto& [edge, connection] : connections_) close(connection);
   connections_.clear();

@@ -1,8 +1,8 @@
 #pragma once
-// Connection: one direction to one peer on one channel, and how it comes about. Service thread only.
+// Connection: one direction to one peer on one channel, and how it is made. Service thread only.
 //
-// An edge is made by both of its ends in the same operation; the plan tells each that the other does so. They meet in
-// the store (s: sender, r: receiver, c: channel, n: how often they have tried):
+// Both ends make an edge in the same operation; by the plan each knows that the other does so. They meet in the store
+// (s: sender, r: receiver, c: channel, n: number of earlier attempts):
 //   receiver  listen, publishes h/s/r/c/n = handle    accept until there, closeListen, publishes a/s/r/c/n
 //   sender    reads the handle                        connect until there, publishes c/s/r/c/n
 // Each end watches the other's outcome, so that "no path" on one side is an error with the same reason on the other,
@@ -43,7 +43,7 @@ struct Connection {
   struct Staging {
     std::shared_ptr<char> begin;
     std::uint64_t size_bytes = 0;
-    bool taken = false;  // from where take_staging_from() says
+    bool taken = false;  // from the source of take_staging_from()
   };
   Staging staging;  // kReceive: slots for what must be reduced
   Staging lines;    // slots for what travels in lines
@@ -57,7 +57,7 @@ constexpr std::uint64_t in_slots(std::uint64_t size_bytes) {
   return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// What an attempt needs of its communicator.
+/// The parts of the communicator that an attempt uses.
 struct ConnectContext {
   NetTable& net;
   StoreClient& store;

@@ -27,7 +27,7 @@ struct LinedStream {
   char* slots = nullptr;
   std::uint64_t slot_bytes = 0;
   void* handle = nullptr;         // of the slots
-  std::uint64_t number = 0;       // messages that were begun, whatever their protocol
+  std::uint64_t number = 0;       // messages that were begun, of any protocol
   std::vector<Request> requests;  // one a slot
 };
 
@@ -37,7 +37,7 @@ class LinedMessages : public Messages {
 
   int send(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) override;
   int receive(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle, void** request) override;
-  /// ncclInternalError, and a WARN: the plugin says that the message is there, and its flags say that it is not.
+  /// ncclInternalError, and a WARN: the plugin reports the message as complete, but its flags are missing.
   int test(void* request, bool* done, std::uint64_t* size_bytes) override;
 
   /// Into lines and out of them, since it was last asked.

@@ -1,10 +1,10 @@
 #pragma once
-// Memory: what is registered with the net plugin, for which connection. Service thread only.
+// Memory: the registrations with the net plugin, by connection. Service thread only.
 //
 // A region the caller registered, and our staging memory, stay registered until they are dropped. A buffer that just
 // comes along with an operation is registered for that operation only and dropped when the next one begins: host memory
 // may be unmapped and mapped again at the same address in between, and a cached registration would then still point at
-// the old pages. A GPU's memory is dropped as soon as its operation has ended: whoever frees it gets it back only then.
+// the old pages. A GPU's memory is dropped as soon as its operation has ended, because it cannot be freed earlier.
 
 #include <cstdint>
 #include <optional>

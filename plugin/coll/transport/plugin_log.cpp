@@ -63,7 +63,7 @@ void log_from_plugin(int level, unsigned long /*flags*/, const char* file, int l
 }  // namespace
 
 void begin_plugin_log(int rank) {
-  // In a group a rank has another number, and is the same process.
+  // In a group a rank has another number, although it is the same process.
   int unknown = -1;
   g_rank.compare_exchange_strong(unknown, rank, std::memory_order_relaxed);
   if (speaker_of_thread()) return;  // its variables are not this process's

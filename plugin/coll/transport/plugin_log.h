@@ -20,12 +20,12 @@ struct Speaker {
   int rank = -1;
   const char* debug = nullptr;  // its NCCL_DEBUG; nullptr: not set
 };
-/// Where ranks share this copy: whose thread is calling, which then is the rank that prints, at its own level. nullopt:
-/// nobody's.
+/// If ranks share this copy: the rank of the calling thread, which then prints at its own level. nullopt: no rank's
+/// thread.
 using SpeakerOfThread = std::optional<Speaker> (*)();
 void set_speaker_of_thread(SpeakerOfThread find);
 
-/// Takes what is shown in the log's place, without the rank; any thread. `level`: a LogLevel.
+/// Receives the lines instead of the log, without the rank; any thread. `level`: a LogLevel.
 using PluginLogWriter = void (*)(void* context, int level, int rank, const char* text);
 /// nullptr: the log again. The context must live as long.
 void set_plugin_log_writer(PluginLogWriter writer, void* context);
@@ -36,7 +36,7 @@ LogLevel plugin_log_level(const char* debug);
 /// An ncclDebugLogger_t.
 nccl::LogFunction plugin_logger();
 
-/// Counts WARN lines; note it before a call, to ask afterwards what was said since.
+/// The number of WARN lines; read it before a call, for last_warn() after it.
 std::uint64_t warn_count();
 /// The last WARN line after the first `since` ones; empty where there is none.
 std::string last_warn(std::uint64_t since);

@@ -1,5 +1,5 @@
 #pragma once
-// Transport: an NCCL net plugin behind one interface, whatever version of the table it has.
+// Transport: an NCCL net plugin behind one interface, for every version of the table.
 //
 // Loaded as NCCL loads it: the name taken literally with dlopen(RTLD_NOW | RTLD_LOCAL), then as libnccl-net-NAME.so;
 // "STATIC_PLUGIN" means the symbols of the program itself. The newest of v12..v8 wins unless a version is asked for.
@@ -76,7 +76,7 @@ class NetTable : public Messages {
   virtual int test_group(void* request, bool* done, int* sizes) = 0;
   /// Success and no request where the plugin has no iflush.
   virtual int flush(void* comm, std::span<const ReceivePart> parts, void** request) = 0;
-  /// What NCCL tells before a transfer; v11 on, and only where the plugin takes it.
+  /// NCCL's hints before a transfer; from v11 on, and only if the plugin has the entry.
   virtual int set_attributes(nccl::NetAttr* attributes) = 0;
   // Entries that a plugin may lack.
   virtual bool has_flush() const = 0;

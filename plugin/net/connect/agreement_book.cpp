@@ -18,10 +18,10 @@ bool lower(const IpAddress& left, const IpAddress& right) {
   return std::tie(left.family, left.bytes) < std::tie(right.family, right.bytes);
 }
 
-/// Of all processes that say so, whether the communicator has so many or not.
+/// Bound on the processes that are kept as coming, for communicators of any size.
 constexpr std::size_t kComingMost = 256;
 
-/// What one process says only ever grows by this order.
+/// The announcements of one process never decrease in this order.
 int finality_of(const RankAnnouncement& call) {
   switch (call.stand) {
     case Stand::kComing:
@@ -56,7 +56,7 @@ bool AgreementBook::hear(const RankAnnouncement& call, std::int64_t now_ns) {
     return false;
   }
   if (found == others_.end()) {
-    // Who comes when we have counted all is none of this communicator; and nobody fills our memory.
+    // A process that appears after we have counted all ranks is not in this communicator. This also bounds the memory.
     if (counting && others_.size() < own_.key.ranks) others_.emplace(key, call);
     return !call.done;
   }
@@ -107,7 +107,7 @@ bool AgreementBook::refused_by_other() {
     if (call.rules != own_.rules) {
       refuse(name_of(call) + " has another version of this plugin");
     } else if (call.stand == Stand::kNo || call.stand == Stand::kDoubt) {
-      refuse("a rank at " + name_of(call) + " does without");
+      refuse("a rank at " + name_of(call) + " declined");
     }
   }
   return own_.stand != Stand::kHere;
@@ -121,14 +121,14 @@ void AgreementBook::refuse(std::string reason) {
 
 bool AgreementBook::doubt() {
   if (own_.stand != Stand::kYes || outcome_ != Outcome::kOpen) return false;
-  reason_ = "no word came from " + silent();
+  reason_ = "no vote came from " + silent();
   own_.stand = Stand::kDoubt;
   decide();
   return true;
 }
 
 void AgreementBook::give_up() {
-  if (own_.stand == Stand::kDoubt && outcome_ == Outcome::kOpen) refuse("no word came from " + silent());
+  if (own_.stand == Stand::kDoubt && outcome_ == Outcome::kOpen) refuse("no vote came from " + silent());
 }
 
 void AgreementBook::decide() {
@@ -137,7 +137,7 @@ void AgreementBook::decide() {
   bool all_yes = true, all_doubt = true, any_doubt = false;
   for (const auto& [key, call] : others_) {
     const bool yes = call.stand == Stand::kYes;
-    if (call.stand == Stand::kNo) return refuse("a rank at " + name_of(call) + " does without");
+    if (call.stand == Stand::kNo) return refuse("a rank at " + name_of(call) + " declined");
     if (yes && call.mesh != own_.mesh) return refuse("");
     if (yes && call.done) {
       own_.stand = Stand::kYes;
@@ -153,7 +153,7 @@ void AgreementBook::decide() {
   } else if (!doubts && any_doubt) {
     doubt();
   } else if (doubts && all_doubt) {
-    refuse("every rank waits for the word of another one");
+    refuse("every rank waits for the decision of another one");
   }
 }
 

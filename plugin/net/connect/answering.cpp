@@ -8,7 +8,7 @@ namespace meshbed::net {
 
 namespace {
 
-/// The interface took the client's packets in: whoever sends to a link-local address is on its link.
+/// A sender to a link-local address is on the link of the interface that received its packets.
 Result<LocalEnd> link_local_end_for(ProcessLinks& process, const IpAddress& own, const WireEnd& peer) {
   for (const Nic& nic : process.current_link_local_nics()) {
     if (nic.link_local->address != own) continue;
@@ -46,7 +46,7 @@ void Neighbours::look() {
 Result<LocalEnd> local_end_for(ProcessLinks& process, const IpAddress& own, const IpAddress& client,
                                const WireEnd& peer) {
   if (client != peer.address.address) {
-    return handshake_error("it says that it is " + to_text(peer.address.address) + ", but it came from " +
+    return handshake_error("it claims to be " + to_text(peer.address.address) + ", but it came from " +
                            to_text(client));
   }
   if (peer.memory_entries != kRingEntries) {

@@ -44,7 +44,7 @@ void Attendance::answered(const Who& who, std::uint64_t way, const std::vector<P
 void Attendance::left(const Who& who) {
   Member* one = member(who);
   if (one == nullptr) return;
-  // The port stays as it answered it.
+  // The circuit port is kept: answered() compares it.
   one->left = true;
   one->ways = 0;
   one->addresses.clear();

@@ -1,10 +1,10 @@
 #pragma once
-// Who may still want a relay: the processes that asked for chains or were answered for, but for those that have said
-// that they leave (LEAVE in discovery_message.h). A process that ends looks here whether somebody needs it: two of them
-// that reach each other through it alone. Pure values.
+// The processes that may still need a relay: those that sent a query for chains or appear in an answer, except those
+// that have sent LEAVE (discovery_message.h). A process that ends checks here whether it is needed, which is so if two
+// others reach each other through it alone. Pure values.
 //
-// A way is a NIC of ours by which we hear of a process, as a bit. Questions go round on all cables, never through us
-// and back to us: whoever is heard of by a way that another one is heard of by too reaches it without us.
+// A way is a NIC of ours on which messages of a process arrive, as a bit. Queries are flooded over all cables, but
+// never through us and back to us: so two processes whose messages arrive by the same way reach each other without us.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,28 +16,28 @@ namespace meshbed::net {
 
 class Attendance {
  public:
-  /// Anybody may send to a UDP port: whoever comes when there are so many is not kept.
+  /// Bound on the members, since any host may send to a UDP port. Further processes are not kept.
   static constexpr std::size_t kMost = 1024;
 
   struct Who {
     std::uint64_t node = 0;
     std::uint32_t process = 0;
-    std::uint16_t circuit_port = 0;  // said in an answer alone
+    std::uint16_t circuit_port = 0;  // known from an ANSWER only
   };
 
-  /// A question of its own came in, `query`, by so many ways with those by which it came before. It is there, even if
-  /// it had left: it may have been initialized again.
+  /// The process' own query arrived by `way`, which is added to the ways by which this query has arrived before. It is
+  /// present, even if it had left: it may have been initialized again.
   void asked(const Who& who, std::uint64_t query, std::uint64_t way);
-  /// Its answer came in, to us or to be handed on. One who has left answers too, while its relay stays.
+  /// Its ANSWER arrived, for us or to be passed on. A process that has left still answers while its relay stays.
   void answered(const Who& who, std::uint64_t way, const std::vector<PeerAddress>& addresses);
   void left(const Who& who);
-  /// Nobody ever asked: nobody need hear that we leave.
+  /// No peer has ever queried us, so no LEAVE needs to be sent.
   bool is_empty() const { return members_.empty(); }
-  /// There are two of different nodes that share no subnet and are heard of by different ways, among those that are
-  /// `open`. Where an answer alone came this may be so with a way round; then we only wait a little longer. Cost: the
-  /// square of those who are here, once they have no need.
+  /// True if two members of different nodes share no subnet and are known by different ways, counting only the ways in
+  /// `open`. If only an ANSWER of a member has arrived, there may still be another way round; then we wait a little
+  /// longer than needed. Cost: the square of the members.
   bool need_us(std::uint64_t open) const;
-  /// Those who have not left may be there or not: they are to answer anew.
+  /// Removes the members that have not left: they must answer again to count.
   void forget_present();
 
  private:

@@ -12,26 +12,27 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kMillisecond = 1'000'000;
-/// Said again after this, then after twice as long: others start later, and datagrams get lost.
+/// Announcements are repeated after this pause, which then doubles: others start later, and datagrams get lost.
 constexpr std::int64_t kFirstPause = 20 * kMillisecond, kLongestPause = 500 * kMillisecond;
-/// Answers to what is new are gathered for so long.
+/// Replies to new announcements are gathered for this long.
 constexpr std::int64_t kAnswerPause = 2 * kMillisecond;
 constexpr int kLookPauseMs = 1;
-/// Of one who waits for a rank that comes late.
+/// The pause of a rank that has waited kLongWait for a late rank.
 constexpr int kLongLookPauseMs = 5;
 constexpr std::int64_t kLongWait = 1000 * kMillisecond;
-/// Who is coming says so once for all who ask in so short a time.
+/// A process that is coming announces it once for all announcements that arrive within this time.
 constexpr std::int64_t kComingPause = 200 * kMillisecond;
-/// Nobody waits longer for a node where nobody says that he is coming: ten times he was asked.
+/// Longest wait for a node that does not announce itself as coming; about ten of our announcements reach it.
 constexpr std::int64_t kSilentMs = 5'000;
-/// To hear of the others' word after a yes: far beyond what loss or a node that is busy can cost.
+/// Wait for the others' votes after a yes: far beyond the delay that loss or a busy node can cause.
 constexpr std::int64_t kPromiseMs = 10'000;
-/// Of one in doubt, to hear of those who may have agreed: at least so long, and so much longer than connections outlast
-/// a silence (NCCL_MESH_FAILOVER_TIMEOUT_SEC). Who was not heard of by then has lost his to us.
+/// Wait in doubt for processes that may have agreed: at least kDoubtMs, and kDoubtBeyondFailoverMs longer than
+/// connections survive a silence (NCCL_MESH_FAILOVER_TIMEOUT_SEC). A process that is silent for longer has lost its
+/// connections to us.
 constexpr std::int64_t kDoubtMs = 20'000, kDoubtBeyondFailoverMs = 10'000;
-/// So long a decided rank helps others to decide before it goes on; its service thread does so later.
+/// How long a decided rank helps others to decide before it goes on; afterwards its service thread does so.
 constexpr std::int64_t kAgreementLingerMs = 1000;
-/// Surveys that are over and still answered for.
+/// Agreements that are over and still replied to.
 constexpr std::size_t kRemembered = 64;
 
 }  // namespace
@@ -50,7 +51,7 @@ CablingAgreement::Entry& CablingAgreement::entry_for(const AgreementKey& key) {
         return one->waiting == 0 && (!coming || one->book.stand() == Stand::kComing);
       });
     };
-    // Those that were decided are answered for as long as possible.
+    // Decided agreements are kept as long as possible.
     auto oldest = oldest_of(true);
     if (oldest == entries_.end()) oldest = oldest_of(false);
     if (oldest != entries_.end()) entries_.erase(oldest);
@@ -139,7 +140,7 @@ bool CablingAgreement::look(Entry& entry, Wait& wait) const {
       wait.linger = Deadline::after_ms_or_never(kAgreementLingerMs);
       break;
   }
-  // Decided. Who does without is through; who agreed first helps the others to hear of it.
+  // Decided. A rank that declined returns now; one that agreed first helps the others to learn of it.
   book.set_done();
   speak_up(entry);
   return book.outcome() == Outcome::kNone;
@@ -178,7 +179,7 @@ void CablingAgreement::take_in(const RankAnnouncement& heard, const SocketAddres
       } else {
         entry->next_call_ns = std::min(entry->next_call_ns, std::max(now_ns(), entry->last_call_ns + kAnswerPause));
       }
-      // A rank that waits here speaks for itself. One whose communicator ended before it came comes no more.
+      // A rank that waits in take_part() sends its own announcements. If the communicator ended first, none will join.
       const bool gone = entry->book.stand() == Stand::kComing && !expects(heard.key);
       if (entry->waiting == 0 && !gone) answer = due(*entry);
     }
@@ -186,8 +187,8 @@ void CablingAgreement::take_in(const RankAnnouncement& heard, const SocketAddres
   if (answer) call(*answer);
   RankAnnouncement onward = heard;
   if (++onward.hops >= onward.hop_limit) return;
-  // Where nodes have several ranks, those who hear it first say it on the cable that it came by as well: should the
-  // sender's kernel hand no broadcast back, the other processes of its node hear it only that way.
+  // If nodes have several ranks, the first receivers also pass it on over the cable that it came by. The sender's
+  // kernel may not loop broadcasts back, and then this is the only way to the other processes of the sender's node.
   const bool echo = heard.hops == 0 && heard.key.ranks > heard.key.nodes;
   call(onward, echo ? std::nullopt : std::optional(from.address));
 }

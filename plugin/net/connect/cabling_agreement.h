@@ -1,11 +1,11 @@
 #pragma once
 // The cabling agreement: the ranks of a communicator find out which cables join their nodes, all of them or none.
-// Called by a tuner while its communicator is made; the service thread hears the others, and goes on answering for us
-// when we are through. NCCL loads its tuner when its connections are made, and ranks have come there up to ten seconds
-// apart: so the service threads, which are there by then, say of ranks that are still to come that they are coming.
-// Only those of the communicator's own processes do: NCCL gives its number to each net context, and to the tuner. And
-// only where NCCL takes our tuner. A communicator that shares its parent's resources has no net context of its own, so
-// nobody says that its ranks are coming: they wait for each other for five seconds.
+// A tuner calls it while its communicator is made. The service thread receives the other processes' announcements, and
+// goes on replying for us after we have decided. NCCL loads its tuner when its connections are made, and ranks have
+// reached that point up to ten seconds apart. So the service threads, which run by then, announce that ranks are still
+// coming. Only processes of the communicator do so: NCCL gives the communicator's number to each net context and to the
+// tuner; and only where NCCL uses our tuner. A communicator that shares its parent's resources has no net context of
+// its own, so its ranks are not announced as coming: they wait five seconds for each other.
 
 #include <array>
 #include <cstdint>
@@ -26,27 +26,27 @@ class ProcessLinks;
 
 class CablingAgreement {
  public:
-  /// More ranks than that would only keep each other busy with rank announcements.
+  /// With more ranks, the announcements themselves would be the load.
   static constexpr std::uint32_t kRanksMost = 64;
 
   CablingAgreement(ProcessLinks& process, PeerDiscovery& discovery) : process_(process), discovery_(discovery) {}
 
-  /// Blocks until all ranks are there: for NCCL_MESH_TUNER_TIMEOUT_MS at most, and no more than five seconds for those
-  /// of nodes where nobody says that they are coming. Then, if it has given its word and hears of others no more, for
-  /// as long as a connection outlasts that. nullopt: all ranks do without.
+  /// Blocks until all ranks are known: for NCCL_MESH_TUNER_TIMEOUT_MS at most, and for five seconds at most if ranks
+  /// are missing that no node announces as coming. After a yes vote it blocks as long as a connection survives the
+  /// silence of the others. nullopt: no rank uses the agreement.
   std::optional<Mesh> take_part(const AgreementKey& key);
-  /// On the service thread. `from`: the neighbour who handed it on.
+  /// On the service thread. `from`: the neighbour that passed it on.
   void take_in(const RankAnnouncement& call, const SocketAddress& from);
 
  private:
   struct Entry {
     explicit Entry(RankAnnouncement own) : book(std::move(own)) {}
     AgreementBook book;
-    Deadline vote, silence;         // to say no: when all are awaited, and when only those who say nothing are
-    Deadline promise, doubt;        // of one who said yes, and of one in doubt
-    Stand said = Stand::kComing;    // what the others were told last
-    std::int64_t next_call_ns = 0;  // when to speak, unasked
-    std::int64_t pause_ns = 0;      // then
+    Deadline vote, silence;         // to vote no: for missing ranks, and for missing ranks that are not announced
+    Deadline promise, doubt;        // after a yes vote, and in doubt
+    Stand said = Stand::kComing;    // the stand in our last announcement
+    std::int64_t next_call_ns = 0;  // when to send the next announcement
+    std::int64_t pause_ns = 0;      // the pause after that one
     std::int64_t last_call_ns = kNever;
     int waiting = 0;  // ranks in take_part()
     bool told = false;
@@ -65,22 +65,22 @@ class CablingAgreement {
   static constexpr std::int64_t kNever = -1'000'000'000;
   Entry& entry_for(const AgreementKey& key);
   Entry* find(const AgreementKey& key);
-  /// A rank of this process, which is not there yet, will come to the agreement: it is in the communicator, and NCCL
-  /// takes our tuner here.
+  /// True if a rank of this process will join the agreement later: this process is in the communicator, and NCCL uses
+  /// our tuner here.
   bool expects(const AgreementKey& key) const;
-  /// Of a communicator that somebody waits for, and that a rank of ours will come to. nullptr: none will.
+  /// The entry of a communicator that `heard` waits for and that a rank of ours will join. nullptr: none will.
   Entry* begin_coming(const RankAnnouncement& heard);
   void join(Entry& entry);
-  /// Takes the steps that are due by the clock.
+  /// Takes the steps whose deadlines have passed.
   void step(Entry& entry) const;
-  /// True: `wait` holds what this rank goes on with.
+  /// Returns true if this rank has decided; `wait` holds the result.
   bool look(Entry& entry, Wait& wait) const;
-  /// Something changed: say so at once, and again soon.
+  /// After a change: makes the next announcement due now, and shortens the pause after it.
   static void speak_up(Entry& entry);
-  /// What to say now, if anything.
+  /// The announcement that is due now, if any.
   static std::optional<RankAnnouncement> due(Entry& entry);
   void call(const RankAnnouncement& call, const std::optional<IpAddress>& except = std::nullopt);
-  /// False: heard before.
+  /// Returns false if it has been received before.
   bool note(const RankAnnouncement& call);
   void tell(Entry& entry) const;
 

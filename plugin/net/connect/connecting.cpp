@@ -67,7 +67,7 @@ Result<bool> Connecting::step() {
 
 Result<bool> Connecting::dial() {
   if (attempts_ > 0 && !next_attempt_.passed()) {
-    // Nothing to look at, but whoever runs us may use the moment.
+    // Nothing to wait for here, but a simulated process must yield.
     ::poll(nullptr, 0, 0);
     return false;
   }
@@ -85,7 +85,7 @@ Result<bool> Connecting::await_dialling() {
   auto connected = finish_connect(socket_);
   if (!connected) return retry_or_fail(connected.error());
   if (*connected) {
-    MESHBED_LOG(LogLevel::kTrace, "%s: TCP stands, sending the request", ends_text().c_str());
+    MESHBED_LOG(LogLevel::kTrace, "%s: TCP is connected, sending the request", ends_text().c_str());
     if (destination_.onward) {
       writer_.start({.type = WireType::kRoute,
                      .cookie = destination_.cookie,
@@ -103,15 +103,15 @@ Result<bool> Connecting::await_dialling() {
   }
   if (dial_deadline_.passed() && destination_.patience_ms == 0) {
     return unreachable(destination_.dial_ms > 0
-                           ? "nobody answered within " + std::to_string(destination_.dial_ms) +
+                           ? "no reply within " + std::to_string(destination_.dial_ms) +
                                  " ms, this cable's share of NCCL_MESH_CONNECT_TIMEOUT_SEC"
-                           : "nobody answered within " + process_.config().text(Variable::kConnectTimeoutSec) +
+                           : "no reply within " + process_.config().text(Variable::kConnectTimeoutSec) +
                                  " s (NCCL_MESH_CONNECT_TIMEOUT_SEC)");
   }
   if (attempt_deadline_.passed() || dial_deadline_.passed()) {
     return retry_or_fail({.code = ErrorCode::kTimeout,
                           .scope = Scope::kQueuePair,
-                          .text = "nobody answered within " +
+                          .text = "no reply within " +
                                   (destination_.patience_ms > 0 ? std::to_string(destination_.patience_ms)
                                                                 : process_.config().text(Variable::kTimeoutMs)) +
                                   " ms",
@@ -122,7 +122,7 @@ Result<bool> Connecting::await_dialling() {
 
 Result<bool> Connecting::retry_or_fail(const Error& error) {
   if (has_no_more_attempts()) {
-    // Somebody is there and knows nothing of this port: the process that had it has ended.
+    // The node is up and the port is closed: the process that listened on it has ended.
     final_ = error.os_errno == ECONNREFUSED && !destination_.onward;
     return unreachable(error.text + " (attempt " + std::to_string(attempts_) + ")");
   }
@@ -167,9 +167,9 @@ Result<bool> Connecting::read_reply() {
   if (!message) return handshake_error(ends_text() + ": " + message.error().text + ": see the peer's log");
   if (!*message) {
     if (!reply_deadline_.passed()) return false;
-    std::string text = ends_text() + ": TCP stands, but the peer has not ";
+    std::string text = ends_text() + ": TCP is connected, but the peer has not ";
     text += destination_.patience_ms > 0
-                ? "answered within " + std::to_string(destination_.patience_ms) + " ms"
+                ? "replied within " + std::to_string(destination_.patience_ms) + " ms"
                 : "accepted within " + process_.config().text(Variable::kAcceptTimeoutSec) +
                       " s (NCCL_MESH_ACCEPT_TIMEOUT_SEC): its process is busy elsewhere or does not call accept";
     return Error{.code = ErrorCode::kTimeout, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = 0};
@@ -185,9 +185,9 @@ Result<bool> Connecting::read_reply() {
   return destination_.rail ? begin_proof() : true;
 }
 
-/// A QP link has no choice, but a rail is a luxury: it is announced only after an empty write of its own was
-/// acknowledged, for where TCP gets through RDMA may not, and each message striped over it would cost all retries of
-/// the adapter.
+/// A rail is optional, unlike the QP link. So it is announced only after an empty write over it was acknowledged: RDMA
+/// may be blocked where TCP gets through, and each message striped over the rail would then cost all retries of the
+/// adapter.
 Result<bool> Connecting::begin_proof() {
   ibv_send_wr work{};
   ibv_send_wr* refused = nullptr;
@@ -222,7 +222,7 @@ Result<void> Connecting::check_reply(const WireMessage& reply) {
   WireType wanted = destination_.resumes || destination_.onward ? WireType::kResumed : WireType::kReply;
   if (destination_.rail) wanted = WireType::kRailed;
   if (reply.type != wanted || reply.cookie != destination_.cookie) {
-    problem = "the answer does not belong to this connection";
+    problem = "the reply does not belong to this connection";
   } else if (reply.end.memory_entries != (destination_.onward ? kPieceSlots : kRingEntries)) {
     problem = "the peer's ring has another size: install the same plugin on all nodes";
   } else if (reply.end.address.address != destination_.target.address) {

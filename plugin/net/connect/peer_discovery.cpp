@@ -18,14 +18,14 @@
 namespace meshbed::net {
 namespace {
 
-/// A process that has left so many questions unanswered is gone, where its answer to the first of them would have come
-/// by now however busy its machine is.
+/// A process that left this many queries unanswered is gone, if the first of them is so old that even a busy machine
+/// would have replied by now.
 constexpr std::size_t kUnansweredMost = 4;
 constexpr std::int64_t kAnswersLatestNs = 250'000'000;
 /// Likewise for what it had in flight, which is out of date much sooner.
 constexpr std::size_t kUnweighedMost = 2;
 constexpr std::int64_t kLoadsLatestNs = 20'000'000;
-/// A question of one cable is about a neighbour's addresses (whereabouts.h): a relay is of use from two on.
+/// A query of one cable asks for a neighbour's addresses (whereabouts.h); a relay needs at least two cables.
 constexpr int kCablesOfRelay = 2;
 
 Error datagram_error(const std::string& what, int error_number) {
@@ -54,12 +54,12 @@ Result<Socket> open_datagrams(bool ipv6, std::uint16_t port) {
   return socket;
 }
 
-/// Lost datagrams are asked for again; why one was lost helps whoever looks for a chain that does not appear.
+/// Lost datagrams are sent again; the reason helps you find out why a chain does not appear.
 void note_unsent(const IpAddress& to, int error_number) {
   MESHBED_LOG(LogLevel::kTrace, "discovery message to %s: %s", to_text(to).c_str(), std::strerror(error_number));
 }
 
-/// Where a datagram for the neighbours on this subnet goes. nullopt: a subnet for one.
+/// The address that reaches all neighbours on this subnet. nullopt: the subnet has a single address.
 std::optional<IpAddress> everybody_on(const IpPrefix& prefix) {
   IpAddress address = prefix.address;
   if (address.family == Family::kIpv6) {
@@ -220,7 +220,7 @@ void PeerDiscovery::take_in(std::span<const std::uint8_t> datagram, const Socket
                             CablingAgreement& agreement) {
   const bool neighbour =
       any_address(*process_.recent_nics(), [&](const IpPrefix& prefix) { return contains(prefix, from.address); });
-  // Only cables count: what comes in from elsewhere, over the management network for one, is none of ours.
+  // Only cables count: datagrams from elsewhere, such as the management network, are dropped.
   if (!neighbour) return;
   if (const auto discovery_message = decode_discovery_message(datagram)) {
     if (goes_round(discovery_message->type)) {
@@ -234,13 +234,13 @@ void PeerDiscovery::take_in(std::span<const std::uint8_t> datagram, const Socket
 }
 
 void PeerDiscovery::take_query(const DiscoveryMessage& query, const SocketAddress& from) {
-  // Our own broadcasts come back to us, and to the other processes of our node, which have loads to tell of.
+  // Our own broadcasts come back to us, and reach the other processes of our node, which have loads to report.
   const bool of_our_node = query.node == process_.node();
   const bool of_sibling =
       of_our_node && query.type == DiscoveryMessageType::kQuery && query.process != process_.number();
   if ((of_our_node && !of_sibling) || query.hops >= query.hop_limit) return;
-  // What our node hands on comes back likewise, and was heard over a cable before: perhaps by more questions ago than
-  // anybody remembers.
+  // What our node passes on comes back likewise. It has arrived over a cable before, perhaps so many queries ago that
+  // heard_ no longer holds it.
   const bool from_our_node =
       any_address(*process_.recent_nics(), [&](const IpPrefix& prefix) { return prefix.address == from.address; });
   if (from_our_node && !of_sibling) return;
@@ -271,8 +271,8 @@ void PeerDiscovery::take_answer(const DiscoveryMessage& answer, const SocketAddr
     if (is_ours || onward) note(answer, way);
     if (is_ours) return;
   }
-  // As many steps back as the question came, and no more: where two nodes each remember that the other one asked, for
-  // more questions came than anybody remembers, it would go between them for ever.
+  // A reply goes back at most as many hops as the query came. Without this bound it could circulate for ever between
+  // two nodes that each remember the other one as the asker, which happens when heard_ has overflowed.
   if (!onward || answer.hops == 0) return;
   DiscoveryMessage handed_on = answer;
   --handed_on.hops;
@@ -359,7 +359,7 @@ std::vector<PeerAddress> PeerDiscovery::own_addresses() const {
   const auto recent = process_.recent_nics();
   const std::vector<Nic>& nics = *recent;
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-    if (!nics[nic].link_up) continue;  // nobody gets through there
+    if (!nics[nic].link_up) continue;
     for (const IpPrefix& prefix : nics[nic].addresses) {
       addresses.push_back({.prefix = prefix, .nic = static_cast<std::uint8_t>(std::min<std::size_t>(nic, 127))});
     }

@@ -1,9 +1,9 @@
 #pragma once
-// Peer discovery: asks the nodes around for their addresses, answers when others ask, and keeps the map. Two UDP
-// sockets: the discovery message listens on a port that all nodes know, and that all processes of a node share; the
-// mail socket has a port of its own, from which everything is sent, so that an answer finds the process that asked.
+// Peer discovery: queries the surrounding nodes for their addresses, replies to their queries, and keeps the map. Two
+// UDP sockets: the discovery socket listens on a port that all nodes know and that all processes of a node share. The
+// mail socket has a port of its own, from which everything is sent, so that a reply reaches the querying process.
 //
-// Loss is expected: whoever needs a chain asks again. Any thread.
+// Loss is expected: a caller that needs a chain queries again. Any thread.
 
 #include <array>
 #include <cstdint>
@@ -29,38 +29,37 @@ class PeerDiscovery {
 
   /// `circuit_port`: where this process takes circuits. Errors name the port and its variable.
   Result<void> open(std::uint16_t circuit_port);
-  /// Broadcasts a query on every live subnet of this node, to nodes so many cables away and the other processes of
-  /// ours. Who has left the last few unanswered is on the map no more.
+  /// Broadcasts a query on every live subnet of this node, to nodes up to `cables` cables away and to the other
+  /// processes of this node. Processes that left the last few queries unanswered are removed from the map.
   void ask(int cables);
-  /// Likewise: in which process is the sending end of this session? To be asked again where no answer comes.
+  /// Broadcasts an INQUIRY likewise: in which process is the sending end of this session? Repeat it if no reply comes.
   void inquire(std::uint64_t session);
-  /// Somebody answered that it is in his.
+  /// A process has replied that it has the sending end.
   bool is_found(std::uint64_t session) const;
-  /// Nobody waits for the answer any more.
+  /// The reply is no longer awaited.
   void end_inquiry(std::uint64_t session);
-  /// Tells all around that this process ends, where anybody ever asked for a chain. It goes on answering: others may
-  /// need its relay.
+  /// Broadcasts LEAVE if any peer has ever sent a query. The process goes on replying: others may need its relay.
   void leave();
-  /// After leave(), where its relay stayed: it is there again, and asks who is. Nothing where it has not left.
+  /// After leave(), if its relay stayed: the process is present again, and queries the others. Without leave() it does
+  /// nothing.
   void come_back();
   /// Two processes that have not left reach each other through this one alone, as far as is known, over cables that are
   /// up.
   bool is_needed();
-  /// Takes in and deals with everything that has arrived, rank announcements by `cabling agreement`; true where there
-  /// was something.
+  /// Handles everything that has arrived; rank announcements go to `agreement`. Returns true if anything had arrived.
   bool advance(CablingAgreement& agreement);
 
   std::optional<std::vector<Hop>> chain(const ChainRequest& request) const;
-  /// What a process has answered.
+  /// The last ANSWER of a process.
   std::optional<RelayDoor> find(const ProcessKey& key) const;
-  /// Draws the map anew.
+  /// Empties the map.
   void forget();
-  /// Whether there is a subnet of ours of which nobody is on the map, and from which word may still come, up to so much
-  /// later. Who was waited for in vain once is not waited for again before he is there.
+  /// Whether one of our subnets has no node on the map and may still reply, until `patience_ms` after `since_ns`. A
+  /// subnet that was once waited for in vain is not waited for again until a node on it appears.
   bool expects_more(std::int64_t since_ns, std::int64_t patience_ms);
   /// Nodes that answered so far, for an error's text.
   std::size_t known_nodes() const;
-  /// Those with the addresses on whose cables nobody else has answered.
+  /// Those of `nics`, reduced to the addresses on whose cables no other node has answered.
   std::vector<Nic> unanswered(std::vector<Nic> nics) const;
   /// Our addresses on links that are up, as they are now.
   std::vector<PeerAddress> own_addresses() const;
@@ -72,30 +71,30 @@ class PeerDiscovery {
  private:
   struct Heard {
     std::uint64_t query = 0;
-    SocketAddress asker;  // the neighbour who handed it on
+    SocketAddress asker;  // the neighbour that passed it on
   };
   void take_in(std::span<const std::uint8_t> datagram, const SocketAddress& from, CablingAgreement& agreement);
   struct Inquiry {
     std::uint64_t session = 0;
-    std::uint64_t query = 0;  // the last one: an answer must repeat it
+    std::uint64_t query = 0;  // of the last INQUIRY: a FOUND must repeat it
     bool found = false;
   };
   void take_query(const DiscoveryMessage& query, const SocketAddress& from);
   void take_answer(const DiscoveryMessage& answer, const SocketAddress& from);
-  /// Under the lock: who is there, and who leaves.
+  /// Under the lock: updates the attendance.
   void note(const DiscoveryMessage& message, std::uint64_t way);
-  /// NICs of ours, as attendance.h has them: on whose cable this neighbour is; whose links are up.
+  /// Ways as in attendance.h: the NIC on whose cable this neighbour is; the NICs whose links are up.
   std::uint64_t way_of(const SocketAddress& from);
   std::uint64_t open_ways();
   /// Under the lock: has another node answered that may be reached from this port?
   bool has_neighbour(const PeerAddress& port) const;
-  /// Under the lock. False: it answers no question of ours.
+  /// Under the lock. Returns false if it does not reply to a query of ours.
   bool take_own(const DiscoveryMessage& answer);
-  /// nullopt: the question is not for us.
+  /// nullopt: we have no reply to this query.
   std::optional<DiscoveryMessage> own_answer(const DiscoveryMessage& query) const;
   void send(std::span<const std::uint8_t> datagram, const SocketAddress& to);
-  /// To a multicast group, from that address of the NIC's: a kernel would choose the link-local one (RFC 6724, rule 2),
-  /// which is in no subnet that anybody could answer to or know a cable by.
+  /// To a multicast group, from that address of the NIC. The kernel would choose the link-local one (RFC 6724, rule 2),
+  /// which lies in no subnet that identifies a cable or that others could reply to.
   void send_to_link(std::span<const std::uint8_t> datagram, const SocketAddress& to, const Nic& nic,
                     const IpAddress& source);
 
@@ -116,7 +115,7 @@ class PeerDiscovery {
   std::array<Question, 16> asked_{};
   std::size_t next_asked_ = 0;
   std::vector<Inquiry> inquiries_;  // one a session
-  std::vector<IpPrefix> silent_;    // ours, on whose subnets somebody was waited for in vain
+  std::vector<IpPrefix> silent_;    // our subnets that were waited for in vain
 };
 
 }  // namespace meshbed::net

@@ -65,7 +65,7 @@ Result<RankAnnouncement> decode_announcement(std::span<const std::uint8_t> sourc
   if (ByteReader(source.last(kRankAnnouncementChecksumBytes)).u32() != checksum_of(body))
     return refuse_announcement("a damaged rank announcement");
   ByteReader reader(body);
-  if (reader.u32() != kRankAnnouncementMagic) return refuse_announcement("this is no rank announcement");
+  if (reader.u32() != kRankAnnouncementMagic) return refuse_announcement("not a rank announcement");
   if (reader.u8() != kVersion)
     return refuse_announcement("a rank announcement of another version: install the same plugin on all nodes");
   const std::uint8_t stand = reader.u8();
@@ -94,7 +94,7 @@ Result<RankAnnouncement> decode_announcement(std::span<const std::uint8_t> sourc
     if (!address) return refuse_announcement(address.error().text);
     call.addresses.push_back(*address);
   }
-  if (reader.offset() != body.size()) return refuse_announcement("a rank announcement with bytes behind its end");
+  if (reader.offset() != body.size()) return refuse_announcement("a rank announcement with bytes after its end");
   return call;
 }
 

@@ -1,15 +1,32 @@
 #pragma once
-// The datagram by which the ranks of a communicator learn of each other before they choose algorithms: who I am, which
-// cables I have, and whether I have seen everybody. Sent only by a tuner that was initialised for several nodes; passed
-// on by every process that hears it for the first time, so that it reaches all nodes that cables join.
+// The datagram by which the ranks of a communicator learn of each other before they choose algorithms. It carries the
+// sender's identity, its cables, and whether it has seen all ranks. Only a tuner that was initialised for several nodes
+// sends it. Every process passes it on when it receives it for the first time, so that it reaches all connected nodes.
 //
-// Layout, big-endian:
-//   0  magic "MSHR" u32       12 nodes of the communicator u16   40 sequence u32         58 addresses, as in a
-//   discovery message 4  version u8             14 ranks of the communicator u32   44 ranks here u16       end checksum
-//   u32 (FNV-1a) 5  stand u8 (| 0x80: done) 18 communicator u64               46 mesh seen u64 6  hops travelled u8 26
-//   node identity u64               54 addresses u8 7  hops allowed u8        34 process u32, zero u16           55
-//   zero u8 x 3 8  rules u32
-// A datagram that is not exactly this is dropped: anybody may send to a UDP port.
+// clang-format off
+// Layout of a rank announcement: big-endian, sizes in bytes.
+//   offset  size  name           meaning
+//        0     4  magic          "MSHR"
+//        4     1  version        2
+//        5     1  stand          the stand; 0x80 is added if done
+//        6     1  hops           hops travelled
+//        7     1  hop_limit      hops allowed
+//        8     4  rules          version of the tuner's rules
+//       12     2  nodes          nodes of the communicator
+//       14     4  ranks          ranks of the communicator
+//       18     8  communicator   number of the communicator
+//       26     8  node           identity of the node
+//       34     4  process        number of the process
+//       38     2  zero           0
+//       40     4  sequence       of this process' announcements
+//       44     2  ranks_here     ranks of this process
+//       46     8  mesh           hash of the known mesh, if stand is yes
+//       54     1  count          number of addresses
+//       55     3  zero           0
+//       58     *  addresses      as in a discovery message, without loads
+//       -4     4  checksum       FNV-1a over all bytes before it
+// clang-format on
+// A datagram that does not match this layout is dropped: any host may send to a UDP port.
 
 #include <cstdint>
 #include <span>
@@ -21,13 +38,13 @@
 
 namespace meshbed::net {
 
-/// A process' stand in a cabling agreement. No is final, and so is a yes that is done.
+/// A process' stand in a cabling agreement (agreement_book.h). No is final, and so is a yes that is done.
 enum class Stand : std::uint8_t {
-  kHere = 0,    // looking for the others
-  kYes = 1,     // I know all ranks and what cables they have, and do as the others do; done: all of them said so
-  kNo = 2,      // I shall do without, whatever I still hear
-  kDoubt = 3,   // I said yes, and no word came of others: I shall only agree with one who has done so already
-  kComing = 4,  // no rank of mine is here yet, but I am: whoever waits may wait for it
+  kHere = 0,    // present, still collecting announcements
+  kYes = 1,     // the process knows all ranks and their cables; done: it knows that all others voted yes too
+  kNo = 2,      // the process declines, also if it receives more later
+  kDoubt = 3,   // voted yes, and the others are silent: it agrees only if another process has agreed
+  kComing = 4,  // the process runs, but has no rank in the agreement yet: the others may wait for it
 };
 
 /// A communicator as all of its ranks know it.
@@ -42,11 +59,11 @@ struct RankAnnouncement {
   AgreementKey key;
   std::uint64_t node = 0;
   std::uint32_t process = 0;
-  std::uint32_t sequence = 0;  // of this process' rank announcements, to pass each on once
+  std::uint32_t sequence = 0;  // of this process' rank announcements, so that each is passed on once
   std::uint16_t ranks_here = 0;
   Stand stand = Stand::kHere;
-  bool done = false;       // has decided: nothing that others say matters to it any more
-  std::uint64_t mesh = 0;  // kYes: hash of what it knows
+  bool done = false;       // the process has decided
+  std::uint64_t mesh = 0;  // kYes: hash of the known mesh
   std::uint32_t rules = 0;
   std::uint8_t hops = 0;
   std::uint8_t hop_limit = 0;
@@ -54,10 +71,10 @@ struct RankAnnouncement {
   bool operator==(const RankAnnouncement&) const = default;
 };
 
-/// How the plugin decides from what it knows; processes with other rules never agree.
+/// Version of the tuner's decision rules; processes with different rules never agree.
 inline constexpr std::uint32_t kTunerRules = 2;
 
-/// What does not fit is left out.
+/// Addresses that do not fit are left out.
 std::size_t encode_announcement(const RankAnnouncement& call,
                                 std::span<std::uint8_t, kDiscoveryMessageLargestBytes> target);
 Result<RankAnnouncement> decode_announcement(std::span<const std::uint8_t> source);

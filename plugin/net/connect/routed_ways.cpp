@@ -6,7 +6,7 @@
 namespace meshbed::net {
 namespace {
 
-// NCCL_MESH_ALLOW_ROUTED; the default is by the routing table.
+// Values of NCCL_MESH_ALLOW_ROUTED; by default the routing table decides.
 constexpr std::int64_t kRoutedNever = 0, kRoutedAlways = 1;
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
-// Ways to a peer by way of a router, where NCCL_MESH_ALLOW_ROUTED or the machine's routing table leaves them. The table
-// is read only where no subnet is shared and a port is up; who has lost its cable asks at each poll.
+// Routes to a peer through a router, where NCCL_MESH_ALLOW_ROUTED or the machine's routing table permits them. The
+// table is read only if no subnet is shared and a port is up, because a connection that has lost its cable asks at each
+// poll.
 
 #include <vector>
 
@@ -10,10 +11,10 @@
 
 namespace meshbed::net {
 
-/// all_routes(), with what this process may take over a router.
+/// all_routes(), including the routes through a router that this process may use.
 Result<std::vector<Route>> ways(Process& process, RouteRequest request);
 
-/// Whether `nic`, in no subnet of `peer`, has a way to it by a router: what comes from there can be answered.
+/// Whether `nic`, which shares no subnet with `peer`, reaches it through a router, so that replies can reach the peer.
 bool is_routed_to(Process& process, const Nic& nic, const IpAddress& peer);
 
 }  // namespace meshbed::net

@@ -6,7 +6,7 @@
 namespace meshbed::net {
 namespace {
 
-/// The longest prefix among our live NICs around `address`: what the kernel's route look-up would take.
+/// The longest prefix among our live NICs around `address`, which the kernel's route lookup would choose.
 unsigned longest_prefix_to(const std::vector<Nic>& nics, const IpAddress& address) {
   unsigned longest = 0;
   for (const Nic& nic : nics) {
@@ -18,7 +18,7 @@ unsigned longest_prefix_to(const std::vector<Nic>& nics, const IpAddress& addres
   return longest;
 }
 
-/// Why no candidate was found, for the one who has to walk to the rack.
+/// Why no candidate was found, for the error text.
 struct NearMisses {
   std::string link_down;
   std::string no_gid;
@@ -72,7 +72,8 @@ std::vector<Route> candidates(const RouteRequest& request, NearMisses& misses) {
   return found;
 }
 
-/// Some NIC of ours takes the address to be on its own cable, and so does the kernel, even where that link is down.
+/// True if the address lies in a subnet of one of our NICs, even if its link is down: the kernel looks for it there
+/// too.
 bool is_on_own_cable(const std::vector<Nic>& nics, const IpAddress& address) {
   return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(),
@@ -112,7 +113,7 @@ std::vector<Route> routed_candidates(const RouteRequest& request, NearMisses& mi
   return found;
 }
 
-/// Those on our cables, else those by way of a router.
+/// Candidates on our cables, or if there are none, those through a router.
 std::vector<Route> all_candidates(const RouteRequest& request, NearMisses& misses) {
   std::vector<Route> found = candidates(request, misses);
   return found.empty() ? routed_candidates(request, misses) : found;
@@ -129,7 +130,7 @@ void keep_routes_if_any(std::vector<Route>& routes, Predicate keep) {
 std::string peer_subnets(std::span<const PeerAddress> peer) {
   std::string text;
   for (const PeerAddress& address : peer) {
-    // For stripes alone (rail_layer.h).
+    // Link-local addresses serve stripes only (rail_layer.h).
     if (address.prefix.address.family == Family::kIpv6 && is_link_local(address.prefix.address)) continue;
     if (!text.empty()) text += ", ";
     text += subnet_text(address.prefix) + " (" + to_text(address.prefix.address) + ")";
@@ -159,13 +160,13 @@ Error no_path(const RouteRequest& request, const NearMisses& misses) {
     if (request.routed && !request.routed->all) {
       text +=
           " (or NCCL_MESH_ALLOW_ROUTED=1 on both nodes, where a router joins them and no route in the main table "
-          "says so)";
+          "shows it)";
     }
   }
   return {.code = ErrorCode::kUnreachable, .scope = Scope::kPort, .text = std::move(text), .os_errno = 0};
 }
 
-/// By the rules in the header. There must be some.
+/// By the rules in the header. `routes` must not be empty.
 Route best_of(std::vector<Route> routes, const RouteRequest& request) {
   keep_routes_if_any(routes, [&](const Route& route) { return route.nic == request.dev; });
   const unsigned longest = std::max_element(routes.begin(), routes.end(), [](const Route& a, const Route& b) {
@@ -205,7 +206,7 @@ std::string left_out_text(const std::vector<InterfaceAddress>& interfaces, const
     });
     if (is_used || !leads_there) continue;
     return "; " + subnet_text(interface.prefix) + " is on " + interface.netdev +
-           " here, which belongs to no port in use: if it is one, NCCL_DEBUG=INFO says why it was left out "
+           " here, which belongs to no port in use: if it is one, NCCL_DEBUG=INFO logs why it was left out "
            "(NCCL_MESH_USE_MANAGEMENT=1 takes slow ones in, NCCL_IB_HCA chooses)";
   }
   return "";

@@ -1,6 +1,6 @@
 #pragma once
-// What connections ask of the one thread of their process (service/service_thread.h), which works whether their owners
-// call or not.
+// What connections need of their process' service thread (service/service_thread.h), which runs whether or not their
+// owners call the plugin.
 
 #include "plugin/base/result.h"
 
@@ -12,14 +12,14 @@ class CablingAgreement;
 class Service {
  public:
   virtual ~Service() = default;
-  /// For chains of relays; nullptr: there can be none, and `scout_problem()` says why.
+  /// For chains of relays; nullptr: there can be none, and discovery_problem() has the reason.
   virtual PeerDiscovery* discovery() = 0;
-  /// nullptr as peer discovery().
+  /// nullptr as discovery().
   virtual CablingAgreement* agreement() = 0;
   virtual const Error& discovery_problem() const = 0;
-  /// There is something to do. Any thread.
+  /// Wakes the thread: there is work. Any thread.
   virtual void wake() = 0;
-  /// A receiving connection has begun to hold something back. Any thread.
+  /// A receiving connection has begun to hold clear-to-sends back. Any thread.
   virtual void note_held() = 0;
 };
 

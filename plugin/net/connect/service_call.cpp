@@ -17,7 +17,7 @@ ServiceCall::ServiceCall(const IpAddress& own, const WireEnd& peer, const WireMe
   auto socket = begin_connect(own, {.address = peer.address.address, .port = peer.service_port});
   if (socket) {
     socket_ = std::move(*socket);
-    why_ = "nobody answered within " + std::to_string(kPatienceMs) + " ms";
+    why_ = "no reply within " + std::to_string(kPatienceMs) + " ms";
   } else {
     why_ = socket.error().text;
   }
@@ -42,8 +42,8 @@ ServiceCall::Answer ServiceCall::advance() {
   if (!*answer) return Answer::kNotYet;
   const bool is_ours = (*answer)->cookie == cookie_;
   if ((*answer)->type == WireType::kThere && is_ours) return Answer::kThere;
-  if ((*answer)->type != WireType::kGone || !is_ours) return hang_up("its answer means nothing here");
-  why_ = "it says: " + (*answer)->reason;
+  if ((*answer)->type != WireType::kGone || !is_ours) return hang_up("its reply does not match the request");
+  why_ = "it replied: " + (*answer)->reason;
   return Answer::kGone;
 }
 

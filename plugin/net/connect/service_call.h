@@ -1,6 +1,6 @@
 #pragma once
-// One question over a cable to the service of a peer's process, which answers for it whether its owners look or not
-// (resume_server.h).
+// One request over a cable to the service thread of a peer's process, which replies whether or not the peer's
+// connections are polled (resume_server.h).
 
 #include <string>
 #include <vector>
@@ -16,16 +16,16 @@ class ServiceCall {
  public:
   static constexpr std::int64_t kPatienceMs = 2500;
 
-  /// `peer`: the other end of the cable as it was last known; `own`: our address there as it is now. `question` is
-  /// answered by THERE or GONE with its cookie.
+  /// `peer`: the other end of the cable as last known; `own`: our present address there. The reply to `question` is
+  /// THERE or GONE with its cookie.
   ServiceCall(const IpAddress& own, const WireEnd& peer, const WireMessage& question);
 
   enum class Answer { kNotYet, kThere, kGone, kNone };
-  /// One step. kNone: there will be none.
+  /// One step. kNone: no reply will come.
   Answer advance();
-  /// After kGone, kNone, and where nobody has answered so far.
+  /// The reason after kGone and kNone, and while no reply has come.
   const std::string& why() const { return why_; }
-  /// Of the connection; writes: its next step waits for room.
+  /// The connection's descriptor; if writes(), the next step waits for POLLOUT.
   int descriptor() const { return socket_.descriptor(); }
   bool writes() const { return !asked_; }
 
@@ -41,7 +41,7 @@ class ServiceCall {
   MessageWriter writer_;
 };
 
-/// Our address on the cable to `peer`, as it is now: it may be another one than when the QP link came to stand.
+/// Our present address on the cable to `peer`: it may have changed since the QP link was connected.
 IpPrefix own_address(const std::vector<InterfaceAddress>& interfaces, const LocalEnd& local, const IpAddress& peer);
 
 }  // namespace meshbed::net

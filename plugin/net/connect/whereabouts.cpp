@@ -15,7 +15,7 @@ bool Whereabouts::has_left(PeerDiscovery& discovery, std::vector<PeerAddress>& k
   }
   if (asked_ns_ == 0) return false;
   const auto found = discovery.find(whom_);
-  // What it answered before we asked may be older than the handle.
+  // A reply from before our query may be older than the handle.
   if (!found || found->heard_ns < asked_ns_) return false;
   known = updated(known, found->addresses);
   return std::none_of(known.begin(), known.end(),

@@ -1,7 +1,8 @@
 #pragma once
-// A listener's handle names the addresses that its process had when it was made, and a chain those that its first relay
-// had when it was found. Where nothing is heard from there for a while, the process is asked which it has now, by
-// broadcast over every cable, since that needs no address of it. Other processes of its node may use other NICs.
+// A listener's handle holds the addresses that its process had when the handle was made, and a chain those that its
+// first relay had when it was found. If an address does not reply for a while, a query is broadcast over every cable,
+// which needs no address, and the process replies with its present ones. Other processes of its node may use other
+// NICs.
 
 #include <cstdint>
 #include <vector>
@@ -15,16 +16,16 @@ class PeerDiscovery;
 
 class Whereabouts {
  public:
-  /// `address`: where `whom` is being dialled from now on.
+  /// `address`: the address of `whom` that is being dialled.
   Whereabouts(const ProcessKey& whom, const IpAddress& address) : whom_(whom), address_(address) {}
 
   const IpAddress& address() const { return address_; }
-  /// Asks, where it is time for that. Whether the process has answered that it has that address no more; `known`, its
-  /// addresses, become what it has. NICs whose links are down are not in an answer, and keep theirs.
+  /// Sends the query when it is due. Returns true if the process has replied that it no longer has that address;
+  /// `known` is updated to its present addresses. NICs whose links are down are not in a reply, and keep theirs.
   bool has_left(PeerDiscovery& discovery, std::vector<PeerAddress>& known);
 
  private:
-  /// After as long as a first SYN that was lost takes, then after twice as long.
+  /// The first query follows after the time in which a lost SYN is repeated; the pause doubles each time.
   static constexpr std::int64_t kFirstDoubtMs = 1000, kLongestDoubtMs = 8000;
 
   ProcessKey whom_;

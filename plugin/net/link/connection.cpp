@@ -13,13 +13,13 @@
 namespace meshbed::net {
 namespace {
 
-/// So many between two looks at the clock.
+/// Polls between two readings of the clock.
 constexpr std::uint32_t kPollsBetweenClocks = 16;
-/// So often in a row a connection may be taken up again for nothing before its time runs on.
+/// How often in a row a connection may be resumed without progress before its time-out continues to run.
 constexpr unsigned kFruitlessMost = 3;
-/// An owner who looks at a suspended connection less often than that is away: nobody looks for a way meanwhile.
+/// An owner that polls a suspended connection less often than this is absent: no path is searched for meanwhile.
 constexpr std::int64_t kAttentiveNs = 1'000'000'000;
-/// Empty polls that close() grants the device to flush what is posted.
+/// Empty polls for which close() waits for the device to flush what is posted.
 constexpr int kDrainPolls = 2;
 
 }  // namespace
@@ -54,19 +54,19 @@ Connection::Progress Connection::test(Request& request, int* sizes) {
 }
 
 bool Connection::attend_to(Request& request) {
-  if (impaired() && !attend()) return request.done;  // it may be what was found to have arrived in the end
+  if (impaired() && !attend()) return request.done;  // the resumption may have found it served
   return request.done || in_time(request);
 }
 
 void Connection::close() {
-  in_turn([this] { finish_all(); });  // who means to take it up again finds it closed
+  in_turn([this] { finish_all(); });  // a peer that tries to resume it finds it closed
 }
 
 void Connection::finish_all() {
   const std::size_t unfinished = pool_.in_use();
   if (!impaired()) closing();
   qp_link_->abort();
-  // Flushed work is no failure now; nothing is logged for it.
+  // From here on flushed work is not a failure, and is not logged.
   const bool broke = failed() || suspended();
   if (!failed()) {
     failure_ = Error{.code = ErrorCode::kClosed, .scope = Scope::kQueuePair, .text = "closed", .os_errno = 0};
@@ -132,7 +132,7 @@ void Connection::handle_failed(const ibv_wc& completion) {
   flushed(completion);
 }
 
-/// A rail that is lost takes the QP link with it: the connection is taken up again on what is left.
+/// A lost rail also ends the QP link: the connection is resumed on the remaining cables.
 void Connection::handle_failure(const ibv_wc& completion, const QpLink& qp_link) {
   if (impaired()) return;
   if (is_lost_way(completion.status, qp_link.local()) && can_resume()) {
@@ -146,7 +146,7 @@ void Connection::handle_failure(const ibv_wc& completion, const QpLink& qp_link)
 bool Connection::is_lost_way(ibv_wc_status status, const LocalEnd& local) {
   if (status == IBV_WC_RETRY_EXC_ERR) return true;
   if (status != IBV_WC_LOC_QP_OP_ERR) return false;
-  // So soft-RoCE says that it finds no way to send from our address (rxe_net.c): it, or its port, is gone.
+  // Soft-RoCE reports this status when it cannot send from our address (rxe_net.c): the address or its port is gone.
   const Result<verbs::PortState> port = local.device->query_port(local.nic.port);
   if (!port || !port->active) return true;
   return !local.has_gid_in(local.device->gids(*port));
@@ -193,14 +193,15 @@ const Error& Connection::fail(Error error) {
 void Connection::suspend(Error why, LogLevel level) {
   if (impaired()) return;
   MESHBED_LOG(level,
-              "%s; another way is looked for, or this one comes back, for %" PRId64
-              " s (NCCL_MESH_FAILOVER_TIMEOUT_SEC)",
+              "%s; it waits %" PRId64
+              " s for another path, or for this one to come back (NCCL_MESH_FAILOVER_TIMEOUT_SEC)",
               why.text.c_str(), settings_.failover_ms / 1000);
   suspension_ = std::move(why);
   impaired_ = true;
   suspended_ns_ = attended_ns_ = now_ns();
-  // Where it stands again and again, and nothing gets through, that is no way. But a sender that says it quietly leaves
-  // one that stands for a better one: nothing was in vain, though nothing was sent because the other end is away.
+  // A path on which the connection is resumed repeatedly without progress does not work. A sender that suspends at INFO
+  // leaves a working path for a better one: this does not count, even if nothing was sent because the other end was
+  // absent.
   const bool leaves = sends() && level == LogLevel::kInfo;
   if (!leaves) fruitless_ = resumed_ > 0 && operations_ == operations_then_ ? fruitless_ + 1 : 0;
   if (leaves || fruitless_ < kFruitlessMost) give_up_ = Deadline::after_ms_or_never(settings_.failover_ms);
@@ -225,7 +226,7 @@ void Connection::go_on(LogLevel level) {
               (now_ns() - suspended_ns_) / 1'000'000);
 }
 
-/// What counts is how long a way was looked for in vain.
+/// Only the time in which a path was searched for counts.
 void Connection::allow_for_absence() {
   const std::int64_t now = now_ns(), away = now - attended_ns_ - kAttentiveNs;
   if (away > 0) give_up_.put_off(away);
@@ -260,7 +261,7 @@ Result<Request*> Connection::not_now() {
   return nullptr;
 }
 
-/// False: late, and failed.
+/// Returns false if the request is late and the connection has failed.
 bool Connection::in_time(Request& request) {
   if (settings_.operation_timeout_ns == 0 || request.reported) return true;
   const std::int64_t waited_ns = now_ns() - request.posted_ns;

@@ -1,13 +1,14 @@
 #pragma once
-// What a sending and a receiving connection have in common: the QP link it stands on, its requests, and its state.
+// The common part of a sending and a receiving connection: its QP link, its requests and its state.
 //
 // Built by the handshake on the service thread, used by one caller at a time afterwards. Three states:
+// clang-format off
 //   up         the QP link works
-//   suspended  the QP link is lost; requests stay, nothing completes, and the connection is taken up again on another
-//   QP link
-//              (resumption.h) or fails when that takes too long
-//   failed     for good: the first failure is logged, every later call hands it on
-// The process's service works on suspended receiving connections; whoever works on a connection takes its turn.
+//   suspended  the QP link is lost; requests stay and nothing completes. The connection is resumed on another QP link
+//              (resumption.h), or fails if that takes too long
+//   failed     permanent: the first failure is logged, and every later call returns it
+// clang-format on
+// The process's service works on suspended receiving connections; a thread that works on a connection takes its turn.
 
 #include <infiniband/verbs.h>
 
@@ -33,7 +34,7 @@ namespace meshbed::net {
 
 /// When and how messages are striped over rails.
 struct StripeSettings {
-  std::uint64_t from_bytes = 0;  // shorter messages are not; 0: none is
+  std::uint64_t from_bytes = 0;  // shorter messages are not striped; 0: none is
   std::uint64_t hysteresis_bytes = 0;
   unsigned queue_pairs = 1;  // on each cable
 };
@@ -44,7 +45,7 @@ struct ConnectionSettings {
   std::int64_t operation_timeout_ns = 0;  // 0: none
   bool fatal_on_timeout = true;
   std::int64_t failover_ms = 0;  // how long it may be suspended; 0: it fails at once
-  bool flushes = true;           // received GPU memory, where it is asked to
+  bool flushes = true;           // iflush() flushes received GPU memory
 };
 
 class Connection : public Endpoint {
@@ -57,14 +58,14 @@ class Connection : public Endpoint {
   verbs::Device& home() const { return home_; }
   const LocalEnd& local() const { return qp_link_->local(); }
 
-  /// Makes one poll of the completion queue where the request is not complete yet.
+  /// Polls the completion queue once if the request is not complete yet.
   Progress test(Request& request, int* sizes) override;
   const Error& failure() const override { return *failure_; }
 
-  /// GPU memory is going to be used with it.
+  /// Announces that GPU memory will be used with this connection.
   virtual Result<void> expect_device_memory() { return ok(); }
 
-  /// Flushes what is posted and takes the completions in.
+  /// Flushes what is posted and polls the completions.
   void close() override;
 
   ConnectionState state(std::int64_t now_ns) override;
@@ -75,10 +76,10 @@ class Connection : public Endpoint {
   verbs::CompletionQueue& completions() { return qp_link_->completions(); }
 
   static constexpr int kPollAtOnce = 16;
-  /// One ibv_poll_cq; how many completions it brought, kPollAtOnce at most. May leave the connection impaired.
+  /// One ibv_poll_cq; returns the number of completions, kPollAtOnce at most. May leave the connection impaired.
   int poll();
   virtual void completed(const ibv_wc& completion) = 0;
-  /// One look at what a flush waits for.
+  /// Polls once for what flushes wait for.
   virtual void advance_flushes() {}
   /// A work request that ended without success; the connection is impaired by now.
   virtual void flushed(const ibv_wc& /*completion*/) {}
@@ -91,38 +92,38 @@ class Connection : public Endpoint {
   virtual void closing() {}
   /// Whether it can go on without this QP link.
   virtual bool can_resume() const { return false; }
-  /// One step of being taken up again, while suspended.
+  /// One step of the resumption, while suspended.
   virtual void resume() {}
-  /// Asked when it has been suspended for as long as it may be: whether there is a reason to wait as long again;
-  /// nullopt: that is not known yet.
+  /// Called at the end of the time that it may be suspended: whether there is a reason to wait as long again; nullopt:
+  /// not known yet.
   virtual std::optional<bool> waits_longer() { return false; }
-  /// Failed, or closed: to be told once.
+  /// The connection has failed or was closed; called once.
   virtual void ended() {}
   /// The QP link is in ERR.
   virtual void qp_link_lost() {}
-  /// The QP link, or one of its rails, heard nothing of the other end: the connection is about to be suspended.
+  /// The other end of the QP link, or of one of its rails, does not reply: the connection is about to be suspended.
   virtual void way_lost(const QpLink& /*lost*/) {}
-  /// What stood in its way so far, for the error if it comes to nothing.
+  /// Why the resumption has not succeeded so far, for the error text.
   virtual std::string obstacle() const { return ""; }
-  /// Relays stand between the peer and us.
+  /// Whether relays are between the peer and us.
   virtual bool is_relayed() const { return false; }
-  /// The other end has closed in order, and said so: that it answers no more is no reason for a warning.
+  /// The other end has closed in order and has sent END: its silence is no reason for a warning.
   virtual bool is_closed_there() const { return false; }
-  /// Fills in what is its kind's own: the way, the peer, whom it waits for.
+  /// Fills in what depends on its kind: the path, the peer, what it waits for.
   virtual void describe(ConnectionState& /*state*/) {}
   void describe(MeshbedTransferEvent& data) const final;
-  /// Of a request that is not finished: tags and size.
+  /// Tags and size of a request that is not finished.
   virtual RequestState describe(const Request& /*request*/) { return {}; }
-  /// Requests of groups below this one have been posted before now.
+  /// Requests of groups below this one have been posted.
   virtual std::uint64_t next_group() const { return 0; }
 
-  /// To be called after polls that brought nothing: now and then in a silence (silence.h) it sends an empty message,
-  /// whose end tells whether the way still stands. Whoever only waits would otherwise never learn that it does not. An
-  /// adapter answers for its process, so that one that computes for an hour is no reason for anything.
+  /// Call it after empty polls: during a silence (silence.h) it sends an empty message from time to time, whose
+  /// completion shows whether the path still works. An end that only waits would otherwise never detect a dead path.
+  /// The peer's adapter acknowledges it, so a peer process that computes for an hour does no harm.
   void listen_to_silence();
-  /// The silence ends, or begins anew.
+  /// Ends the silence; a new one begins with the next empty poll.
   void end_silence() { silence_.end(); }
-  /// post_probe(), where there is room for it.
+  /// Calls post_probe() if there is room in the queue.
   virtual void probe() {}
 
   /// Not up.
@@ -130,18 +131,18 @@ class Connection : public Endpoint {
   bool failed() const { return failure_.has_value(); }
   bool suspended() const { return suspension_.has_value(); }
   const Error& suspension() const { return *suspension_; }
-  /// To be called where impaired(): takes a step of resume(). An error: failed.
+  /// Call it if impaired(): takes a step of resume(). An error: failed.
   Result<void> attend();
-  /// What post() returns where nothing can be posted: nullptr, or the failure; takes a step where impaired().
+  /// The result of post() if nothing can be posted: nullptr, or the failure; takes a step if impaired().
   [[gnu::cold, gnu::noinline]] Result<Request*> not_now();
-  /// Logs and keeps the first failure; returns the one that is kept, to hand on.
+  /// Logs and keeps the first failure; returns the one that is kept.
   const Error& keep_failure(Error error);
   /// As keep_failure(), and moves the queue pair to ERR.
   const Error& fail(Error error);
   /// Moves the queue pair to ERR, and the connection waits for another QP link. `why` is the failure if none comes.
   void suspend(Error why, LogLevel level = LogLevel::kWarn);
-  /// On this QP link from now on. The connection stays suspended until go_on(). The old QP link, which is in ERR, is
-  /// kept until the next one, and some seconds longer (retired_links.h).
+  /// Uses this QP link from now on. The connection stays suspended until go_on(). The old QP link, which is in ERR, is
+  /// kept until the next change, and some seconds longer (retired_links.h).
   void stand_on(std::unique_ptr<QpLink> qp_link) {
     put_away(std::exchange(retired_, std::move(qp_link_)), this);
     qp_link_ = std::move(qp_link);
@@ -149,9 +150,9 @@ class Connection : public Endpoint {
   void go_on(LogLevel level = LogLevel::kWarn);
   /// Sends or receives, in the order of their groups.
   std::vector<Request*> unfinished();
-  /// The way is lost, and nothing else: other statuses tell of mistakes, which would come again.
+  /// Whether the status means a lost path. Other statuses report errors that would occur again on another path.
   static bool is_lost_way(ibv_wc_status status, const LocalEnd& local);
-  /// What the person in front of the machine should look at.
+  /// What you should check, for the error text.
   static std::string advice(ibv_wc_status status, const LocalEnd& local);
   Request& take_request() {
     Request& request = pool_.take();
@@ -172,7 +173,7 @@ class Connection : public Endpoint {
     const int error = ibv_post_recv(pair.raw(), &work, &refused);
     return error == 0 || post_failed("receive", error);
   }
-  /// An empty RDMA write, signalled: its end tells whether the way stands.
+  /// Posts a signalled empty RDMA write, whose completion shows whether the path works.
   bool post_probe(std::uint64_t work_id);
   const verbs::QueuePair& pair() const { return qp_link_->pair(); }
   const verbs::QueuePair& lane() const { return qp_link_->lane(); }
@@ -182,7 +183,7 @@ class Connection : public Endpoint {
   RequestPool pool_;
 
  private:
-  /// Where the connection does not work just now, or requests have a time limit. False: failed.
+  /// For an impaired connection, or requests with a time limit. Returns false if it has failed.
   [[gnu::cold, gnu::noinline]] bool attend_to(Request& request);
   [[gnu::cold, gnu::noinline]] static void stamp(Request& request) { request.posted_ns = now_ns(); }
   [[gnu::cold, gnu::noinline]] bool post_failed(const char* queue, int error);
@@ -203,10 +204,10 @@ class Connection : public Endpoint {
   std::optional<Error> suspension_;
   Deadline give_up_;  // while suspended
   std::int64_t suspended_ns_ = 0;
-  std::int64_t attended_ns_ = 0;       // when its owner last looked, since then
-  unsigned resumed_ = 0;               // times
-  unsigned fruitless_ = 0;             // of them, in a row, without anything completed until the next loss
-  std::uint64_t operations_then_ = 0;  // when it was taken up again
+  std::int64_t attended_ns_ = 0;       // when its owner last called, since suspended_ns_
+  unsigned resumed_ = 0;               // number of resumptions
+  unsigned fruitless_ = 0;             // resumptions in a row with nothing completed until the next loss
+  std::uint64_t operations_then_ = 0;  // operations_ at the last resumption
   std::uint32_t empty_polls_ = 0;
   Silence silence_;  // its mark is next_group()
   std::uint64_t operations_ = 0;

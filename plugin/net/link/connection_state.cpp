@@ -1,5 +1,5 @@
-// What a connection says of itself to whoever looks from outside. Nothing of it is counted for that purpose: requests
-// that are done, their bytes and those in the pool give what was posted; the polls that found nothing know since when.
+// The state of a connection, for the state socket. Nothing is counted for this purpose alone: the completed requests,
+// their bytes and the requests in the pool give what was posted, and the empty polls give the length of the silence.
 #include <cstdio>
 
 #include "plugin/base/deadline.h"
@@ -48,7 +48,7 @@ ConnectionState Connection::state(std::int64_t now_ns) {
   if (failed()) {
     state.waits_for.clear();
   } else if (suspended()) {
-    state.waits_for = "a way to " + state.peer;
+    state.waits_for = "a path to " + state.peer;
   }
   return state;
 }

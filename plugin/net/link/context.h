@@ -1,6 +1,6 @@
 #pragma once
-// One user of the transport: a communicator (v11, v12) or the process (v8 to v10). It brings its traffic class, its
-// profiler, and what NCCL says of the traffic to come.
+// One user of the transport: a communicator (v11, v12) or the process (v8 to v10). It holds its traffic class, its
+// profiler, and NCCL's hints on the traffic.
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@ class Transport;
 struct ContextSettings {
   std::uint64_t comm = 0;            // NCCL's number of the communicator; 0: the process
   int traffic_class = -1;            // -1: that of the configuration
-  EventFunction profiler = nullptr;  // nullptr: nobody wants events
+  EventFunction profiler = nullptr;  // nullptr: no profiler
 };
 
 class Context : public Object {
@@ -31,8 +31,8 @@ class Context : public Object {
   Transport& transport;
   const ContextSettings settings;
 
-  /// What NCCL says before it connects and before it transfers. It is kept and shown, and may keep connections on their
-  /// own cables (traffic_hint.h). Any thread.
+  /// NCCL's hint, which it gives before it connects and before it transfers. It is kept for the state, and may keep
+  /// connections on their own cables (traffic_hint.h). Any thread.
   void note_hint(const CommunicatorState& hint) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t hints = hint_.hints + 1;
@@ -41,7 +41,7 @@ class Context : public Object {
     hint_.comm = settings.comm;
     traffic_hint_->note(hint);
   }
-  /// Outlives the context with whoever keeps it.
+  /// May outlive the context.
   std::shared_ptr<const TrafficHint> traffic_hint() const { return traffic_hint_; }
   CommunicatorState hint() {
     const std::lock_guard lock(mutex_);

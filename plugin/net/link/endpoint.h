@@ -1,6 +1,6 @@
 #pragma once
-// One end of a connection as the ncclNet table sees it, whatever it goes over: RDMA (connection.h) or TCP
-// (tcp_connection.h). Used by one caller at a time, and now and then by the process's service, in turns.
+// One end of a connection as the ncclNet table sees it, over RDMA (connection.h) or TCP (tcp_connection.h). Used by one
+// caller at a time, and sometimes by the process's service, in turns.
 
 #include <atomic>
 #include <cstdint>
@@ -20,25 +20,25 @@ class Endpoint : public Object {
 
   enum class Progress : std::uint8_t { kPending, kDone, kFailed };
   /// kDone: complete, `sizes` (may be nullptr) holds a size for each part, and the request is gone. kFailed: see
-  /// failure(). (No Result: making one and taking it apart costs as much as a look at the completion queue.)
+  /// failure(). (No Result: making one and taking it apart costs as much as a poll of the completion queue.)
   virtual Progress test(Request& request, int* sizes) = 0;
-  /// Why the connection failed; only where it did.
+  /// Why the connection failed; valid only if it did.
   virtual const Error& failure() const = 0;
-  /// Ends what is under way. Then the object may be deleted.
+  /// Ends all requests. Afterwards the object may be deleted.
   virtual void close() = 0;
 
-  /// What it is doing, at the moment `now_ns`. For whoever has the turn, or while nobody runs. Counts on nothing that
-  /// the data path would not keep anyway.
+  /// Its state at the time `now_ns`. The caller has the turn, or no other thread runs. Uses only data that the data
+  /// path keeps anyway.
   virtual ConnectionState state(std::int64_t now_ns) = 0;
-  /// Both ends, for people.
+  /// Both ends, as text.
   virtual std::string ends_text() const = 0;
   bool sends() const { return is(ObjectKind::kSend) || is(ObjectKind::kTcpSend); }
   const char* direction_name() const { return sends() ? "send" : "recv"; }
 
-  /// Requests with a parent event have events of their own from now on. To be called before the first one.
+  /// From now on requests with a parent event have events of their own. Call it before the first request.
   void report_events_to(EventFunction function) { events_ = std::make_unique<EventLog>(function); }
 
-  /// Working on a connection: false where somebody else does it right now, or wants to (claim()).
+  /// The right to work on a connection: false if another thread has it or has claimed it (claim()).
   class Turn {
    public:
     explicit Turn(Endpoint& endpoint) : Turn(endpoint, endpoint.claimed_.load(std::memory_order_relaxed) != 0) {}
@@ -48,7 +48,7 @@ class Endpoint : public Object {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     explicit operator bool() const { return mine_; }
-    /// Nothing to do here just now; whoever runs us may use the moment.
+    /// Yields: a simulated process must yield when it has nothing to do.
     static void pass();
 
    private:
@@ -59,8 +59,8 @@ class Endpoint : public Object {
     std::atomic<bool>& taken_;
     bool mine_;
   };
-  /// For the process's service. Callers come so often that it would hardly ever find them away; they stay away from now
-  /// on, until release_claim(), and the turn is there soon. Each purpose has a claim of its own.
+  /// For the process's service. Callers hold the turn so often that the service would hardly ever find it free. A claim
+  /// keeps them out until release_claim(), so that the turn is free soon. Each purpose has a claim of its own.
   enum Claim : std::uint8_t { kToTakeUp = 1, kToLook = 2 };
   Turn claim(Claim purpose) {
     claimed_.fetch_or(purpose, std::memory_order_relaxed);
@@ -72,7 +72,7 @@ class Endpoint : public Object {
 
  protected:
   explicit Endpoint(ObjectKind kind) : Object(kind) {}
-  /// Calls `work` in the connection's turn, whoever has it now.
+  /// Waits for the connection's turn and calls `work` in it.
   template <typename Work>
   auto in_turn(const Work& work) {
     for (;;) {
@@ -85,15 +85,15 @@ class Endpoint : public Object {
     std::size_t index = 0, size_bytes = 0;
     int tag = 0;
   };
-  /// Of a part of a request that is posted right now; nothing where there is no profiler, or no parent.
+  /// Begins an event for a part of a request that is being posted; does nothing without a profiler or a parent.
   void begin_event(Request& request, void* parent, const RequestPart& part) {
     if (parent != nullptr && events_ != nullptr) begin_wanted_event(request, parent, part);
   }
-  /// Of a request that has some; `done`: with the sizes that it has.
+  /// Ends the events of a request; `done`: with its sizes.
   void end_events(Request& request, bool done) {
     if (request.has_events) events_->end(request, done);
   }
-  /// Fills in who talks to whom over what.
+  /// Fills in both ends and the transport.
   virtual void describe(MeshbedTransferEvent& data) const = 0;
 
  private:

@@ -22,7 +22,7 @@ void EventLog::end(Request& request, bool done) {
   Events& events = of_requests_[request.index];
   for (std::size_t at = 0; at < events.count; ++at) {
     Event& event = events.all[at];
-    // Without a handle the profiler does not want it.
+    // Without a handle the profiler does not want the end.
     if (event.handle == nullptr) continue;
     event.data.failed = done ? 0 : 1;
     event.data.moved_bytes = done ? request.sizes[event.data.part] : 0;

@@ -1,6 +1,6 @@
 #pragma once
 // The profiler's events of one connection's requests: begun and ended through the callback that NCCL gave to init().
-// Belongs to whoever has the connection's turn. Only connections with a profiler have one.
+// Used in the connection's turn. Only connections with a profiler have one.
 
 #include <cstdint>
 #include <deque>
@@ -11,7 +11,7 @@
 
 namespace meshbed::net {
 
-/// `type`: 0 begins an event below `parent` and may leave its handle in `*event`, 1 ends it. The result is of no use.
+/// `type`: 0 begins an event below `parent` and may leave its handle in `*event`, 1 ends it. The result is ignored.
 using EventFunction = int (*)(void** event, int type, void* parent, std::int64_t plugin_id, void* data);
 
 class EventLog {
@@ -20,7 +20,7 @@ class EventLog {
 
   /// Begins one event of `request`, which holds it until end().
   void begin(Request& request, void* parent, const MeshbedTransferEvent& data);
-  /// Ends all events of `request`; `done`: with the sizes that it has.
+  /// Ends all events of `request`; `done`: with its sizes.
   void end(Request& request, bool done);
 
  private:

@@ -9,7 +9,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Every request may be a flush, and be posted once more when the connection was taken up again.
+/// Every request may be a flush, and may be posted again after a resumption.
 constexpr auto kDepth = static_cast<std::uint32_t>(2 * RequestPool::kRequests);
 constexpr std::int64_t kSettledNs = 50'000'000;
 constexpr std::size_t kWordBytes = 64;
@@ -62,7 +62,7 @@ void Flusher::stand(bool here) {
     left_ns_ = 0;
   } else if (left_ns_ == 0) {
     left_ns_ = now_ns();
-    unread_ = true;  // pieces of messages that were never completed
+    unread_ = true;  // parts of messages that were never completed
   }
 }
 

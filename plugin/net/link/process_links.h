@@ -1,6 +1,6 @@
 #pragma once
-// What all connections of a process share: how a new one is set up, the load of each port, the sessions by which a
-// connection is found again, the links that wait to be destroyed, and what other layers look after for all.
+// What all connections of a process share: the settings of new ones, the load of each port, the sessions by which a
+// connection is found again, the links that wait to be destroyed, and the service.
 
 #include <cstdint>
 #include <memory>
@@ -24,16 +24,17 @@ class ProcessLinks : public Process {
   /// Our end of a new connection by `nic`.
   LocalEnd local_end(const Nic& nic, const IpPrefix& address, const verbs::GidEntry& gid);
   ConnectionSettings settings_for(int traffic_class) const;
-  /// Of an end that receives: what it sends is clear-to-sends.
+  /// For a receiving end, which sends only clear-to-sends.
   ConnectionSettings receiving_settings_for(int traffic_class) const;
-  /// From each of nics(), by this process.
+  /// The bytes that this process has in flight from each of nics().
   std::vector<std::uint64_t> in_flight_bytes() const;
-  /// A rank of this process is in communicator `comm`, by NCCL's number: it has a context here. NCCL 2.28 on, before it
-  /// connects, except for communicators that share their parent's resources, and with them its context. Any thread.
+  /// Whether a rank of this process is in communicator `comm` (NCCL's number), that is, has a context here. Holds from
+  /// NCCL 2.28 on, before it connects, except for communicators that share their parent's resources and so its context.
+  /// Any thread.
   virtual bool has_context_of(std::uint64_t comm) = 0;
   Sessions& sessions() { return sessions_; }
   SilentCables& silent_cables() { return silent_cables_; }
-  /// Relays for others, finds chains for us, takes up connections that lost their QP link. nullptr: it could not start.
+  /// Relays for others, finds chains for us, resumes connections that lost their QP link. nullptr: it could not start.
   Service* service() { return service_; }
 
  protected:
@@ -46,7 +47,7 @@ class ProcessLinks : public Process {
   RetiredLinks& retired_links() { return retired_links_; }
 
  private:
-  std::unique_ptr<PortLoad[]> loads_;  // one a NIC, then one of each with a link-local address alone
+  std::unique_ptr<PortLoad[]> loads_;  // one for each NIC, then one for each link-local NIC
   RetiredLinks retired_links_;
   Sessions sessions_;
   SilentCables& silent_cables_;

@@ -89,7 +89,7 @@ WireEnd QpLink::describe() const {
 Result<void> QpLink::join(const WireEnd& peer, std::uint8_t mtu) {
   peer_ = peer;
   joined_ns_ = now_ns();
-  // The kernel would look for the peer's Ethernet address for a second (rdma_resolve_ip), and a service stand still.
+  // The kernel would try to resolve the peer's Ethernet address for a second (rdma_resolve_ip) and block the service.
   if (const Result<verbs::PortState> port = device().query_port(local_.nic.port); port && !port->active) {
     return Error{.code = ErrorCode::kUnreachable,
                  .scope = Scope::kPort,

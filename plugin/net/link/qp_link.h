@@ -1,9 +1,9 @@
 #pragma once
-// A QP link: what a connection stands on. One end of one cable's way to the peer: a completion queue, a queue pair (or
-// two), the memory that the peer writes into, and the names of both ends.
+// A QP link: the RDMA resources of one end of a connection on one cable. A completion queue, a queue pair (or two), the
+// memory that the peer writes into, and the names of both ends.
 //
-// Beside it may lie rails: QP links without memory of their own, over other cables to the same peer, which carry
-// stripes of long messages. They are lost and replaced together with it.
+// It may have rails: QP links without memory of their own, over other cables to the same peer, which carry stripes of
+// long messages. They are lost and replaced together with it.
 
 #include <infiniband/verbs.h>
 
@@ -28,13 +28,13 @@ namespace meshbed::net {
 
 /// Of a port, by all sending connections of the process.
 struct PortLoad {
-  std::atomic<std::uint64_t> bytes{0};     // handed to it and not acknowledged yet
+  std::atomic<std::uint64_t> bytes{0};     // posted to it and not acknowledged yet
   std::atomic<std::uint32_t> qp_links{0};  // that begin on it, rails not counted
 };
 
 class RetiredLinks;
 
-/// Our end of a QP link-to-be.
+/// Our end of a future QP link.
 struct LocalEnd {
   verbs::Device* device = nullptr;
   Nic nic;
@@ -46,7 +46,7 @@ struct LocalEnd {
   PortLoad* load = nullptr;        // of the port; the transport's
   RetiredLinks* spent = nullptr;   // the transport's; nullptr: QP links are destroyed at once
 
-  /// Whether the port's GID table, as it is now, still has our GID where it was.
+  /// Whether the port's present GID table still has our GID at its index.
   bool has_gid_in(const std::vector<verbs::GidEntry>& gids) const;
   /// Our port among `nics`, or the end.
   std::vector<Nic>::const_iterator port_in(const std::vector<Nic>& nics) const;
@@ -54,7 +54,7 @@ struct LocalEnd {
   bool stands(const std::vector<Nic>& nics) const;
 };
 
-/// How patient queue pairs are, how their packets are marked, and what their work requests may hold.
+/// Time-outs of queue pairs, marks of their packets, and what their work requests may hold.
 struct QpLinkSettings {
   std::uint8_t queue_pair_timeout = 18;
   std::uint8_t queue_pair_retries = 6;
@@ -65,14 +65,14 @@ struct QpLinkSettings {
   bool striped = false;  // the memory has room for the keys of rails
 };
 
-/// What a connection of some kind needs its QP link to be like.
+/// The QP link that a kind of connection needs.
 struct QpLinkShape {
   bool sends = false;  // the data's direction, for the names of the ends
   verbs::QueuePairDepths depths;
   std::optional<verbs::QueuePairDepths> lane{};  // of a second queue pair with the same completion queue
   ibv_comp_channel* channel = nullptr;           // announces completions after completions().arm()
   std::size_t memory_bytes = 0;                  // that the peer writes into
-  bool may_be_striped = false;                   // where the settings say so, too
+  bool may_be_striped = false;                   // if the settings permit it too
   std::uint32_t memory_entries = kRingEntries;
   bool wants_notice = false;
 };
@@ -81,11 +81,11 @@ class QpLink {
  public:
   static Result<std::unique_ptr<QpLink>> open(LocalEnd local, const QpLinkSettings& settings, const QpLinkShape& shape);
 
-  /// What the other end must know; mtu is that of our port.
+  /// The description for the other end; its mtu is that of our port.
   WireEnd describe() const;
-  /// After the other end's description came: leads the queue pairs there. `mtu` is the one both agreed on.
+  /// Connects the queue pairs to the other end by its description. `mtu` is the one that both ends use.
   Result<void> join(const WireEnd& peer, std::uint8_t mtu);
-  /// To ERR: everything that is posted is flushed, and nothing that comes from the peer is taken any more.
+  /// Moves the queue pairs to ERR: everything that is posted is flushed, and nothing more is accepted from the peer.
   void abort();
 
   verbs::Device& device() const { return *local_.device; }
@@ -93,7 +93,7 @@ class QpLink {
   const WireEnd& peer() const { return peer_; }
   verbs::CompletionQueue& completions() { return queue_; }
   const verbs::QueuePair& pair() const { return pair_; }
-  /// The second one; only where the shape has it.
+  /// The second queue pair; only if the shape has one.
   const verbs::QueuePair& lane() const { return *lane_; }
   const verbs::RegisteredBuffer& memory() const { return memory_; }
   std::int64_t joined_ns() const { return joined_ns_; }
@@ -101,7 +101,7 @@ class QpLink {
   bool has_rails() const { return has_rails_; }
   /// nullptr: there is none of this number, below kMaxRails.
   QpLink* rail(std::size_t number) const { return rails_[number].get(); }
-  /// Where one of this number came to nothing, that is put away.
+  /// Adds a rail; an earlier one of this number, which was never used, is retired.
   void lay(std::size_t number, std::unique_ptr<QpLink> rail);
   /// "rocep1s0f0 192.168.100.1 QP 17 -> rocep1s0f1 192.168.100.2 QP 18"
   std::string ends_text() const;

@@ -1,7 +1,7 @@
 #pragma once
-// Requests: what isend() and irecv() hand out and test() takes back. From a fixed pool in each connection; the data
-// path allocates nothing. A work request names its Request by index and generation, never by pointer, so that a late
-// completion of a request that is gone hits nobody.
+// Requests: what isend() and irecv() return and test() completes. They come from a fixed pool in each connection; the
+// data path allocates nothing. A work request names its Request by index and generation, never by pointer, so that a
+// late completion of an old request affects no other one.
 
 #include <array>
 #include <cstddef>
@@ -27,14 +27,14 @@ struct Request : Object {
   std::uint16_t work_requests = 0;  // sends: places taken in the send queue
   std::uint64_t group = 0;          // first entry in the clear-to-send ring
   std::uint64_t closes = 0;         // sends: the entries below are served when it completes; 0: it closes no group
-  std::uint32_t own_way_bytes = 0;  // sends: what goes over the QP link itself, not over rails
+  std::uint32_t own_way_bytes = 0;  // sends: bytes over the QP link itself, not over rails
   std::uint8_t pending = 0;         // sends: completions that are still to come
   bool in_order = false;            // sends: completes after those before it
   std::uint8_t part = 0;            // sends: of the group
   std::uint8_t parts = 1;
   bool in_use = false;
   bool done = false;
-  bool reported = false;       // its lateness, once
+  bool reported = false;       // its delay was reported
   bool has_events = false;     // the profiler's (event_log.h)
   bool flushes = false;        // a flush, of `data`
   std::uint32_t unread = 0;    // flushes: bit per Flusher whose read is not done
@@ -53,7 +53,7 @@ class RequestPool {
   static constexpr std::uint64_t kControlBit = std::uint64_t{1} << 63U;
 
   explicit RequestPool(Endpoint* owner) : owner_(owner) {}
-  /// Those that are in flight end with their connection.
+  /// Requests in flight end with their connection.
   ~RequestPool() {
     for_each_in_use([](Request& request) { request.bury(); });
   }
@@ -99,13 +99,13 @@ class RequestPool {
   }
 
  private:
-  /// One more that is free.
+  /// Makes one more request, which is free.
   [[gnu::cold, gnu::noinline]] void bear();
   Request& at(std::size_t index) { return *std::launder(reinterpret_cast<Request*>(storage_) + index); }
 
   Endpoint* owner_;
-  // Requests are born when they are first needed and the free ones are a stack: a connection with few requests in
-  // flight touches little memory, however many it may have.
+  // Requests are constructed when they are first needed, and the free ones form a stack: a connection with few requests
+  // in flight touches little memory.
   alignas(Request) std::byte storage_[kRequests * sizeof(Request)];
   std::uint16_t free_[kRequests];
   std::size_t free_count_ = 0;

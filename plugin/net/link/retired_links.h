@@ -1,6 +1,6 @@
 #pragma once
-// QP links that are of no use any more, and must not be destroyed at once: destroying a queue pair lasts as long as its
-// last packets wait for a dead link (measured on soft-RoCE: 3 s), and whoever does it stands still meanwhile.
+// QP links that are no longer used and must not be destroyed at once: destroying a queue pair blocks for as long as its
+// last packets wait for a dead link (measured on soft-RoCE: 3 s).
 
 #include <algorithm>
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace meshbed::net {
 /// The process's. Any thread.
 class RetiredLinks {
  public:
-  /// Moves it to ERR, and destroys those that were added long ago. `owner`: what stood on it. Of one that loses a QP
-  /// link again and again only the last few are kept: a later one was made since, and lost, by retries as long as those
-  /// that the older one's packets had. Else they pile up where retries are short, a thousand objects in two seconds
+  /// Moves it to ERR, and destroys those that were added long ago. `owner`: its connection. Only the last few links of
+  /// an owner are kept: a later link was made and lost since, by retries as long as those of the older one's packets.
+  /// Otherwise short retries would pile up a thousand objects in two seconds
   /// (tests/schedules/links-lost-again-and-again.toml).
   void add(std::unique_ptr<QpLink> qp_link, const void* owner) {
     qp_link->abort();
@@ -57,7 +57,7 @@ class RetiredLinks {
   std::vector<Kept> qp_links_;  // in the order in which they were added
 };
 
-/// Destroys a QP link: one that was joined later, where its transport keeps such. `owner`: what stood on it.
+/// Destroys a QP link, or retires it if it was joined and its transport keeps retired ones. `owner`: its connection.
 inline void put_away(std::unique_ptr<QpLink> qp_link, const void* owner) {
   if (qp_link == nullptr || qp_link->local().spent == nullptr || qp_link->joined_ns() == 0) return;
   RetiredLinks& spent = *qp_link->local().spent;

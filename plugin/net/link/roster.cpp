@@ -11,14 +11,14 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kLongestRosterLookMs = 50;
-/// A call takes microseconds: so many looks come before the first wait of a millisecond.
+/// A call of the data path takes microseconds: this many attempts are made before the first pause of a millisecond.
 constexpr int kLooksAtOnce = 64;
 
 }  // namespace
 
 void Roster::add(Endpoint& endpoint, std::uint64_t comm) {
   std::string name;
-  // In its turn: it may be taken up again already.
+  // In its turn: the connection may be resumed meanwhile.
   for (bool named = false; !named;) {
     {
       const Endpoint::Turn turn = endpoint.claim(Endpoint::kToLook);

@@ -1,8 +1,8 @@
 #pragma once
-// The open connections of a process, for whoever looks from outside. Any thread.
+// The open connections of a process, for the state socket. Any thread.
 //
-// A look never disturbs the data path by more than one call that comes back with "not yet": it takes its turn on one
-// connection after the other, and leaves those out whose callers do not come back.
+// A look costs the data path at most one call that returns "not yet": it takes the turn of one connection after the
+// other, and leaves out connections whose callers keep theirs.
 
 #include <cstdint>
 #include <mutex>
@@ -19,7 +19,7 @@ class Roster {
  public:
   /// `comm`: of the communicator that it belongs to; 0: none.
   void add(Endpoint& endpoint, std::uint64_t comm);
-  /// Afterwards nobody looks at it.
+  /// Afterwards no look uses it.
   void remove(const Endpoint& endpoint);
 
   /// With turns: takes 50 ms at most, and some system calls.
@@ -35,7 +35,7 @@ class Roster {
     std::string name;
     bool sends = false;
   };
-  /// False: its caller is at work on it.
+  /// Returns false if its caller has the turn.
   bool look_at(std::uint64_t number, std::int64_t now_ns, std::vector<ConnectionState>& states);
   void release(std::uint64_t number);
   Entry* find(std::uint64_t number);

@@ -19,7 +19,7 @@ namespace meshbed::net {
 
 class ReceiveConnection;
 
-/// Of a connection between these two first ends. Not to be guessed by strangers: 48 random bits, mixed.
+/// The number of a connection between these two first ends. Other hosts cannot guess it: 48 random bits, mixed.
 inline std::uint64_t session_number(const WireEnd& sender, const WireEnd& receiver) {
   const auto half = [](const WireEnd& end) { return std::uint64_t{end.qp_number} << 32U | end.psn; };
   return mix64(mix64(half(sender) ^ sender.node) ^ half(receiver) ^ receiver.node);
@@ -31,8 +31,8 @@ class Sessions {
     const std::lock_guard lock(mutex_);
     connections_[session] = &connection;
   }
-  /// Afterwards nobody is working on the connection. How much it had served is kept: the last acknowledgement may be
-  /// lost with the cable, and its sender ask when all is over.
+  /// Afterwards no thread is working on the connection. The number of served entries is kept: the last acknowledgement
+  /// may be lost with the cable, and the sender may ask after the end.
   void remove(std::uint64_t session, std::uint64_t served) {
     const std::lock_guard lock(mutex_);
     connections_.erase(session);
@@ -43,7 +43,7 @@ class Sessions {
     const std::lock_guard lock(mutex_);
     return connections_.count(session) != 0;
   }
-  /// Of a connection that has ended, by now perhaps long ago: at least this much, 0 where nobody knows any more.
+  /// The entries that an ended connection had served, at least; 0 if that is no longer known.
   std::uint64_t served_in_the_end(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
     for (const auto& [ended, served] : ended_) {
@@ -55,7 +55,7 @@ class Sessions {
     const std::lock_guard lock(mutex_);
     return connections_.size();
   }
-  /// Sending connections of this process that have not ended, for receivers that ask after them.
+  /// Adds a sending connection of this process, for INQUIRY and LIVENESS_CHECK messages of its receiver.
   void add_sender(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
     senders_[session];
@@ -68,8 +68,8 @@ class Sessions {
     const std::lock_guard lock(mutex_);
     return senders_.count(session) != 0;
   }
-  /// The receiver's end of the sender's QP link, or of a rail of it, has the address that `moved` says. False: there is
-  /// no such sender.
+  /// Notes that the receiver's end of the sender's QP link, or of one of its rails, has the address in `moved`. Returns
+  /// false if there is no such sender.
   bool tell_sender(std::uint64_t session, const WireEnd& moved) {
     const std::lock_guard lock(mutex_);
     const auto sender = senders_.find(session);
@@ -80,13 +80,13 @@ class Sessions {
     ends.push_back(moved);
     return true;
   }
-  /// What a sender was told since it last asked.
+  /// The notes for a sender since its last call.
   std::vector<WireEnd> take_moved(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
     const auto sender = senders_.find(session);
     return sender == senders_.end() ? std::vector<WireEnd>{} : std::exchange(sender->second, {});
   }
-  /// Works on the connection, which cannot go away meanwhile. False: there is none.
+  /// Calls `work` with the connection, which cannot be removed meanwhile. Returns false if there is none.
   bool with(std::uint64_t session, const std::function<void(ReceiveConnection&)>& work) {
     const std::lock_guard lock(mutex_);
     const auto found = connections_.find(session);

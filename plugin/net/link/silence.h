@@ -1,8 +1,8 @@
 #pragma once
-// Silence: how long nothing has come, and when to ask whether the way still stands. Pure values: times in, answers out.
+// Silence: how long nothing has arrived, and when to probe the path. Pure values.
 //
-// It is asked after 5 s, and whenever the silence has lasted twice as long, but every 20 s at the latest: in a row of
-// ranks that wait for one another each learns only then that the next one has given up.
+// A probe is due after 5 s, and whenever the silence has doubled, but every 20 s at the latest: in a chain of ranks
+// that wait for one another, each learns only by its probe that the next one has given up.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,13 +20,13 @@ class Silence {
   bool has_begun() const { return since_ns_ != 0; }
   /// 0: it has not begun.
   std::int64_t since_ns() const { return since_ns_; }
-  /// `mark`: what the waiting had come to.
+  /// `mark`: a position of the owner, by which it recognises this silence.
   void begin(std::int64_t now_ns, std::uint64_t mark) {
     since_ns_ = now_ns;
     mark_ = mark;
   }
   std::uint64_t mark() const { return mark_; }
-  /// True once for each time at which it is to be asked.
+  /// Returns true once for each probe that is due.
   bool is_due(std::int64_t now_ns) {
     if (now_ns - since_ns_ < patience_ns_) return false;
     patience_ns_ += std::min(patience_ns_, kLongestNs);

@@ -6,7 +6,7 @@
 
 namespace meshbed::net {
 
-/// As RoCE v2 writes an address: IPv4 is mapped, ::ffff:a.b.c.d.
+/// The GID of an address in RoCE v2: IPv4 is mapped, ::ffff:a.b.c.d.
 inline verbs::Gid gid_of(const IpAddress& address) { return mapped_bytes(address); }
 inline IpAddress address_of(const verbs::Gid& gid) { return from_mapped_bytes(gid); }
 

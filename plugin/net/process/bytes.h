@@ -1,6 +1,6 @@
 #pragma once
-// Big-endian fields in and out of byte ranges, with bounds: a reader or writer that would pass the end turns bad and
-// stays bad, so that a parser asks once, at its end.
+// Reads and writes big-endian fields of byte ranges, with bounds: a reader or writer that would pass the end turns bad
+// and stays bad, so that a parser checks good() once, at its end.
 
 #include <algorithm>
 #include <cstddef>

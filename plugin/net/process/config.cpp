@@ -18,7 +18,7 @@ void warn_about(const Config& config, const Setting& setting) {
   if (const std::string complaint = complaint_of(setting, of); !complaint.empty()) {
     MESHBED_WARN("%s", complaint.c_str());
   }
-  // NCCL_SOCKET_IFNAME and the like are for others, too; only our own names deserve a warning.
+  // NCCL_SOCKET_IFNAME and the like also serve other plugins: only our own names cause a warning.
   const bool changed = setting.source == ValueSource::kEnvironment &&
                        (variable.kind == ValueKind::kText || setting.number != variable.default_value);
   if (changed && !variable.effective && std::string_view(variable.name).substr(0, 10) == "NCCL_MESH_") {
@@ -39,7 +39,7 @@ void Config::set(const VariableInfo& variable, const char* raw) {
 Config Config::from_environment() {
   Config config;
   for (const VariableInfo& variable : kVariables) config.set(variable, std::getenv(variable.name));
-  // When all are known: some stand for others.
+  // After all were read, because some settings refer to others.
   for (const Setting& setting : config.all()) warn_about(config, setting);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view line = *entry;

@@ -1,6 +1,6 @@
 #pragma once
-// Every environment variable that the net plugin reads, as one table: name, default, range, meaning, and what it does
-// here. Free of verbs, so that `meshbed env` can print it with the values in force.
+// Every environment variable that the net plugin reads, as one table: name, default, range, meaning, and whether it has
+// an effect. It needs no verbs, so that `meshbed env` can print it with the values in force.
 
 #include <algorithm>
 #include <array>
@@ -90,11 +90,11 @@ struct VariableInfo {
   ValueKind kind;
   std::int64_t default_value;  // numbers
   std::int64_t min, max;
-  bool effective;  // false: read and checked for the ancestor's sake, changes nothing
+  bool effective;  // false: read and checked for compatibility with the ancestor, without effect
   const char* meaning;
   bool (*accepts)(std::string_view) = nullptr;  // texts; nullptr: anything
   const char* wanted = "";                      // what it accepts
-  /// Lists, which are taken as far as they go: what is wrong with one; empty: nothing.
+  /// For lists, whose valid entries are used: what is wrong with the others; empty: nothing.
   std::string (*problem)(std::string_view) = nullptr;
   Variable zero_means = Variable::kCount;  // 0 stands for this one's value; kCount: for itself
 };
@@ -102,26 +102,27 @@ struct VariableInfo {
 inline bool is_family(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
 inline bool is_prefix(std::string_view text) { return parse_prefix(text).has_value(); }
 
-/// Whether NCCL takes this file's tuner where NCCL_TUNER_PLUGIN is `name`, as far as a name tells. It opens that file,
-/// else libnccl-tuner-NAME.so, and where neither is there the net plugin's; unset or empty: libnccl-tuner.so, else the
-/// net plugin's; "none", in any case of letters: no tuner (NCCL: ncclTunerPluginLoad of src/plugin/tuner.cc,
-/// openPluginLib of plugin_open.cc). So it is ours under our own name, with which NCCL_NET_PLUGIN names this file.
+/// Whether NCCL uses this file's tuner if NCCL_TUNER_PLUGIN is `name`, as far as the name shows. NCCL opens that file,
+/// else libnccl-tuner-NAME.so, and if neither exists the net plugin's tuner. Unset or empty: libnccl-tuner.so, else the
+/// net plugin's. "none", in upper or lower case: no tuner (NCCL: ncclTunerPluginLoad of src/plugin/tuner.cc,
+/// openPluginLib of plugin_open.cc). So it is ours under our own name, which is also this file's name in
+/// NCCL_NET_PLUGIN.
 bool is_our_tuner(std::string_view name);
 
 inline constexpr std::int64_t kLargestNumber = INT64_MAX;
 inline constexpr std::int64_t kUnset = -1;
-/// As many as a ROUTE has room for (wire.h).
+/// The room of a ROUTE message (wire.h).
 inline constexpr std::int64_t kMaxRelayHopsMost = 8;
 
 inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCount)> kVariables{{
     {Variable::kDebug, "NCCL_MESH_DEBUG", ValueKind::kNumber, 0, 0, 2, true,
      "2 adds a line for each step of a handshake, at NCCL_DEBUG=TRACE"},
     {Variable::kSeed, "NCCL_MESH_SEED", ValueKind::kNumber, kUnset, kUnset, kLargestNumber, true,
-     "seed of sequence numbers and cookies, which strangers can then guess; -1: each from the kernel"},
+     "seed of sequence numbers and cookies, which others can then guess; -1: each from the kernel"},
     {Variable::kConnectTimeoutSec, "NCCL_MESH_CONNECT_TIMEOUT_SEC", ValueKind::kNumber, 10, 0, 86400, true,
      "to reach the peer's address over TCP; 0: for ever"},
     {Variable::kAcceptTimeoutSec, "NCCL_MESH_ACCEPT_TIMEOUT_SEC", ValueKind::kNumber, 30, 0, 86400, true,
-     "for the handshake once TCP stands, at both ends; 0: for ever"},
+     "for the handshake once TCP is connected, at both ends; 0: for ever"},
     {Variable::kTimeoutMs, "NCCL_MESH_TIMEOUT_MS", ValueKind::kNumber, 5000, 100, 3600000, true,
      "one attempt to reach the peer's address over TCP"},
     {Variable::kRetryCount, "NCCL_MESH_RETRY_COUNT", ValueKind::kNumber, 3, 1, 1000, true,
@@ -131,9 +132,9 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kFatalOnTimeout, "NCCL_MESH_FATAL_ON_TIMEOUT", ValueKind::kNumber, 1, 0, 1, true,
      "1: the report is an error; 0: it is one warning"},
     {Variable::kFastFail, "NCCL_MESH_FAST_FAIL", ValueKind::kNumber, 0, 0, 1, true,
-     "1: queue pairs give up early (timeout 14, 3 retries) unless NCCL_IB_TIMEOUT or NCCL_IB_RETRY_CNT say otherwise"},
+     "1: queue pairs give up early (timeout 14, 3 retries) unless NCCL_IB_TIMEOUT or NCCL_IB_RETRY_CNT is set"},
     {Variable::kFailoverTimeoutSec, "NCCL_MESH_FAILOVER_TIMEOUT_SEC", ValueKind::kNumber, 30, 0, 86400, true,
-     "a connection whose cable died is taken up again, over any cable between the two nodes, for so long; 0: it ends"},
+     "how long a connection whose cable failed may be resumed over another cable or relays; 0: it ends"},
     {Variable::kMeshGidIndex, "NCCL_MESH_GID_INDEX", ValueKind::kNumber, kUnset, kUnset, 255, true,
      "last resort where no GID holds the NIC's address; -1: none (the ancestor guessed 3)"},
     {Variable::kUseManagement, "NCCL_MESH_USE_MANAGEMENT", ValueKind::kNumber, 0, 0, 1, true,
@@ -165,7 +166,7 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kIbUseInline, "NCCL_IB_USE_INLINE", ValueKind::kNumber, 1, 0, 1, true,
      "clear-to-sends and messages of 32 bytes go out within the work request; 0: the adapter fetches them"},
     {Variable::kIbReturnAsyncEvents, "NCCL_IB_RETURN_ASYNC_EVENTS", ValueKind::kNumber, 1, 0, 1, false,
-     "failures show on the connections that they hit, which then look for another way"},
+     "failures show on the connections that they hit, which then look for another path"},
     {Variable::kIbAdaptiveRouting, "NCCL_IB_ADAPTIVE_ROUTING", ValueKind::kNumber, 0, 0, 1, false,
      "a cable has no adaptive routing: packets arrive in order"},
     {Variable::kIbArThreshold, "NCCL_IB_AR_THRESHOLD", ValueKind::kNumber, 8192, 0, kLargestNumber, false,
@@ -182,20 +183,20 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kIbPortFailover, "NCCL_IB_RESILIENCY_PORT_FAILOVER", ValueKind::kNumber, 0, 0, 1, false,
      "always so, without fused NICs: see NCCL_MESH_FAILOVER_TIMEOUT_SEC"},
     {Variable::kIbPortRecovery, "NCCL_IB_RESILIENCY_PORT_RECOVERY", ValueKind::kNumber, 0, 0, 1, false,
-     "always so: a connection goes home when its cable is back"},
+     "always so: a connection returns to its first cable when that is back"},
     {Variable::kIbDisable, "NCCL_IB_DISABLE", ValueKind::kNumber, 0, 0, 1, false,
      "turns off NCCL's own transport, not this one; use NCCL_NET=Socket"},
     {Variable::kGdrFlushDisable, "NCCL_GDR_FLUSH_DISABLE", ValueKind::kNumber, 0, 0, 1, true,
-     "1: received GPU memory is not flushed by a read; only where something else orders it"},
+     "1: received GPU memory is not flushed by a read; safe only if something else orders the writes"},
     {Variable::kSocketIfname, "NCCL_SOCKET_IFNAME", ValueKind::kText, 0, 0, 0, true,
-     "interfaces for data over TCP: [^][=]name,...; empty: all but cables, docker* and virbr*", nullptr, "",
+     "interfaces for data over TCP: [^][=]name,...; empty: all except cables, docker* and virbr*", nullptr, "",
      &name_list_problem},
     {Variable::kSocketFamily, "NCCL_SOCKET_FAMILY", ValueKind::kText, 0, 0, 0, true,
      "AF_INET or AF_INET6, for data over TCP; empty: both, IPv4 first", &is_family, "AF_INET or AF_INET6"},
     {Variable::kOobIfname, "NCCL_OOB_NET_IFNAME", ValueKind::kText, 0, 0, 0, false,
-     "NCCL's own bootstrap takes it, before there is a connection of ours"},
+     "NCCL's own bootstrap uses it, before this plugin connects"},
     {Variable::kDisableRdma, "NCCL_MESH_DISABLE_RDMA", ValueKind::kNumber, 0, 0, 1, true,
-     "1: everything goes over TCP; each interface that NCCL_SOCKET_IFNAME leaves is a device"},
+     "1: everything goes over TCP; each interface that NCCL_SOCKET_IFNAME allows is a device"},
     {Variable::kConnPool, "NCCL_MESH_CONN_POOL", ValueKind::kNumber, 1, 0, 1, false,
      "every connection has its own handshake"},
     {Variable::kAsyncConnect, "NCCL_MESH_ASYNC_CONNECT", ValueKind::kNumber, 1, 0, 1, false,
@@ -203,7 +204,7 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kEnableRelay, "NCCL_MESH_ENABLE_RELAY", ValueKind::kNumber, 1, 0, 1, true,
      "1: peers without a shared subnet are reached through other nodes of the job; 0: they are refused"},
     {Variable::kMaxRelayHops, "NCCL_MESH_MAX_RELAY_HOPS", ValueKind::kNumber, 0, 0, kMaxRelayHopsMost, true,
-     "cables from sender to receiver at most, 1 to 8; 0: as NCCL_MESH_MAX_HOPS says", nullptr, "", nullptr,
+     "cables from sender to receiver at most, 1 to 8; 0: as NCCL_MESH_MAX_HOPS", nullptr, "", nullptr,
      Variable::kMaxHops},
     {Variable::kMaxHops, "NCCL_MESH_MAX_HOPS", ValueKind::kNumber, 8, 1, kMaxRelayHopsMost, true,
      "other name of MAX_RELAY_HOPS; 8, so that no small mesh needs a setting (the ancestor counted 4 nodes)"},
@@ -212,17 +213,16 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kStripeBytes, "NCCL_MESH_STRIPE_BYTES", ValueKind::kNumber, 8192, 0, kLargestNumber, true,
      "messages from this size on are striped over all cables to the peer; 0: none is"},
     {Variable::kIbQueuePairs, "NCCL_IB_QPS_PER_CONNECTION", ValueKind::kNumber, 1, 1, 128, true,
-     "queue pairs of a connection on each cable, as far as seven are enough for all: long messages are striped over "
-     "them"},
+     "queue pairs of a connection on each cable, at most seven on all cables: long messages are striped over them"},
     {Variable::kIbSplitData, "NCCL_IB_SPLIT_DATA_ON_QPS", ValueKind::kNumber, 0, 0, 1, false,
      "long messages are always striped, see NCCL_MESH_STRIPE_BYTES"},
     {Variable::kAllowRouted, "NCCL_MESH_ALLOW_ROUTED", ValueKind::kNumber, kUnset, kUnset, 1, true,
      "peers in other subnets are dialled through a router, before relays; -1: where the NIC's interface has a route to "
      "them by a gateway; 1: wherever no subnet is shared; 0: never"},
     {Variable::kTunerTimeoutMs, "NCCL_MESH_TUNER_TIMEOUT_MS", ValueKind::kNumber, 90000, 0, 600000, true,
-     "the tuner waits so long for ranks that are coming before it leaves algorithms to NCCL; 0: it always does"},
+     "how long the tuner waits for ranks that are coming before it leaves algorithms to NCCL; 0: it always does"},
     {Variable::kTunerPlugin, "NCCL_TUNER_PLUGIN", ValueKind::kText, 0, 0, 0, true,
-     "NCCL's tuner is another file than this one, or none: nobody here says that its ranks are coming to ours"},
+     "the tuner that NCCL loads; if it is not this file's, ranks of this process are not announced to other tuners"},
     {Variable::kRingLoadBalance, "NCCL_MESH_RING_LOAD_BALANCE", ValueKind::kNumber, 1, 0, 1, true,
      "1: a cable with more bytes in flight gets smaller stripes, and of equally short chains a new connection takes "
      "the less loaded one; 0: only rates count, and chains take turns"},
@@ -237,11 +237,11 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
     {Variable::kHealthCheckIntervalMs, "NCCL_MESH_HEALTH_CHECK_INTERVAL_MS", ValueKind::kNumber, 1000, 100, 3600000,
      false, "failures are seen on the connection itself"},
     {Variable::kMetrics, "NCCL_MESH_METRICS", ValueKind::kNumber, 1, 0, 1, false,
-     "there is no thread that prints them; a connection says at its close what it carried (INFO)"},
+     "no thread prints metrics; a connection logs what it carried when it is closed (INFO)"},
     {Variable::kMetricsIntervalSec, "NCCL_MESH_METRICS_INTERVAL_SEC", ValueKind::kNumber, 10, 1, 86400, false,
      "see METRICS"},
     {Variable::kTopology, "NCCL_MESH_TOPOLOGY", ValueKind::kText, 0, 0, 0, false,
-     "the topology is what the subnets say"},
+     "the topology follows from the subnets"},
     {Variable::kStateSocket, "NCCL_MESH_STATE_SOCKET", ValueKind::kText, 0, 0, 0, true,
      "folder of the Unix socket that meshbed state reads; empty: /tmp/meshbed-<uid>, @: an abstract name, 0: none"},
 }};
@@ -252,8 +252,8 @@ struct Setting {
   const VariableInfo* variable = nullptr;
   ValueSource source = ValueSource::kDefault;
   std::int64_t number = 0;
-  std::string text;     // as it is in force; numbers too
-  std::string problem;  // what is wrong: kRefused, or a list that is taken as far as it goes
+  std::string text;     // the value in force; numbers too
+  std::string problem;  // what is wrong: kRefused, or a list with invalid entries
 };
 
 inline const char* to_text(ValueSource source) {
@@ -303,7 +303,7 @@ inline Setting evaluate(const VariableInfo& variable, const char* raw) {
   return setting;
 }
 
-/// What the meaning says of a value behind "<value>: ", up to the next ";" or remark in parentheses; empty: nothing.
+/// The text after "<value>: " in the meaning, up to the next ";" or remark in parentheses; empty: none.
 inline std::string meaning_of(const VariableInfo& variable, const std::string& value) {
   const std::string_view meaning = variable.meaning;
   for (std::size_t begin = 0; begin < meaning.size();) {
@@ -318,8 +318,8 @@ inline std::string meaning_of(const VariableInfo& variable, const std::string& v
   return "";
 }
 
-/// A setting's value as a reader wants it: "8 (as NCCL_MESH_MAX_HOPS)", "0 (for ever)", "3"; "the default (all)" for a
-/// text that is not set. `of`: the setting of another variable.
+/// A setting's value with its meaning: "8 (as NCCL_MESH_MAX_HOPS)", "0 (for ever)", "3"; "the default (all)" for a text
+/// that is not set. `of`: the setting of another variable.
 template <typename Of>
 std::string value_text(const Setting& setting, const Of& of) {
   const VariableInfo& variable = *setting.variable;
@@ -331,7 +331,7 @@ std::string value_text(const Setting& setting, const Of& of) {
   return (setting.text.empty() ? "the default" : setting.text) + (means.empty() ? "" : " (" + means + ")");
 }
 
-/// What its owner should know of it; empty: nothing is wrong.
+/// The warning for a setting; empty: nothing is wrong.
 template <typename Of>
 std::string complaint_of(const Setting& setting, const Of& of) {
   const bool refused = setting.source == ValueSource::kRefused;

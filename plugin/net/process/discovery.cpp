@@ -22,16 +22,16 @@ constexpr unsigned kWorking = IFF_UP | IFF_RUNNING;
 
 std::string class_path(const verbs::Device& device) { return "/sys/class/infiniband/" + device.name(); }
 
-/// Whether a network interface of the device's PCI function is this port's. Where a device has several ports, the
-/// interface says its own in dev_port, from 0 (Linux, Documentation/ABI/testing/sysfs-class-net).
+/// Whether a network interface of the device's PCI function is this port's. If a device has several ports, dev_port of
+/// the interface holds its number, from 0 (Linux, Documentation/ABI/testing/sysfs-class-net).
 bool is_of_port(const verbs::Device& device, const Nic& nic, const std::string& netdev) {
   if (device.attributes().phys_port_cnt == 1) return true;
   const auto number = verbs::read_line("/sys/class/net/" + netdev + "/dev_port");
   return !number || std::strtol(number->c_str(), nullptr, 10) == nic.port - 1;
 }
 
-/// The port's network interface: from the GID attributes, which know ports; else from the PCI function, where it has
-/// only one; else from soft-RoCE's "parent".
+/// The port's network interface: from the GID attributes, which distinguish ports; else from the PCI function, if it
+/// has only one; else from soft-RoCE's "parent".
 std::string netdev_of(const verbs::Device& device, const Nic& nic) {
   const std::string ndevs = class_path(device) + "/ports/" + std::to_string(nic.port) + "/gid_attrs/ndevs/";
   for (const verbs::GidEntry& gid : nic.gids) {
@@ -42,7 +42,7 @@ std::string netdev_of(const verbs::Device& device, const Nic& nic) {
   return verbs::read_line(class_path(device) + "/parent").value_or("");
 }
 
-/// The PCI function below /sys/devices, without asking the kernel to walk links for us.
+/// The PCI function below /sys/devices, found without realpath(3).
 std::string pci_path_of(const verbs::Device& device) {
   // ".../0000:01:00.0/infiniband/mlx5_0": the function stands two levels up.
   const auto link = verbs::resolve_link(class_path(device));
@@ -66,19 +66,19 @@ void apply(Nic& nic, const verbs::PortState& port) {
   nic.max_message_bytes = port.max_message_bytes;
 }
 
-/// Empty: the port is usable. Else why it is not.
+/// Why the port is not usable; empty: it is.
 std::string unusable(const Nic& nic, const verbs::PortState& port, const Config& config) {
   const auto pinned_gid = static_cast<int>(config.number(Variable::kIbGidIndex));
   if (!hca_allowed(config.text(Variable::kIbHca), nic.device_name, nic.port)) return "NCCL_IB_HCA leaves it out";
   if (!port.ethernet) return "it is InfiniBand, not RoCE: NCCL's own IB transport serves it";
   if (nic.addresses.empty() && !nic.link_local) return "its network interface " + nic.netdev + " has no address";
   if (nic.addresses.empty() && pinned_gid >= 0) {
-    return "it has a link-local address alone, whose GID index NCCL_IB_GID_INDEX does not leave to it";
+    return "it has only a link-local address, and NCCL_IB_GID_INDEX forces another GID index";
   }
   return "";
 }
 
-/// A setting that fits nothing is a slip, or was written for another machine.
+/// Warns of settings that match no port: a typing error, or written for another machine.
 void warn_of_filters(const std::vector<PortName>& ports, const std::vector<Nic>& nics, const Config& config) {
   const std::string hca = hca_problem(config.text(Variable::kIbHca), ports);
   if (!hca.empty()) MESHBED_WARN("%s", hca.c_str());
@@ -89,8 +89,8 @@ void warn_of_filters(const std::vector<PortName>& ports, const std::vector<Nic>&
   }
 }
 
-/// Ports of the management network, unless somebody asks for them: data over them would be ten times as slow, and
-/// nobody would be told (D27).
+/// Removes the ports of the management network unless the user asks for them: data over them would be ten times as slow
+/// without any warning (D27).
 void leave_out_management(std::vector<Nic>& nics, const Config& config) {
   if (takes_management(config.flag(Variable::kUseManagement), config.text(Variable::kIbHca))) return;
   const std::vector<Nic> all = nics;
@@ -114,8 +114,8 @@ std::string gids_text(const Nic& nic) {
   return text.empty() ? "none at all" : text;
 }
 
-/// Ports that are up and lack the pinned index: no queue pair of theirs could be connected, and a time-out would blame
-/// their cables. The job goes on over the others; an error where there are none.
+/// Removes ports that are up but lack the forced GID index: their queue pairs could not be connected, and the time-out
+/// would blame their cables. The job goes on over the others; an error if there are none.
 Result<void> leave_out_without_gid(std::vector<Nic>& nics, const Config& config) {
   const auto index = static_cast<int>(config.number(Variable::kIbGidIndex));
   if (index < 0) return ok();
@@ -134,7 +134,7 @@ Result<void> leave_out_without_gid(std::vector<Nic>& nics, const Config& config)
   return ok();
 }
 
-/// Those that `wanted` takes.
+/// The interface addresses that `wanted` accepts.
 template <typename Predicate>
 Result<std::vector<InterfaceAddress>> read_interfaces_if(Predicate wanted) {
   ifaddrs* list = nullptr;

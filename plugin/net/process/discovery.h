@@ -1,5 +1,5 @@
 #pragma once
-// What this machine has: every RDMA device, port and address, out of verbs, getifaddrs() and sysfs.
+// The RDMA devices, ports and addresses of this machine, from verbs, getifaddrs() and sysfs.
 
 #include <cstdint>
 #include <memory>
@@ -15,17 +15,17 @@ namespace meshbed::net {
 
 using Devices = std::vector<std::unique_ptr<verbs::Device>>;
 
-/// IPv4 and IPv6 addresses; no IPv6 link-local, and loopback only where it is asked for.
+/// IPv4 and IPv6 addresses; no IPv6 link-local ones, and loopback only on request.
 Result<std::vector<InterfaceAddress>> read_interfaces(bool with_loopback = false);
-/// IPv6 link-local addresses alone.
+/// The IPv6 link-local addresses.
 Result<std::vector<InterfaceAddress>> read_link_local_interfaces();
 
-/// All RoCE ports with at least one address that the configuration lets in, in the order of the devices; behind them
-/// those that have a link-local address alone. Ports that are left out are logged with the reason. An error where every
-/// port that is left lacks the GID at NCCL_IB_GID_INDEX.
+/// All RoCE ports with at least one address that the configuration allows, in the order of the devices; after them
+/// those that have only a link-local address. Ports that are left out are logged with the reason. An error if all
+/// remaining ports lack the GID at NCCL_IB_GID_INDEX.
 Result<std::vector<Nic>> discover(const Devices& devices, const Config& config);
 AddressPreference address_preference(const Config& config);
-/// Link state, MTU and GIDs as they are now.
+/// Reads the present link state, MTU and GIDs.
 void refresh(Nic& nic, const verbs::Device& device);
 
 /// Equal for all processes of one machine: a hash of its host name and addresses.

@@ -1,9 +1,9 @@
 #pragma once
-// What regMr() and regMrDmaBuf() hand out: a user's share in a registration. Requests in flight hold it too, so that
+// The result of regMr() and regMrDmaBuf(): a user's share in a registration. Requests in flight hold it too, so that
 // deregMr() under traffic is safe: the memory stays registered until the last of them has ended.
 //
-// A GPU's memory is never touched by the CPU: no work request may have it sent inline, which copies it, and what is
-// received into it is flushed before the GPU reads it (flusher.h).
+// The CPU never accesses a GPU's memory: no work request sends it inline, which would copy it, and received bytes are
+// flushed before the GPU reads them (flusher.h).
 
 #include <array>
 #include <atomic>
@@ -32,11 +32,11 @@ class Memory : public Object {
         data_(data),
         size_bytes_(size_bytes),
         is_device_(kind == MemoryKind::kDevice) {}
-  /// For TCP, which copies: nothing is registered anywhere.
+  /// For TCP, which copies: nothing is registered.
   Memory(void* data, std::size_t size_bytes) : Object(kKind), data_(data), size_bytes_(size_bytes) {}
 
   void hold() { holders_.fetch_add(1, std::memory_order_relaxed); }
-  /// The last one to let go frees the object.
+  /// The last holder frees the object.
   void drop() {
     if (holders_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     if (device_ != nullptr) device_->registrations().release(registration_);
@@ -45,24 +45,25 @@ class Memory : public Object {
     }
     delete this;
   }
-  /// deregMr(): the user is done with it, and must not name it again.
+  /// deregMr(): the user must not use it again.
   void release() {
     bury();
     drop();
   }
 
-  /// nullptr: none, it serves TCP only.
+  /// nullptr: it serves TCP only.
   const verbs::Device* device() const { return device_; }
-  /// deregMr() was called: its owner may have freed the bytes, which registered memory does not mind and TCP does.
+  /// deregMr() was called: the owner may have freed the bytes. TCP must not use them then; registered memory may be
+  /// used.
   bool is_released() const { return !is(kKind); }
-  /// A GPU's.
+  /// Whether it is GPU memory.
   bool is_device() const { return is_device_; }
-  /// The registration on `device`: made now where there is none, for a connection that goes on over another one.
+  /// The registration on `device`; made now if there is none, for a connection that goes on over another device.
   /// nullptr: it cannot be made, and the reason is logged. Any thread.
   const verbs::Registration* on(verbs::Device& device) {
     return &device == device_ ? registration_ : elsewhere(device);
   }
-  /// After on() said that there is none: which memory, which NIC and why, for an error.
+  /// After on() returned nullptr: the memory, the NIC and the reason, for an error text.
   std::string problem_on(const verbs::Device& device) {
     const std::lock_guard lock(mutex_);
     for (const Elsewhere& other : elsewhere_) {
@@ -70,7 +71,7 @@ class Memory : public Object {
     }
     return "";
   }
-  /// What the user registered, not what a registration that is shared with others happens to cover.
+  /// By the range that the user registered; a registration shared with others may cover more.
   bool covers(const void* data, std::size_t size_bytes) const {
     const auto at = reinterpret_cast<std::uintptr_t>(data), first = reinterpret_cast<std::uintptr_t>(data_);
     return at >= first && at - first <= size_bytes_ && size_bytes <= size_bytes_ - (at - first);
@@ -98,7 +99,7 @@ class Memory : public Object {
       if (other.device == &device) return other.registration;
     }
     auto registration = acquire_on(device);
-    // Also that it cannot be: tried once, and told once.
+    // A failure is recorded too, so that it is tried and logged once.
     elsewhere_.push_back({.device = &device, .registration = registration ? *registration : nullptr});
     if (!registration) {
       elsewhere_.back().problem = registration.error().text;

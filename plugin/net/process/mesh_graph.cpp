@@ -62,7 +62,7 @@ std::vector<int> MeshGraph::shortest_tour() const {
     for (int to = 0; to < nodes_; ++to) length[at(from)][at(to)] = cables(from, to);
   }
   // rest[visited][last]: the fewest cables from `last` over all nodes that are not visited back to node 0. Filled from
-  // the end, so that the tour can be read off from its beginning, the lowest of equals first.
+  // the end, so that the tour can be read from its beginning, the lowest of equals first.
   const auto everybody = static_cast<std::uint32_t>((std::uint64_t{1} << static_cast<unsigned>(nodes_)) - 1);
   const std::size_t stride = at(nodes_);
   std::vector<int> rest((std::size_t{everybody} + 1) * stride, kApart);

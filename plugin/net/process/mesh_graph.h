@@ -1,6 +1,6 @@
 #pragma once
-// The cabling as a graph: nodes, and who has a cable to whom. Pure values; equal graphs give equal answers on every
-// machine, which is what lets each rank decide for itself.
+// The cabling as a graph: nodes and the cables between them. Pure values; equal graphs give equal results on every
+// machine, so that each rank can decide by itself.
 //
 // Nomenclature: cables(a, b) is the length of the shortest chain from a to b; a way is that chain, with the lowest node
 // among equals at each step; a tour is an order of all nodes that ends where it began.
@@ -14,7 +14,7 @@ namespace meshbed::net {
 
 class MeshGraph {
  public:
-  /// More nodes than that are wired by switches; and the best tour costs 2^n n^2 steps.
+  /// Larger clusters use switches, and the best tour costs 2^n n^2 steps.
   static constexpr int kNodesMost = 16;
 
   /// Without cables. 1 <= nodes <= kNodesMost.
@@ -47,12 +47,12 @@ class MeshGraph {
   std::array<std::uint32_t, kNodesMost> neighbours_{};  // a bit a node
 };
 
-/// What traffic puts on the cables: each way's weight, added up by cable and direction.
+/// The load of the cables by traffic: the weights of all ways, summed by cable and direction.
 class CableLoad {
  public:
   explicit CableLoad(const MeshGraph& graph) : graph_(graph) {}
   void add(int from, int to, double weight);
-  /// Of the cable and direction that has most.
+  /// The largest load of any cable and direction.
   double most() const;
 
  private:

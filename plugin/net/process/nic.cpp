@@ -60,7 +60,7 @@ bool gid_may_answer(const Nic& nic, const verbs::Gid& gid, const IpAddress& addr
 
 std::string foreign_gid_text(const verbs::Gid& gid, const IpAddress& address) {
   return "the peer's GID " + verbs::to_text(gid) + " is not that of its address " + to_text(address) +
-         ": nobody would answer for it here (is NCCL_IB_GID_INDEX the right one there?)";
+         ": it does not resolve here (is NCCL_IB_GID_INDEX the right one there?)";
 }
 
 std::vector<IpPrefix> addresses_of(const Nic& nic, const std::vector<InterfaceAddress>& interfaces,
@@ -94,7 +94,7 @@ std::optional<IpPrefix> link_local_of(const Nic& nic, const std::vector<Interfac
 }
 
 std::string addressed_netdev(const Nic& nic, const std::vector<InterfaceAddress>& interfaces) {
-  if (nic.netdev.empty()) return "";  // whose it would be is not known
+  if (nic.netdev.empty()) return "";  // the interface is unknown
   std::string first;
   for (const InterfaceAddress& candidate : interfaces) {
     const auto place = std::find(nic.addresses.begin(), nic.addresses.end(), candidate.prefix);

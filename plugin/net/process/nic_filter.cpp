@@ -27,7 +27,7 @@ std::string hca_problem(const std::string& list, const std::vector<PortName>& po
   for (const PortName& one : ports) {
     names += (names.empty() ? "" : ", ") + one.device + ":" + std::to_string(one.port);
   }
-  return "NCCL_IB_HCA=" + list + " lets in none of the ports that there are: " + names;
+  return "NCCL_IB_HCA=" + list + " allows none of the existing ports: " + names;
 }
 
 std::vector<std::string> address_problems(const std::string& family, const std::string& range,

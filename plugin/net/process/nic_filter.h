@@ -1,6 +1,6 @@
 #pragma once
-// Settings that choose among NICs and fit none: what to say of them. Pure functions, for the plugin and for the
-// commands that show what it would do.
+// Warnings for settings that choose among NICs and match none. Pure functions, for the plugin and for the commands that
+// show what it would do.
 
 #include <string>
 #include <vector>
@@ -14,11 +14,11 @@ struct PortName {
   int port = 1;
 };
 
-/// Empty: `list` (NCCL_IB_HCA) is empty, lets in one of the ports, or there are none.
+/// Empty if `list` (NCCL_IB_HCA) is empty or allows one of the ports, or if there are no ports.
 std::string hca_problem(const std::string& list, const std::vector<PortName>& ports);
 
-/// `family` and `range`: NCCL_IB_ADDR_FAMILY and NCCL_IB_ADDR_RANGE as they were given; `preference` is what they mean.
-/// One text for each that no address of the NICs fits, which then changes nothing.
+/// `family` and `range`: the texts of NCCL_IB_ADDR_FAMILY and NCCL_IB_ADDR_RANGE; `preference`: their meaning. One
+/// warning for each that matches no address of the NICs and so has no effect.
 std::vector<std::string> address_problems(const std::string& family, const std::string& range,
                                           const AddressPreference& preference, const std::vector<Nic>& nics);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What crosses the C ABI as void*: every such object begins with a tag, so that a foreign, a freed or a swapped pointer
-// is refused instead of followed.
+// Objects that cross the C ABI as void*. Each begins with a tag, so that a foreign, freed or swapped pointer is refused
+// instead of followed.
 
 #include <array>
 #include <cstddef>
@@ -34,18 +34,17 @@ class Object {
   bool is(ObjectKind kind) const { return tag_ == (kMagic | static_cast<std::uint64_t>(kind)); }
   /// From now on every entry point refuses the object.
   void bury() { tag_ = kMagic; }
-  /// For pooled objects, which live many lives.
+  /// For pooled objects, which are reused.
   void revive(ObjectKind kind) { tag_ = kMagic | static_cast<std::uint64_t>(kind); }
 
  private:
   static constexpr std::uint64_t kMagic = 0x4d4f424a'00000000ULL;  // "MOBJ"
-  // Volatile, because the store in the destructor is meant for whoever holds a stale pointer.
+  // Volatile, so that the store in the destructor is kept: it protects against stale pointers.
   volatile std::uint64_t tag_;
 };
 
-/// The memory of objects that have ended, so that a pointer that their user still has finds a buried tag there. Of the
-/// latest ones: a stale pointer is used soon, or never. For objects with a virtual destructor that `new` made. Any
-/// thread.
+/// The memory of ended objects, so that a stale pointer finds a buried tag there. Only the latest ones are kept: a
+/// stale pointer is used soon or never. For objects with a virtual destructor that `new` made. Any thread.
 class Remains {
  public:
   Remains() = default;
@@ -74,14 +73,14 @@ class Remains {
   std::size_t next_ = 0;
 };
 
-/// The T behind `pointer`, or nullptr where it is none (any more).
+/// The T behind `pointer`, or nullptr if it is not a live T.
 template <typename T>
 T* object_cast(void* pointer) {
   auto* object = static_cast<Object*>(pointer);
   return object != nullptr && object->is(T::kKind) ? static_cast<T*>(object) : nullptr;
 }
 
-/// What to hand out for an object: the address that object_cast() takes back.
+/// The pointer to return for an object, which object_cast() accepts.
 template <typename T>
 void* to_pointer(T* object) {
   return static_cast<Object*>(object);

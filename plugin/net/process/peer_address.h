@@ -1,6 +1,13 @@
 #pragma once
-// An address of another node with the NIC that holds it, and its bytes in handles and discovery messages:
-//   nic u8 (| 0x80 for IPv6), prefix length u8, then 4 or 16 bytes.
+// An address of another node with the NIC that holds it, and its encoding in handles, routes and datagrams.
+//
+// clang-format off
+// Layout of a peer address: big-endian, sizes in bytes.
+//   offset  size  name           meaning
+//        0     1  nic            the node's dev; 0x80 is added for IPv6
+//        1     1  prefix         prefix length in bits
+//        2     *  address        4 bytes, IPv6: 16
+// clang-format on
 
 #include <cstdint>
 #include <span>
@@ -24,11 +31,11 @@ void write_address(ByteWriter& writer, const PeerAddress& address);
 /// Errors: cut off, a prefix longer than its address. `where` names the message in the error: "the handle".
 Result<PeerAddress> read_address(ByteReader& reader, const char* where);
 
-/// What is known of a node after it said `heard`, the addresses of its links that are up: those replace what the same
-/// NICs had; other NICs keep theirs, for their links are down.
+/// The known addresses of a node after it sent `heard`, the addresses of its links that are up. They replace the
+/// addresses of the same NICs; other NICs keep theirs, because their links are down.
 std::vector<PeerAddress> updated(const std::vector<PeerAddress>& known, const std::vector<PeerAddress>& heard);
 
-/// FNV-1a, 32 bits: against damage, not against malice.
+/// FNV-1a, 32 bits: detects damage, not forgery.
 std::uint32_t checksum_of(std::span<const std::uint8_t> bytes);
 
 }  // namespace meshbed::net

@@ -21,15 +21,15 @@ Result<std::uint64_t> unpredictable_number() {
   return std::bit_cast<std::uint64_t>(bytes);
 }
 
-/// Events tell of most changes; addresses come and go without one.
+/// Most changes cause an event, but addresses change without one.
 constexpr std::int64_t kNicsAgeMs = 20;
-/// A cable that is there joins within some round trips; one that is not must not hold up a job's start for long.
+/// A working cable is joined within a few round trips; a missing one must not delay the start of a job for long.
 constexpr std::int64_t kJoiningMs = 2000;
-/// So many nodes of chains may be dialled in vain within the connect timeout, each for so long where that has no end.
+/// Nodes of chains that may be dialled in vain within the connect timeout, and the time for each if there is none.
 constexpr std::int64_t kChainDialsMost = 4, kChainDialMs = 2500;
 
-/// Where peer memory clients for NVIDIA's GPUs show themselves: the driver's own module, the two of MLNX_OFED, and the
-/// older module.
+/// Files that show a peer memory client for NVIDIA's GPUs: the driver's own module, the two of MLNX_OFED, and the older
+/// module.
 constexpr std::array kPeerMemoryFiles{
     "/sys/module/nvidia_peermem/version", "/sys/kernel/mm/memory_peers/nv_mem/version",
     "/sys/kernel/mm/memory_peers/nv_mem_nc/version", "/sys/module/nv_peer_mem/version"};
@@ -45,7 +45,7 @@ std::string dma_buf_problem(const Devices& devices, const std::vector<Nic>& nics
 std::string peer_memory_problem(const std::vector<Nic>& nics) {
   const bool is_there = std::any_of(kPeerMemoryFiles.begin(), kPeerMemoryFiles.end(),
                                     [](const char* file) { return verbs::read_line(file).has_value(); });
-  if (!is_there) return "no peer memory client is there: load nvidia_peermem";
+  if (!is_there) return "there is no peer memory client: load nvidia_peermem";
   for (const Nic& nic : nics) {
     // Devices in software reach memory by the CPU: /sys/devices/virtual.
     if (nic.pci_path.empty() || nic.pci_path.rfind("/sys/devices/virtual", 0) == 0) {
@@ -55,7 +55,7 @@ std::string peer_memory_problem(const std::vector<Nic>& nics) {
   return "";
 }
 
-/// A way is there where all NICs have it: which one a connection stands on is decided by cables, not by its user.
+/// A method is supported if all NICs support it, because the cables, not the user, decide which NIC a connection uses.
 DeviceMemorySupport find_device_memory_support(const Devices& devices, const std::vector<Nic>& nics) {
   if (nics.empty()) return {.without_dma_buf = "there is no NIC", .without_peer_memory = "there is no NIC"};
   return {.without_dma_buf = dma_buf_problem(devices, nics), .without_peer_memory = peer_memory_problem(nics)};
@@ -74,7 +74,7 @@ Result<void> Process::find_nics() {
   link_local_nics_.assign(rest, nics->end());
   nics->erase(rest, nics->end());
   nics_ = std::move(*nics);
-  if (nics_.empty()) link_local_nics_.clear();  // nothing would stand beside them
+  if (nics_.empty()) link_local_nics_.clear();  // they only carry rails of connections on nics_
   device_memory_ = find_device_memory_support(devices_, nics_);
   return ok();
 }
@@ -83,7 +83,7 @@ Result<void> Process::learn_who_it_is() {
   auto interfaces = read_interfaces();
   if (!interfaces) return interfaces.error();
   node_ = node_identity(*interfaces);
-  // A given seed is mixed with the node, so that the nodes of a job do not all draw the same numbers.
+  // The seed is mixed with the node's identity, so that the nodes of a job draw different numbers.
   const std::int64_t seed = config_.number(Variable::kSeed);
   if (seed != kUnset) {
     seeded_ = Prng(mix64(static_cast<std::uint64_t>(seed)) ^ node_);
@@ -154,7 +154,7 @@ GidPreference Process::gid_preference() const {
 
 std::int64_t Process::joining_ms() const {
   std::int64_t patience_ms = kJoiningMs;
-  // The peer's accept() waits as well, and must not lose patience: it may have kept us for three quarters of it.
+  // The peer's accept() waits too and must not time out: it may have delayed us for three quarters of its time.
   for (const auto& [variable, share] : {std::pair(Variable::kConnectTimeoutSec, 1), {Variable::kAcceptTimeoutSec, 5}}) {
     const std::int64_t timeout_ms = config_.number(variable) * 1000 / share;
     if (timeout_ms > 0) patience_ms = std::min(patience_ms, timeout_ms);
@@ -170,7 +170,7 @@ std::int64_t Process::chain_dial_ms() const {
 std::uint64_t Process::random() {
   if (!seeded_) {
     const auto drawn = unpredictable_number();
-    MESHBED_CHECK(drawn.has_value());  // init has drawn one
+    MESHBED_CHECK(drawn.has_value());  // init() drew one successfully
     return *drawn;
   }
   const std::lock_guard lock(random_mutex_);

@@ -1,8 +1,7 @@
 #pragma once
-// What a process is to the transport, apart from its connections: its configuration, its devices and NICs, who it is,
-// and its random numbers.
+// A process without its connections: its configuration, its devices and NICs, its identity, and its random numbers.
 //
-// Set up once, before anybody else sees it; any thread may ask it afterwards.
+// Set up once, before any other thread uses it; any thread may read it afterwards.
 
 #include <atomic>
 #include <cstdint>
@@ -22,8 +21,7 @@
 
 namespace meshbed::net {
 
-/// What this machine can do with a GPU's memory, as far as adapters go: two ways to register it; empty: it is there,
-/// else what is missing.
+/// The adapters' support for GPU memory, by two methods of registration; empty: supported, else what is missing.
 struct DeviceMemorySupport {
   std::string without_dma_buf = "not looked for";
   std::string without_peer_memory = "not looked for";  // by its address: nvidia_peermem
@@ -38,41 +36,41 @@ class Process {
 
   const Config& config() const { return config_; }
   const std::vector<Nic>& nics() const { return nics_; }
-  /// Ports with a link-local address alone. No device of the ncclNet table: which cable they are on is known only to a
-  /// peer that answers over it, so that they carry stripes of connections that stand on nics() (rail_layer.h).
+  /// Ports that have only a link-local address. They are no devices of the ncclNet table, because their cable is known
+  /// only when a peer replies over it; they carry stripes of connections on nics() (rail_layer.h).
   const std::vector<Nic>& link_local_nics() const { return link_local_nics_; }
-  /// The NICs with link state, MTU, GIDs and addresses as they are now.
+  /// The NICs with their present link state, MTU, GIDs and addresses.
   std::vector<Nic> current_nics() const;
   /// link_local_nics() likewise; without those that have lost that address.
   std::vector<Nic> current_link_local_nics() const;
   /// current_nics(), then current_link_local_nics().
   std::vector<Nic> current_ports() const;
-  /// current_nics(), as they were a moment ago at most: to ask for them is many system calls, and some ask very often.
+  /// current_nics(), at most a moment old: current_nics() costs many system calls, and some callers call very often.
   std::shared_ptr<const std::vector<Nic>> recent_nics();
-  /// Likewise this machine's routes by way of routers.
+  /// Likewise this machine's routes through routers.
   std::shared_ptr<const std::vector<GatewayRoute>> recent_routes();
   verbs::Device& device_of(const Nic& nic) const { return *devices_[static_cast<std::size_t>(nic.device)]; }
   const Devices& devices() const { return devices_; }
-  /// What can be done with GPU memory, over any of the NICs: a connection may come to stand on each of them.
+  /// The support for GPU memory of all NICs: a connection may use any of them.
   const DeviceMemorySupport& device_memory() const { return device_memory_; }
   GidPreference gid_preference() const;
 
   /// Equal for all processes of a machine: node_identity().
   std::uint64_t node() const { return node_; }
-  /// Drawn at random: tells the processes of a node apart, also in other containers.
+  /// Random: distinguishes the processes of a node, also in other containers.
   std::uint32_t number() const { return number_; }
   std::int64_t pid() const { return pid_; }
   const std::string& host() const { return host_; }
-  /// The kernel's, each time anew: a stranger that has seen some cannot tell the next one. Where NCCL_MESH_SEED is set,
-  /// of a generator that it seeds.
+  /// From the kernel, so that the next number cannot be guessed from earlier ones; from a seeded generator if
+  /// NCCL_MESH_SEED is set.
   std::uint64_t random();
 
-  /// Changes whenever a device told of something: a port, a GID.
+  /// Changes with each event of a device about a port or a GID.
   std::uint32_t port_events() const { return events_.load(std::memory_order_relaxed); }
   void note_event() { events_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// How long one node of a chain is dialled. It may be where the map says no more, and there must be time left to draw
-  /// the map anew, and for another chain.
+  /// How long one node of a chain is dialled. The map may be outdated, so there must be time left to draw a new map and
+  /// try another chain.
   std::int64_t chain_dial_ms() const;
   /// How long connect() waits for further cables to the same peer.
   std::int64_t joining_ms() const;
@@ -80,7 +78,7 @@ class Process {
  protected:
   /// Opens every device, or none where NCCL_MESH_DISABLE_RDMA is set.
   Result<void> find_nics();
-  /// In place of those found: of a process that sends over TCP alone.
+  /// Replaces the NICs that were found, for a process that uses only TCP.
   void use_instead(std::vector<Nic> nics) { nics_ = std::move(nics); }
   Result<void> learn_who_it_is();
 
@@ -96,7 +94,7 @@ class Process {
 
   std::mutex recent_nics_mutex_;
   std::shared_ptr<const std::vector<Nic>> recent_nics_;
-  std::uint32_t recent_nics_events_ = 0;  // port_events(), then
+  std::uint32_t recent_nics_events_ = 0;  // port_events() when they were read
   Deadline recent_nics_age_;
   std::mutex recent_routes_mutex_;
   std::shared_ptr<const std::vector<GatewayRoute>> recent_routes_;

@@ -13,10 +13,10 @@
 namespace meshbed::net {
 namespace {
 
-// linux/route.h and linux/ipv6_route.h, where they are the same.
+// The flags of linux/route.h and linux/ipv6_route.h, which are equal.
 constexpr std::uint32_t kUp = 0x1, kGateway = 0x2, kReject = 0x200;
 constexpr std::size_t kIpv4Fields = 8, kIpv6Fields = 10;
-/// A table of a million routes is 128 MB: nobody's host, and not read further.
+/// Bound on what is read: no host has a table of this size (a million routes are 128 MB).
 constexpr std::size_t kFileBytesMost = std::size_t{16} << 20U;
 
 std::vector<std::string_view> fields_of(std::string_view line) {
@@ -84,7 +84,7 @@ std::string read_all(const char* path) {
 std::vector<GatewayRoute> parse_ipv4_routes(std::string_view text) {
   std::vector<GatewayRoute> routes;
   for_each_line(text, [&](const std::vector<std::string_view>& fields) {
-    // Iface Destination Gateway Flags RefCnt Use Metric Mask ...; the first line is their names.
+    // Iface Destination Gateway Flags RefCnt Use Metric Mask ...; the first line contains these names.
     if (fields.size() < kIpv4Fields) return;
     const auto destination = hex_number(fields[1]), gateway = hex_number(fields[2]), flags = hex_number(fields[3]),
                mask = hex_number(fields[7]);

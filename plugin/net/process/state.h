@@ -1,7 +1,7 @@
 #pragma once
-// The state of a process as a value: what its transport, its connections and its relay circuits are doing, and above
-// all whom each of them waits for. A snapshot of plain data; state_text.cpp writes it down, for either door (the Unix
-// socket, the library's own function).
+// The state of a process as a value: its transport, its connections and its relay circuits, and above all what each of
+// them waits for. A snapshot of plain data; state_text.cpp writes it as JSON, for the Unix socket and for the library's
+// own function.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace meshbed::net {
 
-/// Of the document. A reader refuses what is newer; fields may be added without a new number.
+/// Format number of the document. A reader refuses newer ones; fields may be added without a new number.
 inline constexpr int kStateFormat = 1;
 
 inline constexpr std::int64_t kUnknown = -1;
 
-/// What is not finished: a send, or a (grouped) receive.
+/// A request that is not finished: a send, or a (grouped) receive.
 struct RequestState {
   std::vector<int> tags{};         // receives: one a part
   std::uint64_t size_bytes = 0;    // sends: of the message; receives: of the buffers
-  std::int64_t age_ms = kUnknown;  // at least so old
+  std::int64_t age_ms = kUnknown;  // at least
 };
 
 struct EndState {
@@ -31,42 +31,42 @@ struct EndState {
 
 struct ConnectionState {
   bool sends = false;
-  bool busy = false;   // its caller was at work on it all the time: only `name` is known
-  std::string name{};  // both ends, as they were when it was made
+  bool busy = false;   // its caller had the turn all the time: only `name` is known
+  std::string name{};  // both ends when it was made
   std::uint64_t comm = 0;
   EndState ours{}, theirs{};  // theirs: of the next hop
   bool relayed = false;
   std::string way{};                              // "cable", "relayed through A, B", "TCP"
-  std::string peer{};                             // who it is about, in words
+  std::string peer{};                             // the peer, in words
   const char* phase = "up";                       // "up", "suspended", "failed"
   std::string reason{};                           // why it is not up
   std::uint64_t posted = 0, done = 0, bytes = 0;  // requests; bytes of those that are done
-  std::uint32_t resumed = 0;                      // times it was taken up again
-  std::int64_t quiet_ms = kUnknown;               // nothing has completed for so long, as its caller's polls saw it
+  std::uint32_t resumed = 0;                      // number of resumptions
+  std::int64_t quiet_ms = kUnknown;               // how long its caller's polls have found nothing
   std::vector<RequestState> outstanding{};        // the oldest first, kRequestsShown at most
   std::uint64_t outstanding_count = 0;
   std::string waits_for{};  // empty: for nothing
 };
 inline constexpr std::size_t kRequestsShown = 16;
 
-/// A connection that is being made: what accept() or connect() was asked for and has not returned yet.
+/// A connection that is being made: accept() or connect() has not returned it yet.
 struct HandshakeState {
   bool connects = false;
   std::uint64_t comm = 0;
-  std::string nic{};                 // that was asked for
-  std::string peer{};                // connect: who it goes to, in words; accept: nobody knows before he calls
+  std::string nic{};                 // the requested one
+  std::string peer{};                // connect: the peer, in words; accept: empty
   std::int64_t age_ms = kUnknown;    // since listen(), or the first connect()
-  std::int64_t asked_ms = kUnknown;  // since the caller last asked for it; unknown: never
+  std::int64_t asked_ms = kUnknown;  // since the caller's last call; unknown: never
   std::uint64_t accepted = 0;        // connections that accept() has returned already
-  std::string waits_for{};           // empty: for nothing, it has accepted somebody
+  std::string waits_for{};           // empty: for nothing, it has accepted a connection
 };
 
 /// A chain of relays that runs through this process.
 struct CircuitState {
   std::string name{};
-  std::uint64_t pieces = 0, bytes = 0;  // handed on
-  std::uint64_t held = 0;               // pieces that are here
-  std::uint64_t credits = 0;            // pieces that the next one still takes
+  std::uint64_t pieces = 0, bytes = 0;  // passed on
+  std::uint64_t held = 0;               // pieces in this process
+  std::uint64_t credits = 0;            // pieces for which the next node has room
   std::string waits_for{};
 };
 
@@ -80,7 +80,7 @@ struct NicState {
   std::vector<std::string> addresses{}, gids{};
 };
 
-/// What NCCL said of a communicator's traffic (setNetAttr); -1: not said.
+/// NCCL's hints on a communicator's traffic (setNetAttr); -1: not given.
 struct HintState {
   std::int64_t peers_max = kUnknown, peers_min = kUnknown, flows_max = kUnknown, flows_min = kUnknown;
 };

@@ -1,11 +1,13 @@
 #pragma once
-// What NCCL's hints (setNetAttr) mean for striping. NCCL says which protocols a communicator uses just now, how many
-// peers it exchanges data with at the same time, and over how many flows each; striping is for the opposite case, few
-// long messages that would leave cables idle. Two hints keep a connection's messages on its own cable:
-//   protocol LL alone      latency counts, and the message is there when the last of its stripes is
-//   many peers or flows    more of them at a time than there are cables to this peer: they fill the cables by
-//                          themselves, if each cable has a connection that begins on it. NCCL may as well have put all
-//                          of its flows on one port; then striping is what uses the others.
+// What NCCL's hints (setNetAttr) mean for striping. A hint contains the protocols that a communicator uses at present,
+// the number of peers that it exchanges data with at the same time, and the number of flows to each. Striping is for
+// few long messages, which would leave cables idle. Two hints keep a connection's messages on its own cable:
+// clang-format off
+//   protocol LL alone      latency counts, and a striped message is complete only with the last of its stripes
+//   many peers or flows    more of them at a time than cables to this peer: they fill the cables by themselves, if each
+//                          cable has a connection that begins on it. If NCCL has put all of its flows on one port,
+//                          messages are striped nevertheless, to use the others.
+// clang-format on
 
 #include <atomic>
 #include <cstdint>
@@ -14,7 +16,7 @@
 
 namespace meshbed::net {
 
-/// A communicator's. Written by setNetAttr, read by its sending connections; any thread.
+/// The hints of one communicator. Written by setNetAttr, read by its sending connections; any thread.
 class TrafficHint {
  public:
   void note(const CommunicatorState& said) {
@@ -25,7 +27,7 @@ class TrafficHint {
   }
 
   bool only_ll() const { return only_ll_.load(std::memory_order_relaxed); }
-  /// More peers, or flows to each, than so many cables.
+  /// Whether there are more peers, or flows to each, than `cables`.
   bool is_many(std::int64_t cables) const {
     return most_peers_.load(std::memory_order_relaxed) > cables || most_flows_.load(std::memory_order_relaxed) > cables;
   }

@@ -12,7 +12,7 @@
 namespace meshbed::net {
 namespace {
 
-/// A group's sizes, and messages as short: the adapter gets them with the work request and need not fetch them.
+/// A group's sizes, and messages of at most this length, are posted inline: the adapter need not fetch them.
 constexpr std::uint32_t kDirectInlineBytes = kMaxGroup * sizeof(std::uint32_t);
 /// Writes are cut at multiples of a page, so that 128-byte lines stay whole.
 constexpr std::size_t kChunkAlignBytes = 4096;
@@ -88,14 +88,14 @@ bool DirectSendPath::has_room(std::size_t size_bytes) const {
          std::all_of(rails_->rail.begin(), rails_->rail.end(), [&](const auto& rail) { return !rail || fits(*rail); });
 }
 
-/// Signalled where it is the request's last work request on this way. Inlined for the message that goes over one way,
-/// whose stripe then never exists.
+/// Signals the request's last work request on this queue pair. Inlined so that the compiler removes the Stripe of a
+/// message that is not striped.
 [[gnu::always_inline]] inline bool DirectSendPath::write_pieces(const SendArguments& send, const GroupSlot& place,
                                                                 const Stripe& stripe, Request& request) {
   StripePath& way = *stripe.way;
   const std::uint32_t lkey =
       send.memory != nullptr && send.size_bytes > 0 ? send.memory->on(way.qp_link->device())->lkey() : 0;
-  // What goes inline is copied by the CPU, which must not follow a GPU's addresses.
+  // The CPU copies inline data, and must not access GPU addresses.
   const bool may_be_inline = send.memory != nullptr && !send.memory->is_device();
   std::uint32_t places = 0;
   for (std::uint64_t at = stripe.begin; at < stripe.end || places == 0; ++places) {
@@ -164,7 +164,7 @@ bool DirectSendPath::carry(const SendArguments& send, const GroupSlot& place, Re
   own_.queued += request.work_requests;
   if (request.work_requests > 0) ++request.pending;
   own_.add_load(request.own_way_bytes);
-  // An empty part of a group: nothing goes out for it.
+  // An empty part of a group needs no write.
   if (request.pending == 0) complete(request);
   return true;
 }
@@ -214,7 +214,7 @@ void DirectSendPath::one_has_come(Request& request) {
   if (--request.pending == 0) complete(request);
 }
 
-/// Everything of it is acknowledged.
+/// All work requests of the send are acknowledged.
 void DirectSendPath::complete(Request& request) {
   if (request.in_order) {
     complete_in_order();
@@ -232,7 +232,7 @@ void DirectSendPath::describe(ConnectionState& state) {
     state.way += reason != nullptr ? std::string(", not striped: ") + reason
                                    : ", striped over " + std::to_string(rails) + " more";
   }
-  // A probe asks whether the way stands; it is not what the connection waits for.
+  // A probe only tests the path; the connection does not wait for it.
   const bool writes = own_.queued > (probing_ ? 1U : 0U);
   if (writes) state.waits_for = "the acknowledgement of the adapter of " + state.peer;
   for (std::size_t number = 0; rails > 0 && number < kMaxRails; ++number) {

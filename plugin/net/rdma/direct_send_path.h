@@ -1,15 +1,15 @@
 #pragma once
-// The way over a cable to the receiver: RDMA-writes into the memory that the clear-to-send names.
+// The send path over a cable to the receiver: RDMA writes into the memory that the clear-to-send names.
 //
 //   group of one  the last (usually only) write carries the size as immediate value
 //   larger group  each part is written as it comes; the last one is followed by a write of all sizes with an immediate
 //
 // Messages longer than the port's limit are cut into several writes. Every send has exactly one signalled work request
-// on each way, so the send queues drain by themselves. Cost of a send: one acquire load, one ibv_post_send, one
+// on each queue pair, so the send queues drain by themselves. Cost of a send: one acquire load, one ibv_post_send, one
 // ibv_poll_cq.
 //
-// Where rails lie beside the QP link, long messages are striped (striping.h): each rail brings its stripe and an
-// immediate value. Sends complete in their order then, so that what is complete here is what the receiver has served.
+// If the connection has rails beside its QP link, long messages are striped (striping.h): each rail carries its stripe
+// and an immediate value. Sends then complete in order, so that the completed sends are those the receiver has served.
 
 #include <array>
 #include <memory>
@@ -22,9 +22,9 @@ namespace meshbed::net {
 class DirectSendPath : public SendPath {
  public:
   static QpLinkShape shape_on(const verbs::Device& device);
-  /// What a rail's queues are like.
+  /// Queue sizes of a rail.
   static QpLinkShape rail_shape_on(const verbs::Device& device);
-  /// Whether every message that there may be fits into a rail's queue.
+  /// Whether the longest message fits into a rail's queue.
   static bool may_be_rail(const LocalEnd& local);
   DirectSendPath(SendConnection& connection, const StripeSettings& stripes);
   ~DirectSendPath() override { forget_loads(); }
@@ -47,7 +47,7 @@ class DirectSendPath : public SendPath {
   static constexpr std::uint64_t kProbeId = RequestPool::kControlBit | 1U;  // the refusal has 0
   static constexpr std::uint32_t kSendDepth = 2 * kRingEntries;
 
-  /// One queue pair with what is under way on it.
+  /// One queue pair with its work in flight.
   struct StripePath {
     QpLink* qp_link = nullptr;
     std::uint32_t depth = 0;
@@ -58,7 +58,7 @@ class DirectSendPath : public SendPath {
     void add_load(std::uint64_t bytes);
     void take_load(std::uint64_t bytes);
   };
-  /// Of one message, for one way.
+  /// The part of one message that goes over one queue pair.
   struct Stripe {
     StripePath* way = nullptr;
     std::uint64_t begin = 0, end = 0;
@@ -68,7 +68,7 @@ class DirectSendPath : public SendPath {
     std::uint32_t immediate = 0;
   };
   struct Rail : StripePath {
-    // What each signalled write on it stood for, oldest first; they complete in order.
+    // The size of each signalled write, oldest first; they complete in order.
     struct Sent {
       std::uint32_t bytes = 0, places = 0;
     };
@@ -95,7 +95,7 @@ class DirectSendPath : public SendPath {
   bool write(const SendArguments& send, const GroupSlot& place, const Stripe& stripe, Request& request);
   bool write_pieces(const SendArguments& send, const GroupSlot& place, const Stripe& stripe, Request& request);
   bool write_sizes(const GroupSlot& place, Request& request);
-  /// Nothing is under way any more, as far as the ports' loads go.
+  /// Removes this connection's bytes from the loads of its ports.
   void forget_loads();
   void one_has_come(Request& request);
   void complete(Request& request);
@@ -103,7 +103,7 @@ class DirectSendPath : public SendPath {
   // --- stripes (striped_send_path.cpp) ---
   /// Bit per rail that the message goes over; 0: it is not striped.
   std::uint32_t rails_for(const SendArguments& send, const GroupSlot& place);
-  /// Why long messages keep to the own cable, by NCCL's hints; nullptr: they do not.
+  /// Why NCCL's hints keep long messages on the QP link's own cable; nullptr: they do not.
   const char* reason_to_stay(std::uint32_t rails);
   bool write_stripes(const SendArguments& send, const GroupSlot& place, std::uint32_t rails, Request& request);
   const RailKeys& keys_of(const GroupSlot& place);
@@ -113,7 +113,7 @@ class DirectSendPath : public SendPath {
   StripePath own_;
   std::unique_ptr<Rails> rails_;
   bool probing_ = false;
-  bool counts_ = false;  // among its port's QP links
+  bool counts_ = false;  // counted among its port's QP links
 };
 
 }  // namespace meshbed::net

@@ -15,13 +15,13 @@
 namespace meshbed::net {
 namespace {
 
-/// One attempt; a peer that is there answers within a round trip, and its adapter may take a second to find ours.
+/// One attempt: a reachable peer replies within a round trip, and its adapter may take a second to resolve ours.
 constexpr std::int64_t kRailAttemptMs = 2500;
 constexpr std::int64_t kLongestRailPauseMs = 60'000;
-/// So long connect() waits for the pairs of link-local addresses: a neighbour answers within a round trip, and most
-/// pairs are none.
+/// How long connect() waits for the pairs of link-local addresses: a neighbour replies within a round trip, and most
+/// pairs are not neighbours.
 constexpr std::int64_t kLinkLocalPatienceMs = 200;
-/// So many between two looks at the clock.
+/// Calls between two readings of the clock.
 constexpr std::uint32_t kRailCallsBetweenClocks = 16;
 
 bool has_link_local(const PeerAddress& address) {
@@ -65,7 +65,7 @@ void RailLayer::plan(const std::vector<Nic>& nics) {
     const auto shares_port = [&](const CableEnds& ports) {
       return (ports.device == nic.device && ports.port == nic.port) || peer_nic(ports.peer) == way.remote.nic;
     };
-    // A cable that is much slower than the QP link's would only be waited for.
+    // A cable that is much slower than the QP link's would only delay messages.
     const bool is_fast = 2 * std::uint64_t{nic.rate_mbps} >= qp_link_.local().nic.rate_mbps;
     const bool is_known = std::count(cables.begin(), cables.end(), ends) > 0;
     if (!is_fast || (!is_known && std::any_of(cables.begin(), cables.end(), shares_port))) continue;
@@ -119,7 +119,8 @@ void RailLayer::settle_link_local(const RailRoute& laid) {
   const CableEnds cable = CableEnds::of(laid.nic, laid.route);
   const auto is_pair = [&](const RailRoute& way) { return CableEnds::of(way.nic, way.route) == cable; };
   for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
-    // Where both are on one switch the other pair answers, too, and the receiver may have its rail already.
+    // If both ports are on one switch, the other pair replies too, and the receiver may have its rail already: only
+    // attempts that are still dialling are dropped.
     const bool is_futile = shares_port(attempt->way) && !is_pair(attempt->way) && attempt->connecting->is_dialling();
     if (is_futile) give_up(*attempt);
     attempt = is_futile ? attempts_.erase(attempt) : attempt + 1;
@@ -170,7 +171,7 @@ void RailLayer::join(std::int64_t patience_ms) {
 
 bool RailLayer::joined(const std::vector<Nic>& nics) {
   if (!joining_) return true;
-  // Nobody waits for a cable that was pulled meanwhile.
+  // A cable that was pulled meanwhile is not waited for.
   for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
     const bool stands = attempt->rail->local().stands(nics);
     if (!stands) {
@@ -183,13 +184,13 @@ bool RailLayer::joined(const std::vector<Nic>& nics) {
     std::array<std::uint8_t, 16> unwanted;
     return !qp_link_.rail(rail.number)->local().stands(nics) || !receive(rail.control, unwanted);
   });
-  // A caller that was away for long is no fault of the cables, which answer what it has not sent yet.
+  // A long pause between two calls does not count against the cables: nothing was sent to them meanwhile.
   constexpr std::int64_t kLongestGapNs = 100'000'000;
   const std::int64_t now = now_ns();
   waited_ns_ += std::min(now - std::exchange(looked_ns_, now), kLongestGapNs);
   if (waits_for_cables()) return false;
   for (const Attempt& attempt : attempts_) {
-    tell_silent(attempt.way, "it did not answer within " + std::to_string(patience_ms_) + " ms");
+    tell_silent(attempt.way, "it did not reply within " + std::to_string(patience_ms_) + " ms");
   }
   joining_ = false;
   unheard_.clear();
@@ -232,7 +233,7 @@ void RailLayer::begin() {
   waits_ = false;
   const std::size_t number = free_number();
   if (number == kMaxRails) {
-    // Pairs that are being tried may leave theirs again.
+    // Attempts that are under way may still give their numbers back.
     const bool all_laid = attempts_.empty();
     if (all_laid) plan_.clear();
     waits_ = !all_laid;
@@ -273,7 +274,7 @@ void RailLayer::fail(RailRoute way, const Error& why, bool answered) {
 
 void RailLayer::tell_silent(const RailRoute& way, const std::string& why) {
   if (!origin_.process->silent_cables().add(CableEnds::of(way.nic, way.route)) || way.link_local) return;
-  MESHBED_WARN("%s: long messages are not striped over %s %s -> %s until that cable answers (look at it): %s",
+  MESHBED_WARN("%s: long messages are not striped over %s %s -> %s until that cable replies (look at it): %s",
                qp_link_.ends_text().c_str(), way.nic.device_name.c_str(), to_text(way.route.local.address).c_str(),
                to_text(way.route.remote.prefix.address).c_str(), why.c_str());
 }

@@ -2,19 +2,19 @@
 // Lays rails beside the QP link of a sending connection: one over each further cable to the same peer, so that long
 // messages are striped over all of them.
 //
-// While the connection is made they are joined: all cables at the same time, and connect() and accept() wait for them
-// (READY does), so that the first message is striped already, and which messages are is no chance of the moment. A
-// cable that has not answered in time is left to the background, as is one that comes back later: there one is laid at
-// a time, one step whenever the connection is polled; what is not laid yet, or cannot be, is not used, and nobody waits
-// for it. A cable that does not answer is tried again, ever more seldom.
+// While the connection is made, all rails are joined at the same time, and connect() and accept() wait for them (READY
+// does). So the first message is striped already, and which messages are striped does not depend on timing. A cable
+// that does not reply in time is left to the background, and so is one that comes back later. In the background one
+// rail is laid at a time, by one step whenever the connection is polled; until it is laid it is not used or waited for.
+// A cable that does not reply is tried again, at growing intervals.
 //
-// The control connection runs over the cable itself, as for a QP link; but a QP link has no choice, and a rail is a
-// luxury: it is used only after an empty write of its own was acknowledged, for where TCP gets through RDMA may not.
+// The control connection runs over the cable itself, as for a QP link. A rail is optional, so it is used only after an
+// empty write over it was acknowledged: RDMA may be blocked where TCP gets through.
 //
-// A port with a link-local address alone, as the second function of a QSFP port often has, may carry a rail as well.
-// Its subnet does not show which of the peer's such ports is on its cable: each pair of them is tried, and the first
-// that answers is laid. The others are expected to stay silent, so that connections wait for them only briefly, and
-// without a warning.
+// A port that has only a link-local address, as the second function of a QSFP port often has, may carry a rail as well.
+// Its subnet does not show which of the peer's link-local ports is on its cable: each pair is tried, and the first that
+// replies is laid. The other pairs are expected to stay silent, so connections wait for them only briefly and without a
+// warning.
 
 #include <memory>
 #include <optional>
@@ -36,19 +36,19 @@ class RailLayer {
       : origin_(origin), settings_(settings), qp_link_(qp_link), queue_pairs_(queue_pairs), lost_(lost) {}
   ~RailLayer();
 
-  /// Looks for cables that have no rail yet; `nics`: ours, as they are now.
+  /// Looks for cables that have no rail yet; `nics`: our present NICs.
   void plan(const std::vector<Nic>& nics);
-  /// It was asked to while it was laying one.
+  /// plan() was called while a rail was being laid.
   bool wants_plan() const { return plan_again_ && attempts_.empty(); }
-  /// Nothing is left to be laid.
+  /// No rail is left to be laid.
   bool done() const { return plan_.empty() && attempts_.empty() && unheard_.empty(); }
-  /// One step. The number of the rail that it was the last one for.
+  /// One step. Returns the number of the rail that it completed, if any.
   std::optional<std::size_t> advance();
 
-  /// The connection is being made, and waits: advance() begins with all cables at once.
+  /// For a connection that is being made: advance() begins with all cables at once.
   void join(std::int64_t patience_ms);
-  /// To be asked after each advance(), with our NICs as they are now. True: each cable's rail is laid, and the receiver
-  /// knows it; or it was tried, or the time is up.
+  /// Call it after each advance(), with our present NICs. Returns true when each cable's rail is laid and known to the
+  /// receiver, or has failed, or the time is up.
   bool joined(const std::vector<Nic>& nics);
 
  private:
@@ -66,15 +66,15 @@ class RailLayer {
   };
   /// Pairs of ports with link-local addresses alone, where neither port has a rail.
   void plan_link_local();
-  /// Where pairs of either port are planned or tried, they are not any more; the cable's further queue pairs are.
+  /// Drops the planned and running attempts of other pairs of either port; the cable's further queue pairs remain.
   void settle_link_local(const RailRoute& laid);
   bool waits_for_cables() const;
-  /// Of the first way in the plan.
+  /// Begins an attempt with the first route of the plan.
   void begin();
   void give_up(Attempt& attempt);
   void fail(RailRoute way, const Error& why, bool answered);
   void put_off(RailRoute way);
-  /// Nobody waits for this cable again for a while.
+  /// Warns of this cable; connections do not wait for it again for a while.
   void tell_silent(const RailRoute& way, const std::string& why);
   std::size_t free_number() const;
 
@@ -94,7 +94,7 @@ class RailLayer {
   std::size_t untried_ = 0;  // the first ones of the plan, while joining
   std::int64_t patience_ms_ = 0;
   std::int64_t looked_ns_ = 0, waited_ns_ = 0;
-  /// Laid while joining: the receiver closes the control connection when it has noted READY.
+  /// Laid while joining; the receiver has not yet confirmed READY, which it does by closing the control connection.
   struct Unheard {
     std::size_t number = 0;
     Socket control;

@@ -43,10 +43,10 @@ void ReceiveConnection::keep_control(Socket socket) {
 
 void ReceiveConnection::closing() {
   if (!control_.is_open()) return;
-  // What has come and was not looked at counts for nothing: nobody is told of it any more.
+  // Messages that have arrived but were not polled do not count as served: no caller will learn of them.
   MessageWriter writer;
   writer.start({.type = WireType::kEnd, .cookie = session_, .end = {}, .reason = "", .route = {}, .pieces = served()});
-  // Where it cannot be told, the end of the control connection tells that we are gone.
+  // If END cannot be written, the end of the control connection shows that we are gone.
   (void)writer.write(control_);
 }
 
@@ -86,7 +86,7 @@ Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
   if (needs_flusher(parts)) {
     if (auto opened = open_flushers(); !opened) return fail(opened.error());
   }
-  // A free request, room in the ring and in both queues: from here on the receive happens.
+  // There is a free request and room in the ring and in both queues: the receive can be posted.
 
   Request& request = take_request();
   request.parts = static_cast<std::uint8_t>(parts.size());
@@ -95,7 +95,7 @@ Result<Request*> ReceiveConnection::post(std::span<const ReceivePart> parts) {
   const std::uint32_t slot = slot_of(next_entry_);
   stage(parts, slot);
   const bool has_keys = rails_ != 0 && stage_keys(parts, slot);
-  // One write is one piece of the ring; and who has no keys is none of those who have.
+  // One write covers one contiguous part of the ring, and entries with keys are not mixed with entries without.
   if (holds_back() && (slot < slot_of(told_entry_) || has_keys != staged_keys_) && !announce_staged()) return failure();
   staged_keys_ = has_keys;
   for (std::size_t part = 0; part < parts.size(); ++part) {
@@ -162,7 +162,7 @@ void ReceiveConnection::stage(std::span<const ReceivePart> parts, std::uint32_t 
   }
 }
 
-/// What we have staged in our ring, to the same place in the sender's.
+/// Writes the staged bytes of our ring to the same offset in the sender's.
 bool ReceiveConnection::write_to_sender(std::uint64_t offset, std::size_t size_bytes) {
   const auto bytes = static_cast<std::uint32_t>(size_bytes);
   ibv_sge staged{.addr = ring().address() + offset, .length = bytes, .lkey = ring().lkey()};
@@ -197,7 +197,7 @@ void ReceiveConnection::completed(const ibv_wc& completion) {
   Request* request = pool_.find(completion.wr_id);
   if (request == nullptr) return;  // it ended with the connection
   if (request->group >= told_entry_) {
-    disbelieve("the peer ended a receive that it had not been told of");
+    disbelieve("the peer ended a receive that was not announced to it");
     return;
   }
   RailsOfParts rails{};

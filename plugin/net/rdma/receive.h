@@ -3,8 +3,8 @@
 // it, and writes one clear-to-send entry per part into the sender's ring. Receives complete in the order of posting.
 // Cost of a receive: one ibv_post_recv, one ibv_post_send, one ibv_poll_cq.
 //
-// Where the sender knows of enough receives to go on with, more of them are held back, and written together when it
-// comes near the end of those (receive_announce.cpp).
+// While the sender has enough announced receives, further ones are held back and written together later
+// (receive_announce.cpp).
 
 #include <array>
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace meshbed::net {
 
-/// Without default values: irecv() has room for eight of them and fills in those that it needs.
+/// Without default values: irecv() has an array of eight and fills in those that it needs.
 struct ReceivePart {
   void* data;
   std::size_t size_bytes;  // the largest message that may come
@@ -33,16 +33,16 @@ struct ReceivePart {
 class Service;
 class ProcessLinks;
 
-/// What is held back, for the CTS timer: it is seen first, and at the next look overdue.
+/// Whether something is held back, for the CTS timer: the first look marks it as seen, the next one finds it overdue.
 enum class Held : std::uint8_t { kNothing, kSomething, kSeen };
 
 /// An end of a QP link, or of a rail, whose port is up.
 struct ReceivingEnd {
   std::uint64_t session = 0;
   LocalEnd local;
-  WireEnd own;  // as it was when it came to stand
+  WireEnd own;  // as it was when it was connected
   WireEnd sender;
-  bool stands = false;  // its GID is where it was
+  bool stands = false;  // its port still has the GID
 };
 
 class ReceiveConnection : public Connection {
@@ -50,55 +50,56 @@ class ReceiveConnection : public Connection {
   static constexpr ObjectKind kKind = ObjectKind::kReceive;
   /// Clear-to-send writes are signalled this often: seldom enough to be free, often enough to drain the send queue.
   static constexpr std::uint64_t kSignalEvery = 32;
-  /// As much as the fastest port carries in the time that a clear-to-send takes: 4 us at 400 Gb/s.
+  /// The bytes that the fastest port carries while a clear-to-send travels: 4 us at 400 Gb/s.
   static constexpr std::uint64_t kEnoughBytes = 192 * 1024;
-  /// The keys for its rails, and its entries; the same for those that were held back before it.
+  /// The keys for its rails and its entries, and the same for the receives that were held back before it.
   static constexpr std::uint64_t kWritesOfReceive = 4;
   static Result<std::unique_ptr<ReceiveConnection>> create(LocalEnd local, const ConnectionSettings& settings);
   ~ReceiveConnection() override;
 
-  /// After the handshake: from now on its sender may take it up again (resume_server.h).
+  /// After the handshake: from now on the sender may resume it (resume_server.h).
   void enroll(ProcessLinks& process);
-  /// The control connection of the handshake that led here. Where a relay is at its other end it stays open, to say
-  /// when the connection is closed: a relay that asks later whether we are there would wait for an answer until its
-  /// retries are over, and take our end for a cable's. Whoever took the connection up meanwhile has brought another
-  /// one, which stays. By the listener; takes its turn itself, since the service may be taking it up right now.
+  /// The control connection of the first handshake. If a relay is at its other end, it stays open to signal the close
+  /// of this connection: without it the relay would find out only by exhausting its retries, and mistake our close for
+  /// a failed cable. If the sender has resumed the connection meanwhile, the newer control connection stays. Called by
+  /// the listener; takes its turn itself, because the service may be resuming the connection at the same time.
   void keep_first_control(Socket socket);
   // --- by the process's service, which has the turn ---
-  /// That of the handshake by which its sender took it up: instead of the one before.
+  /// The control connection of the handshake by which the sender resumed; it replaces the previous one.
   void keep_control(Socket socket);
-  /// The sender stands on a new QP link, `sender`, and dialled `local`: takes in what the old QP link brought to the
-  /// end, and puts everything that is still awaited on a new QP link, which is joined; returns its description. To be
-  /// asked again where it is nullopt: the old QP link is not flushed yet. An error: not on this QP link, or failed().
+  /// Resumes on a new QP link. The sender has opened its end, `sender`, and dialled `local`. Takes in everything that
+  /// the old QP link has delivered, joins a new QP link for everything that is still awaited, and returns its
+  /// description. nullopt: the old QP link is not flushed yet, call again. An error: not on this QP link, or failed().
   Result<std::optional<WireEnd>> take_up(const LocalEnd& local, const WireEnd& sender, std::uint8_t mtu);
-  /// What receives and flushes are under way to: for take_up() it should be registered on the new QP link's device by
-  /// then, which may take long. Whoever gets it drops it.
+  /// The memory of all receives and flushes in progress. Register it on the new QP link's device before take_up(), as
+  /// this may take long. The caller drops it.
   std::vector<Memory*> hold_awaited_memory();
   /// All clear-to-send entries below have been served.
   std::uint64_t served() const { return oldest_entry_; }
-  /// The sender stands on its new QP link too: announces once more what is awaited.
+  /// The sender's new QP link is connected too: announces the awaited receives again.
   void announce_anew();
-  /// What is held back; announces it where it was at the look before this one already. Takes its turn itself.
+  /// Returns whether something is held back, and announces it if the previous look has found it already. Takes its turn
+  /// itself.
   Held look_at_held();
   bool over() const { return failed(); }
-  /// Adds its ends whose senders are on the same cables, and whether these can still reach them, by `nics`. The
-  /// service's thread, which alone changes what it reads.
+  /// Adds the ends of this connection whose senders are on the same cable, with whether the senders can still reach
+  /// them, by `nics`. On the service's thread only, which alone changes the data that it reads.
   void list_ends(const std::vector<Nic>& nics, std::vector<ReceivingEnd>& ends);
-  /// The sender has one more way, `sender`, beside the QP link whose queue pair has the number `sender_leg`: our end of
-  /// it. An error: not on this way.
+  /// Opens our end of a rail. The sender's end is `sender`, beside the QP link whose queue pair at the sender has the
+  /// number `sender_qp_link`. An error: no rail on this path.
   Result<WireEnd> lay_rail(std::size_t number, std::uint32_t sender_qp_link, const LocalEnd& local,
                            const WireEnd& sender, std::uint8_t mtu);
-  /// The sender knows our end too: from now on entries say what their memory is called there.
+  /// The sender knows our end too: from now on entries carry the memory keys for this rail.
   void use_rail(std::size_t number, std::uint32_t sender_qp_link);
   std::uint64_t session() const { return session_; }
-  /// Its sender has come over another QP link than the first one. Any thread.
+  /// The sender has resumed it on another QP link. Any thread.
   bool was_taken_up() const { return taken_up_.load(std::memory_order_relaxed); }
 
   /// One request for all parts (1..8). nullptr: not now, 256 parts are outstanding; call again.
   Result<Request*> post(std::span<const ReceivePart> parts);
 
-  /// A receive into GPU memory is done: the request is when the GPU, too, sees its bytes, of this and of every part
-  /// that came before. nullptr: flushing is switched off. `data` is one of them, with at least a byte.
+  /// Call it after a receive into GPU memory. The request completes when the GPU sees the bytes of this and of every
+  /// earlier part. nullptr: flushing is switched off. `data` is one of the parts, with at least one byte.
   Result<Request*> flush(void* data, Memory& memory);
   Result<void> expect_device_memory() override;
 
@@ -111,13 +112,13 @@ class ReceiveConnection : public Connection {
   bool can_resume() const override;
   std::optional<bool> waits_longer() override;
   std::string obstacle() const override { return liveness_check_ != nullptr ? liveness_check_->why() : ""; }
-  /// The sender's to do; but flushes that lost their way are read again where the port is back.
+  /// Only the sender resumes a connection; this repeats the lost reads of flushes once the port is back.
   void resume() override;
   void polled(int count) override;
   void qp_link_lost() override;
   void closing() override;
   void probe() override;
-  /// Only a relay asks to be told of clear-to-sends.
+  /// Only a relay asks for notices of clear-to-sends.
   bool is_relayed() const override { return peer().wants_notice; }
   void describe(ConnectionState& state) override;
   RequestState describe(const Request& request) override;
@@ -127,21 +128,20 @@ class ReceiveConnection : public Connection {
 
   // --- flushes (receive_flush.cpp) ---
   void advance_flushes() override;
-  /// GPU memory that was registered with another connection of this device: its bytes, too, must be flushed through
-  /// every device that they come over.
+  /// True for GPU memory that was registered with another connection of this device: its bytes, too, must be flushed
+  /// through every device that they arrive by.
   bool needs_flusher(std::span<const ReceivePart> parts) const;
-  /// For the QP link's device, and the rails' as far as they have one to spare.
+  /// For the QP link's device, and for the rails' devices if they have a queue pair to spare.
   Result<void> open_flushers();
-  /// The one for that device as it is now.
+  /// The flusher for the device of `local`, with its present GID.
   Result<void> open_flusher(const LocalEnd& local);
   void open_rail_flusher(const QpLink& rail);
   /// nullptr: there is none.
   Flusher* flusher_on(const verbs::Device& device) const;
-  /// Whether a flush would bring to the GPU what this rail writes there. Where its device's port was down, this looks
-  /// whether it is back.
+  /// Whether a flush covers what this rail writes to the GPU. If its device's port was down, checks whether it is back.
   bool can_flush(const QpLink& rail);
   [[gnu::cold, gnu::noinline]] bool reopen(Flusher& lost, const QpLink& rail);
-  /// The devices but the QP link's: nothing is written through them from now on.
+  /// Leaves all devices except the QP link's: nothing is written through them from now on.
   void leave_devices();
   bool start_flush(Request& request);
   bool read_by(std::size_t index, Request& request);
@@ -155,9 +155,9 @@ class ReceiveConnection : public Connection {
       if (request.flushes && !request.done) action(request);
     });
   }
-  /// After the connection came to stand on another QP link.
+  /// After the connection moved to another QP link.
   Result<void> move_flushers();
-  /// After it was taken up again.
+  /// After the connection was resumed.
   void resume_flushes();
 
   Result<void> prepare_to_leave_for(const LocalEnd& local);
@@ -169,7 +169,7 @@ class ReceiveConnection : public Connection {
     for_each_flush([&](Request& request) { action(*request.memory); });
   }
   bool copy_ring(const QpLink& from, const QpLink& to);
-  /// The QP link's memory: we stage clear-to-sends, the peer writes sizes.
+  /// The QP link's memory: we stage clear-to-sends in it, and the peer writes sizes.
   const verbs::RegisteredBuffer& ring() { return qp_link().memory(); }
 
   bool has_room(std::size_t parts) const;
@@ -177,10 +177,10 @@ class ReceiveConnection : public Connection {
   const char* problem_with(std::span<const ReceivePart> parts);
   [[gnu::cold, gnu::noinline]] Error refuse(std::span<const ReceivePart> parts, const char* problem);
   void stage(std::span<const ReceivePart> parts, std::uint32_t slot);
-  /// Over which rails each part came, besides the first way.
+  /// The rails over which each part came, besides the QP link.
   using RailsOfParts = std::array<std::uint32_t, kMaxGroup>;
   bool take_sizes(Request& request, std::uint32_t immediate, RailsOfParts& rails);
-  /// What the peer says of a message cannot be: fails, and returns false.
+  /// The peer's report of a message is invalid: fails, and returns false.
   [[gnu::cold, gnu::noinline]] bool disbelieve(const char* problem);
   [[gnu::cold, gnu::noinline]] bool disbelieve(std::uint32_t size_bytes, std::uint32_t capacity_bytes);
   void complete(Request& request);
@@ -193,7 +193,7 @@ class ReceiveConnection : public Connection {
   }
   bool holds_back() const { return told_entry_ != next_entry_; }
   void hold_back();
-  /// What is staged and not announced yet, which is something. Inlined: mostly it is the receive that is being posted.
+  /// Announces what is staged, which must not be empty. Inlined: mostly it is the receive that is being posted.
   [[gnu::always_inline]] bool announce_staged() {
     const std::uint32_t slot = slot_of(told_entry_);
     const std::size_t parts = next_entry_ - told_entry_;
@@ -216,7 +216,7 @@ class ReceiveConnection : public Connection {
   /// Bit per rail over which this part may have come.
   std::uint32_t rails_of(const Request& request, std::size_t part);
   RailKeys& keys_of(std::uint32_t slot) { return *(ring().as<RailKeys>() + kRailKeysAt / sizeof(RailKeys) + slot); }
-  /// False: nothing of it may be striped, and the sender, which looks at their sequence, need not have them.
+  /// Returns false if no part may be striped; the sender then needs no keys, as it checks their sequence.
   bool stage_keys(std::span<const ReceivePart> parts, std::uint32_t slot);
   bool announce_keys(std::uint32_t slot, std::size_t parts);
   void complete_what_is_there();
@@ -224,9 +224,9 @@ class ReceiveConnection : public Connection {
   std::uint64_t next_entry_ = 0;
   std::uint64_t oldest_entry_ = 0;  // not received yet
   std::uint64_t told_entry_ = 0;    // entries below are announced, those from here on staged and held back
-  /// What one brings, by the first parts of the last ones: falls at once, and grows by doubling.
+  /// Bytes of one entry, estimated from the first parts of the last receives: it falls at once and grows by doubling.
   std::uint64_t entry_bytes_ = 0;
-  bool staged_keys_ = false;  // those that are held back may be striped
+  bool staged_keys_ = false;  // the receives that are held back may be striped
   std::atomic<Held> held_{Held::kNothing};
   std::uint64_t announced_ = 0;  // clear-to-send writes posted
   std::uint64_t announced_done_ = 0;
@@ -238,15 +238,15 @@ class ReceiveConnection : public Connection {
   ProcessLinks* process_ = nullptr;                         // once it is enrolled
   Service* service_ = nullptr;                              // likewise, where there is one
   std::atomic<bool> taken_up_{false};
-  bool changes_chain_ = false;  // suspended because its sender goes another way round
+  bool changes_chain_ = false;  // suspended because its sender changes to another chain
   std::uint64_t session_ = 0;
-  std::unique_ptr<LivenessCheck> liveness_check_;  // while nobody knows whether the sender is still there
-  // One for each device that it has stood on, or had a rail on, since what came over any of them may be on its way to
-  // the GPU. None before GPU memory is expected.
+  std::unique_ptr<LivenessCheck> liveness_check_;  // while it is unknown whether the sender still exists
+  // One for each device on which it has had a QP link or a rail, because bytes that came over any of them may still be
+  // on their way to the GPU. None before GPU memory is expected.
   std::vector<std::unique_ptr<Flusher>> flushers_;
   Deadline next_port_look_ = Deadline::after_ms_or_never(1);
   std::array<Memory*, kRingSlots> memories_{};  // held while in flight
-  Socket control_;                              // to the relay before us, where there is one
+  Socket control_;                              // to the previous relay, if there is one
 };
 
 }  // namespace meshbed::net

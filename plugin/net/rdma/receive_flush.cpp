@@ -1,11 +1,11 @@
-// How received GPU memory is flushed (flusher.h): a read through the QP link's device, through those of the rails that
-// have brought stripes, and through every device that the connection has stood on, for what came over an earlier one
-// may still be on its way. A flush does not need the QP link; where its own read is lost the connection is suspended as
-// for a lost QP link, and the flush goes over the next QP link's device, or over this one as soon as its port is back:
-// the sender may have no reason to come soon. Through an earlier device whose port is down nothing can be read: there
-// the flush waits until what came over it must have landed. So it does where the read through a rail's device is lost,
-// and the connection goes on: GPU memory is not striped over that device until its port is back. A suspended connection
-// has no rails: their devices are earlier ones then.
+// How received GPU memory is flushed (flusher.h): a read through the QP link's device, through the devices of the rails
+// that have brought stripes, and through every device that the connection has used, because bytes that came over an
+// earlier device may still be on their way. A flush does not need the QP link. If its read is lost, the connection is
+// suspended as for a lost QP link, and the flush is repeated over the next QP link's device, or over this one as soon
+// as its port is back: the sender may have no reason to resume soon. An earlier device whose port is down cannot be
+// read through: there the flush waits until the bytes that came over it must have landed. The same holds if the read
+// through a rail's device is lost: the connection goes on, and GPU memory is not striped over that device until its
+// port is back. A suspended connection has no rails: their devices then count as earlier ones.
 #include <algorithm>
 #include <cstring>
 
@@ -19,17 +19,18 @@ namespace {
 
 /// Request::unread has a bit for each.
 constexpr std::size_t kFlushersMax = 32;
-/// In a row, through one device: then the connection has failed, or GPU memory is striped over that device no more.
+/// Lost flushes in a row through one device, after which the connection fails, or GPU memory is no longer striped over
+/// that device.
 constexpr unsigned kLostFlushesMax = 3;
-/// Between two looks at a port that is down.
+/// Between two checks of a port that is down.
 constexpr std::int64_t kPortPauseMs = 10;
 
 Error flush_error(ErrorCode code, std::string text, int error_number = 0) {
   return {.code = code, .scope = Scope::kQueuePair, .text = std::move(text), .os_errno = error_number};
 }
 
-/// The end with a GID that its port has now. A flusher is connected to itself, so that any GID of the same type serves,
-/// and the connection's own may have gone since its QP link was opened.
+/// The end with a GID that its port has now. A flusher is connected to itself, so any GID of the same type serves; the
+/// connection's own GID may have disappeared since its QP link was opened.
 LocalEnd with_present_gid(const LocalEnd& local) {
   LocalEnd end = local;
   const Result<verbs::PortState> port = local.device->query_port(local.nic.port);
@@ -38,7 +39,7 @@ LocalEnd with_present_gid(const LocalEnd& local) {
   if (local.has_gid_in(gids)) return end;
   const verbs::GidEntry* found = nullptr;
   for (const verbs::GidEntry& entry : gids) {
-    // The same kind of address, where there is one: a link-local GID is the last choice.
+    // Prefer the same address family: a link-local GID is the last choice.
     const bool is_alike = address_of(entry.gid).family == address_of(local.gid.gid).family;
     if (entry.type == local.gid.type && (found == nullptr || is_alike)) found = &entry;
   }
@@ -126,7 +127,7 @@ Result<void> ReceiveConnection::open_flusher(const LocalEnd& connected) {
 
 Result<Request*> ReceiveConnection::flush(void* data, Memory& memory) {
   if (!settings().flushes) return nullptr;
-  // Not as the other calls, which may say "not now": no request would mean that nothing is to be waited for.
+  // Unlike the other calls this cannot return "not now": no request would mean that there is nothing to wait for.
   return in_turn([&]() -> Result<Request*> {
     if (failed()) return failure();
     if (memory.device() != &home() || pool_.empty()) {
@@ -136,7 +137,7 @@ Result<Request*> ReceiveConnection::flush(void* data, Memory& memory) {
       MESHBED_WARN("%s", error.text.c_str());
       return error;
     }
-    if (flushers_.empty()) {  // nothing was received into GPU memory, then; but so it is asked
+    if (flushers_.empty()) {  // nothing was received into GPU memory, but the caller asks for a flush
       if (auto opened = open_flushers(); !opened) return fail(opened.error());
     }
     Request& request = take_request();
@@ -155,13 +156,13 @@ Result<Request*> ReceiveConnection::flush(void* data, Memory& memory) {
 bool ReceiveConnection::start_flush(Request& request) {
   for (std::size_t index = 0; index < flushers_.size(); ++index) {
     Flusher& flusher = *flushers_[index];
-    // What came over the QP link is not counted: as good as every message does.
+    // Messages over the QP link are not counted: nearly all come over it.
     if (!stands_on(flusher) && !flusher.has_unread()) continue;
     if (flusher.stands() || flusher.can_read()) {
       if (!read_by(index, request)) return false;
     } else if (!flusher.has_settled()) {
-      flusher.set_broken();           // should the connection come back to its device, there will be another one
-      request.unread |= 1U << index;  // time, not a read, will tell
+      flusher.set_broken();           // a new one is opened if the connection returns to its device
+      request.unread |= 1U << index;  // the flush waits for the landing time instead of a read
     }
   }
   return true;
@@ -224,8 +225,7 @@ void ReceiveConnection::lose_flusher(Flusher& flusher, const ibv_wc& completion)
   Error error = flush_error(ErrorCode::kRemote,
                             ends_text() + ": a flush of GPU memory failed: " + ibv_wc_status_str(completion.status) +
                                 ": " + advice(completion.status, flusher.local()));
-  // Another QP link helps where the port was down, or has another address now; not where an adapter cannot reach
-  // itself.
+  // Another QP link helps if the port was down or has another address now, but not if an adapter cannot reach itself.
   if (!is_lost_way(completion.status, flusher.local())) {
     fail(std::move(error));
   } else if (!stands_on(flusher)) {
@@ -255,13 +255,13 @@ void ReceiveConnection::leave_devices() {
   for (const auto& flusher : flushers_) {
     if (stands_on(*flusher)) continue;
     flusher->stand(false);
-    // Reads through it would only wait for the end of their retries.
+    // Reads through it would only exhaust their retries.
     if (!flusher->can_read()) flusher->set_broken();
   }
 }
 
 void ReceiveConnection::qp_link_lost() {
-  held_.store(Held::kNothing, std::memory_order_relaxed);  // announced anew, if ever, with all the others
+  held_.store(Held::kNothing, std::memory_order_relaxed);  // all receives are announced again after a resumption
   if (!failed()) leave_devices();
 }
 
@@ -271,13 +271,13 @@ void ReceiveConnection::resume() {
   if (awaited && next_port_look_.passed()) {
     next_port_look_ = Deadline::after_ms_or_never(kPortPauseMs);
     const Result<verbs::PortState> port = device().query_port(local().nic.port);
-    // Where it cannot be opened just now (the port's address is not back yet), it is tried again.
+    // If it cannot be opened yet, for example because the port's address is not back, it is tried again.
     if (port && port->active && open_flusher(local())) resume_flushes();
   }
   Turn::pass();
 }
 
-/// The reads that were lost with a flusher whose place another one has taken.
+/// Repeats the reads that were lost with a flusher that has been replaced.
 void ReceiveConnection::resume_flushes() {
   for (std::size_t index = 0; index < flushers_.size(); ++index) {
     Flusher& flusher = *flushers_[index];

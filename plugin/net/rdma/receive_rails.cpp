@@ -1,6 +1,6 @@
-// The rails of a receiving connection: more queue pairs over other cables to the same sender, on which stripes of long
-// messages come. Each stripe ends in an immediate value of its own, for only the device that wrote the last byte can
-// tell that it is in memory; so a rail always has a receive posted for every stripe that may be under way.
+// The rails of a receiving connection: further queue pairs over other cables to the same sender, on which stripes of
+// long messages arrive. Each stripe ends in an immediate value of its own, because only the device that wrote the last
+// byte can report that it is in memory. So a rail always has a receive posted for every stripe that may be in flight.
 #include <algorithm>
 
 #include "plugin/net/process/memory.h"
@@ -75,7 +75,7 @@ bool ReceiveConnection::stage_keys(std::span<const ReceivePart> parts, std::uint
   return any;
 }
 
-/// Before the entries, and on the same queue pair: where these have arrived, the keys have.
+/// Written before the entries and on the same queue pair: when the entries have arrived, the keys have too.
 bool ReceiveConnection::announce_keys(std::uint32_t slot, std::size_t parts) {
   return write_to_sender(kRailKeysAt + slot * sizeof(RailKeys), parts * sizeof(RailKeys));
 }

@@ -1,7 +1,7 @@
-// How a receiving connection is taken up again. Receives complete in the order of their posting, so that one number
-// says what has arrived: the first entry that was not served. It is taken when nothing can arrive on the old QP link
-// any more, and every completion that the old QP link left has been looked at; so nothing is delivered twice, and
-// nothing that was acknowledged is lost.
+// How a receiving connection is resumed. Receives complete in the order of their posting, so one number describes what
+// has arrived: the first entry that was not served. It is read when nothing can arrive on the old QP link any more and
+// every completion of the old QP link has been polled. So nothing is delivered twice, and nothing that was acknowledged
+// is lost.
 #include <algorithm>
 #include <utility>
 
@@ -33,7 +33,7 @@ void ReceiveConnection::list_ends(const std::vector<Nic>& nics, std::vector<Rece
                     .own = one.describe(),
                     .sender = one.peer(),
                     .stands = one.local().has_gid_in(port->gids)});
-    ends.back().sender.service_port = peer().service_port;  // a rail's end does not say it
+    ends.back().sender.service_port = peer().service_port;  // a rail's end does not contain it
   };
   add(qp_link());
   for (std::size_t number = 0; number < kMaxRails; ++number) {
@@ -41,15 +41,15 @@ void ReceiveConnection::list_ends(const std::vector<Nic>& nics, std::vector<Rece
   }
 }
 
-/// A sender takes its connection up when it looks at it, and it may be away for long: where its process is there, and
-/// has the connection, there is nothing wrong.
+/// A sender resumes its connection when its owner polls it, which may be much later: as long as its process exists and
+/// has the connection, nothing is wrong.
 std::optional<bool> ReceiveConnection::waits_longer() {
   if (peer().service_port == 0) return false;
-  // Nor is it the sender's turn where a flush lost its way: it may be waiting for us as well.
+  // After a lost flush the sender may be waiting for us.
   bool flushing = false;
   for_each_flush([&](Request&) { flushing = true; });
   if (flushing) return false;
-  // Where all our ports are down nobody can be asked, nor can a sender come.
+  // If all our ports are down, no peer can be queried and no sender can resume.
   if (liveness_check_ == nullptr) {
     const std::vector<Nic> nics = process_->current_nics();
     if (std::none_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.link_up; })) return false;
@@ -66,7 +66,7 @@ std::optional<bool> ReceiveConnection::waits_longer() {
   }
   liveness_check_.reset();
   MESHBED_INFO(
-      "%s: the sender's process is there, and has not looked at the connection since the way was lost: waiting on",
+      "%s: the sender's process is alive, but has not polled the connection since the path was lost: waiting on",
       ends_text().c_str());
   return true;
 }
@@ -98,7 +98,7 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
                  .text = ends_text() + ": the sender lost its way to us, and NCCL_MESH_FAILOVER_TIMEOUT_SEC is 0 here",
                  .os_errno = 0});
   }
-  // From one chain to another, and nothing is wrong here: the sender may find a third one, or the first one again.
+  // The sender changes from one chain to another, and may find a third one or the first one again: not an error here.
   if (!impaired()) {
     const bool changes = peer().wants_notice && sender.wants_notice;
     if (auto may = changes ? prepare_to_leave_for(local) : ok(); !may) return may.error();
@@ -110,7 +110,7 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
            .os_errno = 0},
           LogLevel::kInfo);
   if (failed()) return failure();
-  qp_link().abort();  // where it was suspended before, and stands on a QP link that came to nothing
+  qp_link().abort();  // the connection may have been suspended before, with a QP link that was never connected
   // Every receive leaves a completion: its own, or a flushed one.
   while (awaits_anything() && poll() > 0) continue;
   if (failed()) return failure();
@@ -138,7 +138,7 @@ Result<std::optional<WireEnd>> ReceiveConnection::take_up(const LocalEnd& local,
   return std::optional(qp_link().describe());
 }
 
-/// What the other device lacks is no reason to leave this one, which works.
+/// Checks that the other device can serve before the present one, which works, is left.
 Result<void> ReceiveConnection::prepare_to_leave_for(const LocalEnd& local) {
   bool registered = true;
   for_each_awaited_memory([&](Memory& memory) { registered = registered && memory.on(*local.device) != nullptr; });
@@ -155,7 +155,7 @@ std::vector<Memory*> ReceiveConnection::hold_awaited_memory() {
   return held;
 }
 
-/// The entries of what is still awaited, with the keys of the new QP link's device.
+/// Copies the entries that are still awaited, with the keys of the new QP link's device.
 bool ReceiveConnection::copy_ring(const QpLink& from, const QpLink& to) {
   for (std::uint64_t slot = 0; slot < kRingSlots; ++slot) {
     ClearToSend& entry = to.memory().as<ClearToSend>()[slot];

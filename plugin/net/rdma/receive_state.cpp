@@ -1,4 +1,4 @@
-// What a receiving connection says of itself to whoever looks from outside.
+// The state of a receiving connection, for the state socket.
 #include "plugin/net/rdma/receive.h"
 
 namespace meshbed::net {

@@ -11,7 +11,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Empty polls between two looks at the control connection: a system call for so many polls costs nothing.
+/// Empty polls between two reads of the control connection, so that the cost of the system call is negligible.
 constexpr int kPollsBetweenLooks = 32;
 /// More than the window: a credit may come back before our own completion is polled.
 constexpr std::uint32_t kRelayedSendDepth = 2 * kPieceSlots;
@@ -67,7 +67,7 @@ bool RelayedSendPath::carry_known(const GroupSlot& place, std::uint32_t size_byt
   Job& job = jobs_[queued_++ % jobs_.size()];
   job.request = nullptr;
   job.header = header_for(place);
-  // A piece behind its message's last byte: the last relay takes the size from it and writes nothing.
+  // A piece after its message's last byte: the last relay takes the size from it and writes nothing.
   job.header.message_bytes = job.header.offset_bytes = size_bytes;
   job.header.flags = kPieceEndsMessage;
   return push();
@@ -129,8 +129,8 @@ void RelayedSendPath::completed(const ibv_wc& completion) {
 }
 
 void RelayedSendPath::take_confirmations() {
-  // What is delivered may still be unacknowledged here: its acknowledgement was lost, and the adapter reads the memory
-  // once more.
+  // A delivered piece may still be unacknowledged here if its acknowledgement was lost: then the adapter reads the
+  // memory again.
   const std::uint64_t delivered = std::min(load_counter(ring().as<std::uint8_t>(), kDeliveredAt), acknowledged_);
   for (; done_ < begun_ && jobs_[done_ % jobs_.size()].end_sequence <= delivered; ++done_) {
     const Job& job = jobs_[done_ % jobs_.size()];
@@ -172,7 +172,7 @@ void RelayedSendPath::describe(ConnectionState& state) {
     state.waits_for =
         "credits of " + relay + ": " + std::to_string(kPieceSlots - window_.room()) + " pieces are with it";
   } else if (done_ < queued_) {
-    state.waits_for = "the word of " + relay + " that " + state.peer + " has the message";
+    state.waits_for = "the confirmation by " + relay + " that " + state.peer + " has the message";
   }
 }
 
@@ -182,11 +182,11 @@ void RelayedSendPath::probe() {
 
 void RelayedSendPath::closing() {
   if (!control_.is_open()) return;
-  // What the relay has taken it still delivers; this says how much that is.
+  // The relay still delivers the pieces that it has taken; END carries their number.
   MessageWriter writer;
   writer.start({.type = WireType::kEnd, .cookie = circuit_.number, .end = {}, .reason = "", .pieces = window_.sent()});
   if (auto written = writer.write(control_); !written || !*written) {
-    MESHBED_LOG(LogLevel::kTrace, "%s: the relay could not be told of the end", qp_link().ends_text().c_str());
+    MESHBED_LOG(LogLevel::kTrace, "%s: END could not be sent to the relay", qp_link().ends_text().c_str());
   }
 }
 

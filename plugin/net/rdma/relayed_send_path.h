@@ -1,9 +1,9 @@
 #pragma once
-// The way without a cable to the receiver: cuts messages into pieces for the first relay of a chain (piece.h).
+// The send path without a cable to the receiver: cuts messages into pieces for the first relay of a chain (piece.h).
 //
-// Pieces go out as the relay's window allows, from whichever call comes by: post(), test(). A request is complete when
-// the relays have confirmed, each to the one before it, that its last piece is with the receiver: until then its buffer
-// is not given back, and can be sent from once more if a relay is lost.
+// Pieces are sent as the relay's window allows, from any call: post() or test(). A request completes when the relays
+// have confirmed, each to the previous one, that its last piece is with the receiver. Until then the caller does not
+// get its buffer back, so that it can be sent from again if a relay is lost.
 
 #include <array>
 #include <memory>
@@ -21,7 +21,7 @@ class RelayedSendPath : public SendPath {
  public:
   static QpLinkShape shape_on(const verbs::Device& device);
   static Result<std::unique_ptr<RelayedSendPath>> create(SendConnection& connection, const CircuitStart& circuit);
-  /// The control connection to the relay, over which each side learns that the other one ends.
+  /// The control connection to the relay, by which each side detects the end of the other.
   void attach(Socket control) { control_ = std::move(control); }
   const CircuitStart& circuit() const { return circuit_; }
   ~RelayedSendPath() override { qp_link_lost(); }
@@ -49,17 +49,17 @@ class RelayedSendPath : public SendPath {
     PieceHeader header;              // of the next piece
     std::uint64_t end_sequence = 0;  // pieces up to the last one of this job
   };
-  /// Every request is one; and the refusal, and what is known of one group.
+  /// One for each request, one for the refusal, and the known parts of one group.
   static constexpr std::size_t kJobs = RequestPool::kRequests + 1 + kMaxGroup;
 
   RelayedSendPath(SendConnection& connection, const CircuitStart& circuit);
   PieceHeader header_for(const GroupSlot& place) const;
-  /// Sends what the window allows.
+  /// Sends as many pieces as the window allows.
   bool push();
   bool send_piece(Job& job);
-  /// What the receiver has by now.
+  /// Completes the jobs whose pieces are all with the receiver.
   void take_confirmations();
-  /// What the relay says when it gives up.
+  /// Reads the control connection for the relay's REFUSE.
   void look_at_control();
 
   CircuitStart circuit_;
@@ -68,10 +68,10 @@ class RelayedSendPath : public SendPath {
   // All count for ever. Below begun_: all pieces are out; below done_: they are with the receiver.
   std::array<Job, kJobs> jobs_;
   std::uint64_t queued_ = 0, begun_ = 0, done_ = 0;
-  std::uint64_t acknowledged_ = 0;  // pieces whose memory our adapter no longer reads; a probe is none
+  std::uint64_t acknowledged_ = 0;  // pieces whose memory our adapter no longer reads; probes do not count
   std::uint32_t posted_ = 0;        // places taken in the send queue
   int empty_polls_ = 0;
-  PortLoad* load_;                     // of the port; nullptr: nobody keeps it
+  PortLoad* load_;                     // of the port; nullptr: not counted
   std::uint64_t in_flight_bytes_ = 0;  // our part of it: messages that are not with the receiver
   Socket control_;
   MessageReader reader_;

@@ -14,12 +14,12 @@
 namespace meshbed::net {
 namespace {
 
-/// One attempt on one way. A peer that is there answers within a round trip; its adapter may take a second to find
+/// One attempt on one path: a reachable peer replies within a round trip, and its adapter may take a second to resolve
 /// ours.
 constexpr std::int64_t kResumptionAttemptMs = 2500;
-/// Through relays, each of which has to find the next one.
+/// One attempt through relays, each of which has to reach the next one.
 constexpr std::int64_t kChainAttemptMs = 10'000;
-/// Until the next round, in which cables that are back by then are tried first.
+/// The search for a chain, and the pause before the next round, in which cables that are back are tried first.
 constexpr std::int64_t kSearchMs = 1000;
 constexpr std::int64_t kResumptionPauseMs = 1000;
 
@@ -28,7 +28,7 @@ constexpr std::int64_t kResumptionPauseMs = 1000;
 Resumption::Resumption(const Origin& origin, const QpLinkSettings& settings, std::int64_t failover_ms,
                        const FailedPaths& lost, std::vector<Hop> first)
     : origin_(origin), settings_(settings), attempt_most_ms_(failover_ms / 2), lost_(lost), first_(std::move(first)) {
-  // As the last relay of a chain reads it: who takes the connection up again, and under which number.
+  // The last relay of a chain reads the resuming service's port and the session from these fields.
   origin_.peer.tcp_port = origin.service_port;
   origin_.peer.cookie = origin.session;
 }
@@ -39,7 +39,7 @@ bool Resumption::stands() const {
 
 Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   if (connecting_ == nullptr && ((waits_ && !next_round_.passed()) || !begin_attempt())) {
-    // Nothing to look at here; whoever runs us may use the moment.
+    // Nothing to wait for here, but a simulated process must yield.
     ::poll(nullptr, 0, 0);
     return std::optional<Resumed>();
   }
@@ -61,14 +61,14 @@ Result<std::optional<Resumption::Resumed>> Resumption::advance() {
   return std::optional(std::move(resumed));
 }
 
-/// The next way of this round: each cable once, then a chain. False: none just now.
+/// Begins with the next path of this round: each cable once, then a chain. Returns false if there is none at present.
 bool Resumption::begin_attempt() {
   waits_ = false;
   const auto recent = origin_.process->recent_nics();
   const std::vector<Nic>& nics = *recent;
   if (!first_.empty()) return go_through(std::exchange(first_, {}), nics);
   const auto ways = ways_to(origin_, nics);
-  // A cable that was lost once comes last of the cables; one that was lost again and again, after relays.
+  // A cable that was lost once is tried after the other cables; one that was lost repeatedly, after relays.
   std::size_t index = 0;
   for (const unsigned times : {0U, 1U}) {
     for (const Route& way : ways ? *ways : std::vector<Route>{}) {
@@ -92,7 +92,7 @@ bool Resumption::go_straight(const Route& way, const Nic& nic) {
   return true;
 }
 
-/// No cable leads there: perhaps relays do, or the peer has other addresses by now.
+/// No cable leads to the peer: relays may, or the peer has other addresses now.
 bool Resumption::search(const std::vector<Nic>& nics) {
   Service* service = origin_.process->service();
   PeerDiscovery* discovery = service != nullptr ? service->discovery() : nullptr;
@@ -117,7 +117,7 @@ bool Resumption::search(const std::vector<Nic>& nics) {
   return go_through(*hops, nics);
 }
 
-/// Better than none: TCP gets there, and RDMA may again.
+/// The last resort: if TCP gets through, RDMA may work again.
 bool Resumption::try_failed_paths(const std::vector<Nic>& nics) {
   const auto ways = ways_to(origin_, nics);
   std::size_t lost = 0;

@@ -1,7 +1,7 @@
 #pragma once
-// How a sending connection that lost its QP link gets another one: over any cable that still leads to the peer, the one
-// it was asked for first, each in turn; where none does, through relays; until one stands or the connection gives up.
-// The peer's service (resume_server.h) says what has arrived.
+// How a sending connection that lost its QP link gets another one. It tries each cable that still leads to the peer,
+// the requested one first, and then relays, until a QP link is connected or the connection gives up. The peer's service
+// (resume_server.h) reports what has arrived.
 
 #include <memory>
 #include <optional>
@@ -21,7 +21,7 @@ namespace meshbed::net {
 
 class Resumption {
  public:
-  /// Looks for a way for `failover_ms`, and so has patience with each for half of that at most. `lost`, which must
+  /// Looks for a path for `failover_ms`, and waits for each attempt for half of that at most. `lost`, which must
   /// outlive this: cables that are tried last, after relays. `first`: a chain that is tried before anything else;
   /// empty: none.
   Resumption(const Origin& origin, const QpLinkSettings& settings, std::int64_t failover_ms, const FailedPaths& lost,
@@ -32,15 +32,15 @@ class Resumption {
     std::uint64_t served = 0;               // clear-to-send entries below have been served
     std::optional<CircuitStart> circuit{};  // through relays
     Socket control{};                       // to the first of them
-    std::vector<PeerAddress> addresses{};   // of the peer, as they were last heard of
+    std::vector<PeerAddress> addresses{};   // the last known addresses of the peer
   };
-  /// nullopt: not yet. An error: the peer's connection is gone, and no attempt would bring it back.
+  /// nullopt: not yet. An error: the peer's connection is gone, so further attempts are useless.
   Result<std::optional<Resumed>> advance();
-  /// Whether what is tried just now can still come to something, as our ports are now.
+  /// Whether the present attempt can still succeed, given our ports' present state.
   bool stands() const;
-  /// After an error: what the receiver served before its connection ended, as far as its process remembers.
+  /// After an error: how many entries the receiver served before its connection ended, if its process still knows.
   std::uint64_t served_in_the_end() const { return served_in_the_end_; }
-  /// Why the last attempt came to nothing; empty: there was none.
+  /// Why the last attempt failed; empty: there was none.
   const std::string& obstacle() const { return obstacle_; }
 
  private:
@@ -54,19 +54,19 @@ class Resumption {
   void note(const std::string& why);
   bool end_round();
 
-  Origin origin_;  // with the peer's addresses as they were last heard of
+  Origin origin_;  // with the last known addresses of the peer
   QpLinkSettings settings_;
   std::int64_t attempt_most_ms_;
   const FailedPaths& lost_;
   std::vector<Hop> first_;               // until it is tried
   std::unique_ptr<ChainSearch> search_;  // after all cables of this round were tried
   Deadline search_ends_;
-  bool tried_chain_ = false;             // in this round; it was the one that the search found
-  std::optional<CircuitStart> circuit_;  // of leg_
+  bool tried_chain_ = false;             // the chain that the search found, in this round
+  std::optional<CircuitStart> circuit_;  // of qp_link_
   std::unique_ptr<QpLink> qp_link_;
-  std::unique_ptr<Connecting> connecting_;  // of leg_
+  std::unique_ptr<Connecting> connecting_;  // of qp_link_
   std::size_t tried_ = 0;                   // cables, in this round
-  std::size_t tried_lost_ = 0;              // of those that are tried last
+  std::size_t tried_lost_ = 0;              // cables of lost_, in this round
   Deadline next_round_;
   bool waits_ = false;  // for next_round_
   std::int64_t pause_ms_ = 1;

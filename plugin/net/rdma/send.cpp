@@ -46,7 +46,7 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
   }
   const ClearToSend* slot = ready_slot(send.tag);
   if (slot == nullptr) {
-    // The one look that may yield: completions free requests, and time passes until the peer's clear-to-send comes.
+    // This poll may yield: completions free requests, and simulated time passes until the peer's clear-to-send arrives.
     if (!impaired()) poll();
     slot = ready_slot(send.tag);
     if (slot == nullptr) {
@@ -64,7 +64,7 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     poll();
     return not_now();
   }
-  // There is a receive, a free request and room in the send queue: from here on the send happens.
+  // There is a receive, a free request and room in the send queue: the message can be sent.
 
   Request& request = take_request();
   request.sizes[0] = static_cast<std::uint32_t>(send.size_bytes);
@@ -76,7 +76,7 @@ Result<Request*> SendConnection::post(const SendArguments& send) {
     send.memory->hold();
     request.memory = send.memory;
   }
-  // Also where the send path has no use for it: the next one may.
+  // Recorded even if this send path does not need it: the next one may.
   size_records(place.group)[place.part] = request.sizes[0];
   begin_event(request, send.event, {.index = 0, .size_bytes = send.size_bytes, .tag = send.tag});
   if (!send_path_->carry(send, place, request)) return not_now();

@@ -1,9 +1,9 @@
 #pragma once
-// The sending end. A send waits for the first clear-to-send group in the ring to have a part with its tag; what happens
-// then is the send path's. Groups are served strictly in order.
+// The sending end. A send waits until the first clear-to-send group in the ring has a part with its tag; then the send
+// path carries it. Groups are served strictly in order.
 //
-// A lost QP link is replaced (send_recovery.h): everything that was sent and, as the receiver says, not served is sent
-// once more, in the same order, before anything new.
+// A lost QP link is replaced (send_recovery.h): everything that was sent and that the receiver has not served is sent
+// again, in the same order, before anything new.
 
 #include <memory>
 #include <optional>
@@ -26,13 +26,13 @@ class SendConnection : public Connection {
   static Result<std::unique_ptr<SendConnection>> create(LocalEnd local, const ConnectionSettings& settings,
                                                         const CircuitStart& circuit);
   void attach(Socket control);
-  /// To be told, while the connection is made, of the receiver and of the cables to it.
+  /// Receives the receiver's addresses and cables while the connection is made.
   SendRecovery& recovery() { return recovery_; }
-  /// What its communicator's user says of the traffic.
+  /// NCCL's hints on the traffic of the communicator.
   void heed(std::shared_ptr<const TrafficHint> hint) { hint_ = std::move(hint); }
 
-  /// nullptr: not now (no clear-to-send, or no free request); call again. A message longer than the receive that it
-  /// meets is an error for both ends: bytes are never cut off silently.
+  /// nullptr: not now (no clear-to-send, or no free request); call again. A message longer than the matching receive is
+  /// an error for both ends: bytes are never cut off silently.
   Result<Request*> post(const SendArguments& send);
 
  private:
@@ -58,16 +58,17 @@ class SendConnection : public Connection {
   RequestState describe(const Request& request) override;
   std::uint64_t next_group() const override { return group_ + kMaxGroup; }  // posting ends the silence
 
-  /// The QP link's memory: the peer writes clear-to-sends, we stage what goes with a message.
+  /// The QP link's memory: the peer writes clear-to-sends into it, and we stage the sizes of messages.
   const verbs::RegisteredBuffer& ring() { return qp_link().memory(); }
   /// The part of the group in turn that waits for `tag`; nullptr: none, or the group has not arrived.
   const ClearToSend* find_slot(int tag);
-  /// As find_slot(), and there may be sends just now.
+  /// As find_slot(), and nullptr also while sends are held back.
   const ClearToSend* ready_slot(int tag);
   bool see_group();
-  /// The whole group that begins with this entry, where it has arrived in the ring; 0: not yet. An error: failed().
+  /// The number of parts of the group that begins with this entry, if all have arrived in the ring; 0: not yet. An
+  /// error: failed().
   std::uint32_t parts_arrived(std::uint64_t group);
-  /// Of a group's parts, as they were sent: staged for the write that ends it.
+  /// The sizes of a group's parts as they were sent, staged for the write that ends the group.
   std::uint32_t* size_records(std::uint64_t group) {
     return ring().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t) + slot_of(group);
   }
@@ -79,7 +80,7 @@ class SendConnection : public Connection {
   [[gnu::cold, gnu::noinline]] Error refuse(const SendArguments& send, const char* problem);
   [[gnu::cold, gnu::noinline]] Result<Request*> refuse_oversized(const SendArguments& send, const GroupSlot& place);
 
-  // --- for a look from outside (send_state.cpp) ---
+  // --- for the state socket (send_state.cpp) ---
   struct Refused {
     int tag = 0;
     std::size_t size_bytes = 0;
@@ -93,8 +94,8 @@ class SendConnection : public Connection {
   std::uint32_t matched_ = 0;      // bit per part
   std::uint32_t matched_parts_ = 0;
   bool group_seen_ = false;         // all its entries are in the ring
-  std::uint64_t confirmed_ = 0;     // the entries below are served, says the adapter
-  std::optional<Refused> refused_;  // the send that could not be taken yet
+  std::uint64_t confirmed_ = 0;     // the entries below are served, by the adapter's completions
+  std::optional<Refused> refused_;  // the last send for which post() returned nullptr
   SendRecovery recovery_{*this};
 };
 

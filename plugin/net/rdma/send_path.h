@@ -1,7 +1,7 @@
 #pragma once
-// SendPath: how messages get from a sending connection's QP link to the receiver. One kind for each kind of way:
-// DirectSendPath over a cable between the two, RelayedSendPath through relays. A connection has one at a time, and gets
-// another one with another QP link.
+// SendPath: how messages get from a sending connection's QP link to the receiver. There are two kinds: DirectSendPath
+// over a cable between the two, RelayedSendPath through relays. A connection has one at a time, and gets another one
+// with another QP link.
 
 #include <infiniband/verbs.h>
 
@@ -26,12 +26,12 @@ struct SendArguments {
   void* event = nullptr;     // the profiler's parent event; nullptr: none
 };
 
-/// Where in a group a message goes.
+/// The position of a message in a group.
 struct GroupSlot {
   std::uint64_t group = 0;  // first entry
   std::uint32_t part = 0;
   std::uint32_t parts = 0;
-  bool last = false;  // the others of its group have gone
+  bool last = false;  // the other parts of its group have been sent
   const ClearToSend* entry = nullptr;
 };
 
@@ -44,40 +44,40 @@ class SendPath {
   /// nullptr, or why a message of this size can never be sent here.
   virtual const char* size_problem(std::size_t size_bytes) const = 0;
   virtual bool has_room(std::size_t size_bytes) const = 0;
-  /// Sends the message, now or bit by bit; the request finishes in time. False: the connection is impaired.
+  /// Sends the message, at once or in steps; the request completes later. Returns false if the connection is impaired.
   virtual bool carry(const SendArguments& send, const GroupSlot& place, Request& request) = 0;
-  /// A part of a group that the receiver has, from an earlier QP link: only its size goes along.
+  /// For a part of a group that the receiver has from an earlier QP link: only its size is sent.
   virtual bool carry_known(const GroupSlot& place, std::uint32_t size_bytes) = 0;
-  /// Tells the peer that no message comes for this receive.
+  /// Informs the peer that no message will come for this receive.
   virtual bool carry_refusal(const GroupSlot& place) = 0;
 
   virtual void completed(const ibv_wc& completion) = 0;
   virtual void rail_completed(std::size_t /*rail*/, const ibv_wc& /*completion*/) {}
   virtual bool takes_rails() const { return false; }
-  /// One more rail lies beside the QP link, and the receiver knows it.
+  /// A further rail is laid, and the receiver knows it.
   virtual void rail_laid(std::size_t /*rail*/) {}
   /// After each poll of the completion queue, which brought `count` completions.
   virtual void polled(int /*count*/) {}
   /// The connection closes; the queue pair still works.
   virtual void closing() {}
-  /// Nothing more gets through on this QP link.
+  /// The QP link has failed.
   virtual void qp_link_lost() {}
-  /// Another send path follows.
+  /// Another send path replaces this one.
   virtual void retire() {}
 
-  /// Whether everything that was carried is the receiver's.
+  /// Whether everything that was sent is with the receiver.
   virtual bool settled() = 0;
-  /// An empty write, whose end tells whether the way stands.
+  /// Posts an empty write, whose completion shows whether the path works.
   virtual void probe() {}
 
   virtual bool is_relayed() const { return false; }
-  /// Fills in the way, and whose answer what was carried waits for; nothing where there is none to wait for.
+  /// Fills in the path, and the acknowledgement that the messages in flight wait for, if there are any.
   virtual void describe(ConnectionState& state) = 0;
 
  protected:
   explicit SendPath(SendConnection& connection) : connection_(connection) {}
 
-  // What a send path needs of its connection.
+  // The parts of the connection that a send path uses.
   QpLink& qp_link();
   const verbs::RegisteredBuffer& ring() { return qp_link().memory(); }
   const WireEnd& peer() { return qp_link().peer(); }
@@ -87,10 +87,10 @@ class SendPath {
   bool post_send(ibv_send_wr& work, QpLink& way);
   bool post_probe(std::uint64_t work_id);
   void fail(Error error);
-  /// The way is lost: suspends the connection, or fails it where it cannot be taken up again.
+  /// The path is lost: suspends the connection, or fails it if it cannot be resumed.
   void lose(Error error);
   bool impaired() const;
-  /// What NCCL says of the traffic; nullptr: nobody can.
+  /// NCCL's hints on the traffic; nullptr: NCCL gives none.
   const TrafficHint* hint() const;
   /// All receives below this entry are served.
   void confirm(std::uint64_t entry);

@@ -1,6 +1,5 @@
-// Once its QP link was lost a sending connection goes on so: everything that was sent and, as the receiver says, not
-// served is sent once more, in the same order, as soon as the receiver has announced its memory anew; only then come
-// new messages.
+// How a sending connection goes on after it lost its QP link: everything that was sent and that the receiver has not
+// served is sent again, in the same order, as soon as the receiver has announced its memory again. New messages follow.
 #include "plugin/net/rdma/send_recovery.h"
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Of a send path through relays.
+/// The relays of a send path through relays.
 const std::vector<Hop>& relays_of(const SendPath& send_path) {
   return static_cast<const RelayedSendPath&>(send_path).circuit().hops;
 }
@@ -36,7 +35,7 @@ void SendRecovery::remember(Origin origin, const std::vector<Nic>& nics, std::ui
 }
 
 void SendRecovery::plan_rails(const std::vector<Nic>& nics) {
-  // What is lost with a rail has to be taken up again.
+  // Messages that are lost with a rail require a resumption.
   if (!connection_.send_path_->takes_rails() || !can_resume()) return;
   if (rail_layer_ == nullptr) {
     rail_layer_ = std::make_unique<RailLayer>(*origin_, connection_.settings().qp_link, connection_.qp_link(),
@@ -77,7 +76,7 @@ bool SendRecovery::can_resume() const {
 void SendRecovery::resume() {
   if (events_seen_ != origin_->process->port_events()) {
     events_seen_ = origin_->process->port_events();
-    // It would go on looking where the receiver was, or from where we were.
+    // The old search would go on with outdated addresses.
     const bool moved = take_moved() != nullptr;
     if (moved || (resumption_ != nullptr && !resumption_->stands())) resumption_.reset();
   }
@@ -99,7 +98,7 @@ void SendRecovery::resume() {
   continue_on(std::move(**resumed));
 }
 
-/// What the receiver has, whether its acknowledgement came or not.
+/// Finishes the requests that the receiver has served, whether or not they were acknowledged.
 void SendRecovery::finish_served(std::uint64_t served) {
   for (Request* request : connection_.unfinished()) {
     if (request->group < served) connection_.finish(*request, request->sizes[0]);
@@ -119,7 +118,7 @@ void SendRecovery::continue_on(Resumption::Resumed resumed) {
   }
   rail_layer_.reset();
   moved_ends_.clear();
-  // The sizes of parts that need not be sent again, and of which no stripe comes any more.
+  // The sizes of parts that need not be sent again; no stripes of them follow.
   const std::uint32_t* records = connection_.size_records(0);
   auto* kept = resumed.qp_link->memory().as<std::uint32_t>() + kSizesAt / sizeof(std::uint32_t);
   for (std::uint32_t slot = 0; slot < kRingSlots; ++slot) kept[slot] = records[slot] & ~kStripedSize;
@@ -154,18 +153,18 @@ void SendRecovery::continue_on(Resumption::Resumed resumed) {
     request->work_requests = 0;
     replays_.push_back(request);
   }
-  // The same NIC, and the peer has another address there by now: home has moved.
+  // The same NIC, but the peer has another address on that cable now: this is the new first cable.
   if (!resumed.circuit && failback_->is_from_home(connection_.local())) {
     failback_ = std::make_unique<Failback>(*origin_, connection_.local(), connection_.peer(), failed_paths_);
   }
-  // Behind relays from the first, there is no cable to come back.
+  // A connection that began through relays has no cable to return to.
   away_ = !failback_->is_home(connection_.local(), connection_.peer()) && !(began_relayed_ && resumed.circuit);
   going_home_ = false;
   connection_.group_seen_ = false;
   known_carried_ = connection_.matched_ == 0;
   detour_.reset();
   held_back_ = !replays_.empty();
-  // Where the new QP link may have been told of already, there is something to look at.
+  // A MOVED for the new QP link may have arrived already: then has_news() must be true.
   events_seen_ = origin_->process->port_events() - (unmatched_ends_.empty() ? 0 : 1);
   const bool wanted = std::exchange(going_back_, false) && resumed.circuit;
   connection_.go_on(wanted ? LogLevel::kInfo : LogLevel::kWarn);
@@ -175,7 +174,7 @@ void SendRecovery::continue_on(Resumption::Resumed resumed) {
 void SendRecovery::replay() {
   for (; replayed_ < replays_.size(); ++replayed_) {
     Request& request = *replays_[replayed_];
-    // Of the group in turn some parts have not been sent to yet: another one will close it.
+    // The present group still has parts without a message: a later send will close it.
     const bool last_of_group = request.group < connection_.group_ &&
                                (replayed_ + 1 == replays_.size() || replays_[replayed_ + 1]->group != request.group);
     if (!replay(request, last_of_group)) return;
@@ -185,7 +184,7 @@ void SendRecovery::replay() {
   held_back_ = false;
 }
 
-/// False: not now.
+/// Returns false if it is not possible yet.
 bool SendRecovery::replay(Request& request, bool last_of_group) {
   const std::uint32_t parts = connection_.parts_arrived(request.group);
   if (parts == 0 || !connection_.send_path_->has_room(request.sizes[0])) return false;
@@ -226,13 +225,13 @@ bool SendRecovery::carry_what_is_known(std::uint64_t group, std::uint32_t parts)
 void SendConnection::polled(int count) {
   if (impaired()) return;
   send_path_->polled(count);
-  if (recovery_.has_work()) recovery_.attend_to_ways();
+  if (recovery_.has_work()) recovery_.update_routes();
   if (count != 0 || !recovery_.knows_receiver() || impaired()) return;
   if (recovery_.has_news()) recovery_.look_around();
   if (!impaired()) listen_to_silence();
 }
 
-void SendRecovery::attend_to_ways() {
+void SendRecovery::update_routes() {
   if (!connection_.impaired() && !replays_.empty()) replay();
   if (away_ && !connection_.impaired()) look_homewards();
   if (rail_layer_ != nullptr && !connection_.impaired()) lay_rails();
@@ -282,7 +281,8 @@ bool SendRecovery::goes_back_for(const SendArguments& send) {
   return true;
 }
 
-/// The chain that it left, or no relay: the first cable. nullopt: neither is there with a NIC that takes the memory.
+/// The previous chain; empty for the first cable. nullopt: neither is available with a NIC that can register the
+/// memory.
 std::optional<std::vector<Hop>> SendRecovery::way_back_for(const SendArguments& send) {
   const std::vector<Nic> nics = origin_->process->current_nics();
   const auto nic_of = [&nics](const Route& route) -> const Nic& { return nics[static_cast<std::size_t>(route.nic)]; };
@@ -298,7 +298,7 @@ std::optional<std::vector<Hop>> SendRecovery::way_back_for(const SendArguments& 
   return hops;
 }
 
-/// Our port is down, and no other cable leads to the peer: relays may.
+/// Our port is down and no other cable leads to the peer: looks for relays.
 void SendRecovery::look_for_detour() {
   if (!detour_->advance(detour_nics_)) return;
   const auto ours = connection_.local().port_in(detour_nics_);
@@ -312,7 +312,7 @@ void SendRecovery::look_for_detour() {
        .os_errno = 0});
 }
 
-/// A port changed, and the QP link's was not hurt.
+/// A port changed, but not the QP link's: checks those of the rails.
 void SendRecovery::look_at_rails(const std::vector<Nic>& nics) {
   for (std::size_t number = 0; number < kMaxRails; ++number) {
     const QpLink* rail = connection_.qp_link().rail(number);
@@ -328,8 +328,9 @@ void SendRecovery::look_at_rails(const std::vector<Nic>& nics) {
   plan_rails(nics);
 }
 
-/// What the receiver's process told of its own ports (address_notifier.h): the peer is looked for where it is now. The
-/// QP link, or the rail of it, that leads there no more; nullptr: none, or one that is put away by now.
+/// Takes in the receiver's notices about its own ports (address_notifier.h), so that later searches use its present
+/// addresses. Returns the QP link, or its rail, that no longer leads to the peer; nullptr: none, or one that was
+/// replaced.
 const QpLink* SendRecovery::take_moved() {
   const QpLink* broken = nullptr;
   std::vector<WireEnd> ends = origin_->process->sessions().take_moved(origin_->session);
@@ -337,10 +338,10 @@ const QpLink* SendRecovery::take_moved() {
   unmatched_ends_.clear();
   for (const WireEnd& end : ends) {
     const QpLink* one = qp_link_to(end);
-    // Of a QP link that is put away; or of one that is about to stand.
+    // The end of a QP link that was replaced, or of one that is being connected.
     if (one == nullptr && unmatched_ends_.size() < kMaxRails) unmatched_ends_.push_back(end);
     if (one == nullptr) continue;
-    // It may have moved before, and is told of more often than it moves.
+    // The end may have moved before, and notices are repeated.
     const auto told = std::find_if(moved_ends_.begin(), moved_ends_.end(),
                                    [&](const WireEnd& known) { return known.is_same_queue_pair(end); });
     const bool first = told == moved_ends_.end();
@@ -359,7 +360,7 @@ const QpLink* SendRecovery::take_moved() {
   return broken;
 }
 
-/// The QP link, or the rail of it, whose other end this is.
+/// The QP link, or its rail, whose other end this is.
 const QpLink* SendRecovery::qp_link_to(const WireEnd& end) {
   if (connection_.peer().is_same_queue_pair(end)) return &connection_.qp_link();
   for (std::size_t number = 0; number < kMaxRails; ++number) {
@@ -369,8 +370,8 @@ const QpLink* SendRecovery::qp_link_to(const WireEnd& end) {
   return nullptr;
 }
 
-/// A port changed, perhaps ours. Where another way leads to the peer it is taken at once; where none does, the
-/// adapter's retries may well outlast a short interruption, and nothing is lost by waiting for them.
+/// A port changed, perhaps ours. If another path leads to the peer it is used at once. If none does, the adapter's
+/// retries may survive a short interruption, and waiting for them costs nothing.
 void SendRecovery::look_at_port() {
   events_seen_ = origin_->process->port_events();
   failback_->hurry();
@@ -384,7 +385,7 @@ void SendRecovery::look_at_port() {
     connection_.suspend({.code = ErrorCode::kRemote,
                          .scope = Scope::kPort,
                          .text = (is_rail ? moved->ends_text() + ", a rail of " : "") + connection_.ends_text() +
-                                 ": the peer says that its address or GID there has changed",
+                                 ": the peer reports that its address or GID there has changed",
                          .os_errno = 0});
     return;
   }
@@ -399,7 +400,7 @@ void SendRecovery::look_at_port() {
     if (service == nullptr || service->discovery() == nullptr) return;
     detour_ = std::make_unique<ChainSearch>(*origin_->process, *service->discovery(), origin_->peer, origin_->dev);
     detour_->begin(true);
-    detour_nics_ = nics;  // when they change there is an event, and we are here again
+    detour_nics_ = nics;  // a change of them causes an event, and this function is called again
     return;
   }
   connection_.suspend(

@@ -1,4 +1,4 @@
-// What a sending connection says of itself to whoever looks from outside: above all, whom it waits for.
+// The state of a sending connection for the state socket: above all, what it waits for.
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +23,8 @@ std::string SendRecovery::waits_for(const std::string& receiver) const {
          " messages go once more";
 }
 
-/// Of the send that could not be taken: the ring may have what it lacked by now, if its caller asked again.
+/// What the last refused send waits for. If its clear-to-send has arrived meanwhile, it waits for its caller's next
+/// try.
 std::string SendConnection::refused_text(const std::string& peer) {
   const std::string tag = std::to_string(refused_->tag);
   ClearToSend* first = first_slot(group_);
@@ -31,7 +32,7 @@ std::string SendConnection::refused_text(const std::string& peer) {
   std::string tags;
   for (std::uint32_t part = 0; is_here && part < std::min<std::uint32_t>(first[0].count, kMaxGroup); ++part) {
     if ((matched_ >> part & 1U) != 0 || !has_arrived(first[part], group_ + part)) continue;
-    if (first[part].tag == refused_->tag) return "its own caller: the receive with tag " + tag + " is there";
+    if (first[part].tag == refused_->tag) return "its own caller: the receive with tag " + tag + " is announced";
     tags += (tags.empty() ? "" : ", ") + std::to_string(first[part].tag);
   }
   if (is_here) return "a receive with tag " + tag + " of " + peer + ", whose next receive has tag " + tags;
@@ -50,7 +51,7 @@ void SendConnection::describe(ConnectionState& state) {
 
 RequestState SendConnection::describe(const Request& request) {
   RequestState state{.tags = {}, .size_bytes = request.sizes[0]};
-  // Its entry may have been overwritten by now: then the receiver has the message, and only its word is missing.
+  // If its entry was overwritten, the receiver has the message, and only the acknowledgement is missing.
   ClearToSend* entry = first_slot(request.group) + request.part;
   if (has_arrived(*entry, request.group + request.part)) state.tags.push_back(entry->tag);
   return state;

@@ -1,8 +1,8 @@
 #pragma once
-// A receiver's book of striped messages: which requests wait for stripes that rails have not brought yet.
+// A receiver's record of striped messages: which requests wait for stripes that rails have not delivered yet.
 //
 // On each rail stripes arrive in the order of their messages, so counting is enough: a request is complete when every
-// rail has brought as many stripes as all requests up to this one have there. Requests complete in their order.
+// rail has delivered as many stripes as all requests up to this one have there. Requests complete in order.
 
 #include <array>
 #include <cstddef>
@@ -19,8 +19,8 @@ class StripeLedger {
   bool empty() const { return head_ == tail_; }
   void arrived(std::size_t rail) { ++arrived_[rail]; }
 
-  /// The first way has brought everything of this request; `rails` says over which rails its parts came too (one mask a
-  /// part, 0: none). At most kRingEntries requests may wait.
+  /// The QP link has delivered its part of this request. `rails`: the rails over which its parts come too, one mask a
+  /// part, 0: none. At most kRingEntries requests may wait.
   template <typename Masks>
   void add(Request& request, const Masks& rails) {
     for (const std::uint32_t mask : rails) {
@@ -28,7 +28,7 @@ class StripeLedger {
     }
     waiting_[tail_++ % waiting_.size()] = {&request, expected_};
   }
-  /// The oldest one that waits, where it is complete: it waits no more. nullptr: it is not, or there is none.
+  /// Removes and returns the oldest waiting request if it is complete. nullptr: it is not, or there is none.
   Request* take_complete() {
     if (empty()) return nullptr;
     const Waiting& oldest = waiting_[head_ % waiting_.size()];

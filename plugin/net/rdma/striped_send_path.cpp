@@ -26,9 +26,9 @@ const RailKeys& DirectSendPath::keys_of(const GroupSlot& place) {
 std::uint32_t DirectSendPath::rails_for(const SendArguments& send, const GroupSlot& place) {
   if (rails_ == nullptr || send.size_bytes < stripes_.from_bytes || send.memory == nullptr) return 0;
   const RailKeys& keys = keys_of(place);
-  // All that the receiver named, or none: so it knows which ones to wait for.
+  // All rails that the receiver named, or none, so that it knows which ones to wait for.
   if (keys.sequence != sequence_of(place.group + place.part) || (keys.rails & ~rails_->laid) != 0) return 0;
-  // At least a line for each way.
+  // At least one line of 128 bytes for each queue pair.
   if (send.size_bytes < kStripeAlignBytes * (1 + static_cast<std::size_t>(std::popcount(keys.rails)))) return 0;
   for (std::size_t number = 0; number < kMaxRails; ++number) {
     if ((keys.rails >> number & 1U) == 0) continue;
@@ -40,7 +40,7 @@ std::uint32_t DirectSendPath::rails_for(const SendArguments& send, const GroupSl
 const char* DirectSendPath::reason_to_stay(std::uint32_t rails) {
   const TrafficHint* hint = this->hint();
   if (hint == nullptr) return nullptr;
-  if (hint->only_ll()) return "NCCL says LL only";
+  if (hint->only_ll()) return "NCCL uses LL only";
   std::array<const PortLoad*, kMostPaths> ports{own_.qp_link->local().load};
   std::size_t cables = 1;
   for (std::size_t number = 0; number < kMaxRails; ++number) {
@@ -51,7 +51,7 @@ const char* DirectSendPath::reason_to_stay(std::uint32_t rails) {
     if (port->qp_links.load(std::memory_order_relaxed) == 0) return nullptr;
     ports[cables++] = port;
   }
-  return cables > 1 && hint->is_many(static_cast<std::int64_t>(cables)) ? "NCCL says more peers or flows than cables"
+  return cables > 1 && hint->is_many(static_cast<std::int64_t>(cables)) ? "NCCL reports more peers or flows than cables"
                                                                         : nullptr;
 }
 

@@ -8,18 +8,18 @@
 namespace meshbed::net {
 namespace {
 
-/// More than this in flight, or faster than this, makes no difference; products of them stay below 2^64.
+/// Loads and rates are clamped to these, so that their products stay below 2^64.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 36U;
 constexpr std::uint64_t kMostMbps = std::uint64_t{1} << 22U;
 
-/// A way with what it has to carry beyond those that run dry first, as far as that counts.
+/// A path as a vessel to be filled: its rate, and its bytes in flight beyond the common ground level.
 struct Vessel {
   std::uint64_t rate_mbps = 0;
   std::uint64_t stands = 0;  // bytes
   bool takes_part = true;
 };
 
-/// Up to where the vessels that take part are filled: so many bytes for so much rate.
+/// The level to which the vessels that take part are filled, as bytes per rate.
 struct Level {
   std::uint64_t bytes = 0, rate_mbps = 0;
   std::uint64_t in(const Vessel& vessel) const { return bytes * vessel.rate_mbps / rate_mbps; }
@@ -46,7 +46,7 @@ void split_message(std::uint64_t size_bytes, std::span<const PathLoad> ways, std
     vessels[at] = {.rate_mbps = std::clamp<std::uint64_t>(ways[at].rate_mbps, 1, kMostMbps),
                    .stands = std::min(ways[at].in_flight_bytes, kMostBytes)};
   }
-  // What all of them have to carry for as long as the one that runs dry first does not count.
+  // The load of the path that finishes first is common to all paths and does not count.
   Level ground{.bytes = vessels[0].stands, .rate_mbps = vessels[0].rate_mbps};
   for (const Vessel& vessel : vessels) {
     if (vessel.stands * ground.rate_mbps < ground.bytes * vessel.rate_mbps) ground = {vessel.stands, vessel.rate_mbps};
@@ -56,7 +56,7 @@ void split_message(std::uint64_t size_bytes, std::span<const PathLoad> ways, std
     vessel.stands = more < hysteresis_bytes ? 0 : more;
   }
 
-  // Who stands above the level gets nothing, which lowers the level for the others: again, until all are below.
+  // A vessel above the level gets nothing, which lowers the level for the others; repeat until all are below it.
   Level level = level_of(size_bytes, vessels);
   for (bool settled = false; !settled;) {
     settled = true;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kTrialMs = 2500;
 constexpr std::int64_t kLongestReturnPauseMs = 60'000;
-/// So many between two looks at the clock.
+/// Calls between two readings of the clock.
 constexpr std::uint32_t kReturnCallsBetweenClocks = 16;
 
 }  // namespace
@@ -29,7 +29,7 @@ bool Failback::advance() {
     auto connected = finish_connect(trial_);
     if (connected && !*connected && !trial_ends_.passed()) return false;
     trial_.close();
-    put_off();  // the next look, where this one leads nowhere after all
+    put_off();  // in case this look fails after all
     return connected && *connected;
   }
   if (looks_later_ && (++calls_ % kReturnCallsBetweenClocks != 0 || !next_look_.passed())) return false;

@@ -1,7 +1,7 @@
 #pragma once
-// Failback: a sending connection that went on over another cable looks from time to time whether the first one is back,
-// without an end to its patience. It goes back only after a TCP connection over that cable has stood, so that looking
-// disturbs nothing.
+// Failback: a sending connection that went on over another cable checks from time to time, without a limit, whether the
+// first one is back. It returns only after a TCP connection over that cable has succeeded, so that the checks disturb
+// nothing.
 
 #include <cstdint>
 #include <vector>
@@ -18,44 +18,44 @@ namespace meshbed::net {
 
 class ProcessLinks;
 
-/// What a sender keeps of its connection's beginning, to find the receiver again.
+/// What a sender keeps from its connection's handshake, to find the receiver again.
 struct Origin {
   ProcessLinks* process = nullptr;
   Handle peer;
-  int dev = 0;                     // asked for by the caller
+  int dev = 0;                     // requested by the caller
   std::uint64_t session = 0;       // session_number()
   std::uint16_t service_port = 0;  // of the peer's process
 };
 
-/// The ways from here to where a sender's peer was, as links and addresses are now.
+/// The routes to the last known addresses of a sender's peer, by the present links and addresses.
 Result<std::vector<Route>> ways_to(const Origin& origin, const std::vector<Nic>& nics);
 
 class Failback {
  public:
-  /// Before the first QP link is lost: `home` is its end here, `peer` its end there. `origin` and `lost` must outlive
-  /// this.
+  /// Made before the first QP link is lost: `home` is its end here, `peer` its end there. `origin` and `lost` must
+  /// outlive this.
   Failback(const Origin& origin, const LocalEnd& home, const WireEnd& peer, const FailedPaths& lost)
       : origin_(origin), lost_(lost), device_(home.nic.device), port_(home.nic.port), peer_(peer.address.address) {
     next_look_ = Deadline::after_ms_or_never(kFirstPauseMs);
   }
 
-  /// Whether a QP link leads the first one's way.
+  /// Whether a QP link is on the first one's cable.
   bool is_home(const LocalEnd& local, const WireEnd& peer) const {
     return is_from_home(local) && peer.address.address == peer_;
   }
   /// Whether it begins at the first one's NIC.
   bool is_from_home(const LocalEnd& local) const { return local.nic.device == device_ && local.nic.port == port_; }
-  /// One step; to be called again and again while away. True: the way home stands, for the peer's service answered over
-  /// it.
+  /// One step; call it repeatedly while away. Returns true if the first cable works: the peer's service has replied
+  /// over it.
   bool advance();
-  /// A port changed: look at once.
+  /// A port changed: the next check is due now.
   void hurry() {
     looks_later_ = false;
     pause_ms_ = kFirstPauseMs;
   }
 
  private:
-  static constexpr std::int64_t kFirstPauseMs = 125;  // doubles with every look
+  static constexpr std::int64_t kFirstPauseMs = 125;  // doubles with every check
 
   void put_off();
 

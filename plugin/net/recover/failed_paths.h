@@ -1,7 +1,7 @@
 #pragma once
-// Cables that a connection lost though their ports were up: over them TCP may get through, and RDMA does not, or too
-// little of it. To come back to one costs all retries of the adapter, seconds in which nothing completes; so it is the
-// last that is tried, for a minute, and for twice as long each time.
+// Cables that a connection lost although their ports were up: TCP may get through on them while RDMA does not, or not
+// enough. To return to one may cost all retries of the adapter, seconds in which nothing completes; so it is tried
+// last, for a minute, and for twice as long each time.
 
 #include <cstdint>
 #include <vector>
@@ -31,12 +31,12 @@ struct CableEnds {
 
 class FailedPaths {
  public:
-  /// A QP link or a rail that was lost; not where its own port is down, which is no fault of the way.
+  /// Adds a QP link or a rail that was lost, unless its own port is down: then the path is not at fault.
   void add(const QpLink& lost);
-  /// How often in a row, of late; 0: it is as good as any.
+  /// How often in a row it was lost recently; 0: it is as good as any.
   unsigned times(const CableEnds& ends) const;
   bool may_try(const CableEnds& ends) const { return times(ends) == 0; }
-  /// A port of ours told of something: where it is down the cable was out, and will be another one when it is back.
+  /// After an event of our ports: removes the cables of ports that are down, because the cable was pulled.
   void forgive(const std::vector<Nic>& nics);
 
  private:

@@ -7,7 +7,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Questions get lost: asked again after this, then after twice as long.
+/// Inquiries get lost: they are repeated after this pause, which doubles each time.
 constexpr std::int64_t kFirstQuestionPauseMs = 50;
 
 }  // namespace
@@ -19,7 +19,7 @@ LivenessCheck::LivenessCheck(ProcessLinks& process, const Lost& lost)
       question_pause_ms_(kFirstQuestionPauseMs) {
   if (lost.sender.wants_notice) {
     who_ = "its sender, behind relay " + to_text(lost.sender.address.address) + ",";
-    why_ = "nobody says that it is";
+    why_ = "no process has confirmed it";
   } else {
     who_ = "its sender's process at " + to_text(lost.sender.address.address);
     const auto interfaces = read_interfaces();
@@ -42,7 +42,7 @@ LivenessCheck::Answer LivenessCheck::advance() {
   if (answer == ServiceCall::Answer::kNone) call_.reset();
   const bool may_come = !ends_.passed() && (call_ || discovery_ != nullptr);
   if (answer != ServiceCall::Answer::kGone && may_come) return Answer::kNotYet;
-  why_ = who_ + " was asked whether it is there: " + why_;
+  why_ = who_ + " was asked whether it is alive: " + why_;
   return Answer::kGone;
 }
 

@@ -1,12 +1,12 @@
 #pragma once
-// A receiver that lost its way, and hears nothing of its sender, asks whether it is still there: its owner may be away
-// for an hour, and comes back over whatever way there is when it looks again.
+// A receiver that lost its path and receives nothing from its sender checks whether the sender still exists: the
+// sender's owner may not call the plugin for an hour, and resumes over any path when it does.
 //
-// It asks in two ways at once, and either answer will do. Over the cable itself, at the sender's service, which answers
-// for its process whether its owners look or not; not behind relays, where only the last of them is known here. And
-// over all cables, for the process that has the sending end of this session (discovery_message.h): it may have another
-// address by now, or another way to us. Its number is random, so that nobody else answers for it by chance; whoever
-// hears the question learns it, though, as whoever listens on its cables has before: nothing there is encrypted.
+// It asks in two ways at once, and either reply is enough. Over the cable itself it asks the sender's service
+// (LIVENESS_CHECK), which replies whether or not the sender's connections are polled; not behind relays, where only the
+// last relay is known here. Over all cables it asks for the process that has the sending end of this session (INQUIRY,
+// discovery_message.h), which may have another address now or another path to us. The session's number is random, so
+// that no other process replies by chance. It is not secret: nothing on the cables is encrypted.
 
 #include <cstdint>
 #include <optional>
@@ -23,7 +23,7 @@ class ProcessLinks;
 
 class LivenessCheck {
  public:
-  /// What is known of the QP link that was lost.
+  /// The QP link that was lost.
   struct Lost {
     std::uint64_t session = 0;
     LocalEnd local;
@@ -47,7 +47,7 @@ class LivenessCheck {
   std::uint64_t session_;
   Deadline ends_, next_question_;
   std::int64_t question_pause_ms_;
-  std::optional<ServiceCall> call_;  // while an answer may come over the cable
+  std::optional<ServiceCall> call_;  // while a reply may come over the cable
   std::string who_, why_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Cables that did not answer when a connection was made and should have been striped over them, too. The first
-// connection waits for such a cable and tells of it; for a minute nobody else does either.
+// Cables that did not reply when a connection was made that should have been striped over them too. The first
+// connection waits for such a cable and warns of it; for a minute the others do neither.
 
 #include <algorithm>
 #include <mutex>
@@ -11,10 +11,10 @@
 
 namespace meshbed::net {
 
-/// The process's. Any thread.
+/// One for the process. Any thread.
 class SilentCables {
  public:
-  /// False: that is known already.
+  /// Returns false if the cable is known already.
   bool add(const CableEnds& ends) {
     const std::lock_guard lock(mutex_);
     if (knows(ends)) return false;
@@ -25,7 +25,7 @@ class SilentCables {
     const std::lock_guard lock(mutex_);
     return knows(ends);
   }
-  /// It has answered.
+  /// The cable has replied.
   void remove(const CableEnds& ends) {
     const std::lock_guard lock(mutex_);
     std::erase_if(silent_, [&](const Silent& known) { return known.ends == ends; });

@@ -13,8 +13,8 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kLongestSearchPauseMs = 1000;
-/// After the first chain was found, so that a shorter or better one may still show: a few times as long as that one
-/// took, since the others are about as far away, on slow machines as on fast ones.
+/// The wait after the first chain was found, for a shorter or better one: a multiple of the time of the first one,
+/// because the others are about as far away, on slow machines as on fast ones.
 constexpr std::int64_t kSettleLeastMs = 2, kSettleMostMs = 200, kSettleFactor = 4;
 
 }  // namespace
@@ -40,7 +40,7 @@ std::optional<std::vector<Hop>> ChainSearch::advance(const std::vector<Nic>& nic
     const std::int64_t took_ms = (now_ns() - began_ns_) / 1'000'000;
     settled_ = Deadline::after_ms_or_never(std::clamp(kSettleFactor * took_ms, kSettleLeastMs, kSettleMostMs));
   }
-  // Looked up anew: whoever is expected no more may just have come, and the best chain may be his.
+  // best() looks again: a node that is no longer waited for may have replied just now, and may be on the best chain.
   if (there && settled_.passed() && !discovery_.expects_more(began_ns_, patience_ms_)) return best();
   if (next_question_.passed()) ask();
   return std::nullopt;
@@ -62,7 +62,7 @@ std::optional<int> ChainSearch::too_long(const std::vector<Nic>& nics) const {
 }
 
 ChainRequest ChainSearch::request(const std::vector<Nic>& nics) const {
-  // What the peer itself has answered is newer than its handle.
+  // The peer's own ANSWER is newer than its handle.
   const auto peer = discovery_.find(process_of(peer_));
   const Config& config = process_.config();
   ChainRequest request{.nics = &nics,

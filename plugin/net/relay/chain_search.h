@@ -1,6 +1,6 @@
 #pragma once
-// The search for a chain of relays to a peer that no cable leads to: asks around, again and again since questions get
-// lost and neighbours start later than we do, and takes the best chain a little after the first one showed.
+// The search for a chain of relays to a peer without a direct cable. It repeats its queries, because datagrams get lost
+// and neighbours may start later, and takes the best chain a short time after it has found the first one.
 
 #include <cstdint>
 #include <optional>
@@ -19,30 +19,30 @@ class ProcessLinks;
 
 class ChainSearch {
  public:
-  /// A neighbour that is about to answer has by then. Where a way round is to be made up for one that was lost, there
-  /// is less time than in the beginning, when a machine may be busy with much else.
+  /// Time in which every neighbour that will answer has answered. It is shorter for the replacement of a lost path than
+  /// at the start of a job, when machines are busy.
   static constexpr std::int64_t kNeighboursLatestMs = 500, kFirstNeighboursLatestMs = 2000;
 
-  /// `dev`: asked for by the caller. `patience_ms`: with neighbours that have not answered, once a chain was found.
+  /// `dev`: requested by the caller. `patience_ms`: wait for neighbours that have not answered, once a chain was found.
   ChainSearch(ProcessLinks& process, PeerDiscovery& discovery, const Handle& peer, int dev,
               std::int64_t patience_ms = kNeighboursLatestMs)
       : process_(process), discovery_(discovery), peer_(peer), dev_(dev), patience_ms_(patience_ms) {}
 
-  /// Begins, or begins anew with an empty map: the old one may be older than a cable that was pulled.
+  /// Begins; `anew`: with an empty map, because the old one may be older than a cable that was pulled.
   void begin(bool anew);
-  /// nullopt: none yet. `nics`: ours, as they are now.
+  /// nullopt: none yet. `nics`: our present NICs.
   std::optional<std::vector<Hop>> advance(const std::vector<Nic>& nics);
 
-  /// Asks at once, and from now on, nodes that are further away than a chain may be long: to be able to say so. For the
-  /// last seconds of a search, since all of a large fabric answers.
+  /// From now on queries also nodes further away than the longest chain, so that the error text can mention them. For
+  /// the last seconds of a search only, because all nodes of a large fabric reply.
   void look_further();
-  /// The cables of the shortest chain that is too long; nullopt: there is none as far as is known, or a shorter one.
+  /// The length of the shortest chain, if it is too long; nullopt: no chain is known, or a shorter one is.
   std::optional<int> too_long(const std::vector<Nic>& nics) const;
 
  private:
   static constexpr int kFurthestCables = 32;
   void ask();
-  /// `nics`: ours, as they are now; to be kept while the request is used.
+  /// `nics`: our present NICs; must live while the request is used.
   ChainRequest request(const std::vector<Nic>& nics) const;
 
   ProcessLinks& process_;
@@ -51,19 +51,19 @@ class ChainSearch {
   int dev_;
   std::int64_t patience_ms_;
   Deadline next_question_, settled_;
-  /// Asked again after this, then after twice as long.
+  /// The pause before the next query; doubles each time.
   std::int64_t question_pause_ms_ = 50;
   std::int64_t began_ns_ = 0;
   bool found_ = false;
   bool further_ = false;
 };
 
-/// The first QP link of a chain of relays to `peer`, and what the first relay must know.
+/// The first QP link of a chain of relays to `peer`, and what the first relay needs.
 struct ChainStart {
   Destination destination;
   CircuitStart circuit;
 };
-/// By which of our NICs its first relay is reached.
+/// The route to the first relay of the chain.
 Result<Route> route_to_first(const ProcessLinks& process, const std::vector<Hop>& hops, int dev,
                              const std::vector<Nic>& nics);
 Result<ChainStart> start_of(ProcessLinks& process, const std::vector<Hop>& hops, const Handle& peer, int dev,

@@ -9,8 +9,8 @@ namespace meshbed::net {
 
 namespace {
 
-/// Who sends to a receiver that has closed is told so after this, which is as long as retries would take to find out;
-/// in an orderly end he has closed by then.
+/// A sender to a receiver that has closed gets REFUSE after this time, which is about the time of all retries; in an
+/// orderly end the sender has closed by then.
 constexpr std::int64_t kClosedMs = 10'000;
 
 }  // namespace
@@ -33,12 +33,12 @@ bool Circuit::progress() {
     moved = move_announcements();
     moved = move_pieces() || moved;
   }
-  // Whoever sent has everything across, and has closed: what is lost is an answer that he does not wait for.
+  // If everything has arrived from a sender that has closed, only an acknowledgement is lost that it does not wait for.
   const bool has_all = end_at_ && parts_.entry->arrived() >= *end_at_;
   if (parts_.entry->broken() && !has_all) {
     break_off(parts_.entry->what_broke().text);
   } else if (parts_.exit->broken() && !parts_.exit->is_closed_there()) {
-    // Beyond a receiver that has closed a write of ours that was under way is not answered: its deadline is enough.
+    // A receiver that has closed does not acknowledge our last write: its deadline ends the wait.
     break_off(parts_.exit->what_broke().text);
   } else if (end_at_ && next_ >= *end_at_ && parts_.exit->idle()) {
     finish();
@@ -55,7 +55,7 @@ CircuitState Circuit::state() {
   if (state.held > 0) {
     state.waits_for = "credits of " + parts_.exit->neighbour();
   } else if (ends_out_ < ends_in_) {
-    state.waits_for = "the word of " + parts_.exit->neighbour() + " that a message has arrived";
+    state.waits_for = "the confirmation by " + parts_.exit->neighbour() + " that a message has arrived";
   }
   return state;
 }
@@ -85,7 +85,7 @@ bool Circuit::move_pieces() {
     moved = true;
   }
   parts_.entry->release_up_to(parts_.exit->forwarded());
-  // One word for each message, no more and no less, so that every run has as many writes.
+  // Exactly one confirmation for each message, so that every run has the same number of writes.
   const std::uint64_t delivered = parts_.exit->delivered();
   while (ends_out_ < ends_in_ && ends_[ends_out_ % ends_.size()] <= delivered && parts_.entry->can_confirm()) {
     if (!parts_.entry->confirm(ends_[ends_out_++ % ends_.size()])) break;
@@ -95,7 +95,7 @@ bool Circuit::move_pieces() {
 }
 
 void Circuit::listen_to_silence() {
-  // Who has closed does not answer, and is missed by nobody.
+  // An end that has closed does not reply, and need not.
   if (!end_at_) parts_.entry->listen_to_silence();
   if (!parts_.exit->is_closed_there()) parts_.exit->listen_to_silence();
   if (!over_ && closed_there_.passed()) break_off("the receiver has closed its end", LogLevel::kInfo);
@@ -113,7 +113,7 @@ void Circuit::look_upstream() {
   if (message && !*message) return;
   if (message && (*message)->type == WireType::kEnd) end_at_ = (*message)->pieces;
   if (!message) {
-    // The sender's end is gone. What it handed over before still counts; it has arrived, or never will.
+    // The sender's end is gone. The pieces that it has delivered before still count; no more will arrive.
     parts_.entry->wake();
     while (parts_.entry->has_news()) parts_.entry->progress();
     end_at_ = parts_.entry->arrived();
@@ -129,7 +129,7 @@ void Circuit::look_downstream() {
       parts_.exit->closed_there((*message)->pieces);
       closed_there_ = Deadline::after_ms_or_never(kClosedMs);
     } else {
-      parts_.downstream.close();  // where it did not say that it closed, its adapter is asked as before
+      parts_.downstream.close();  // without END the receiver's adapter is probed as before
     }
     return;
   }
@@ -141,7 +141,7 @@ void Circuit::break_off(const std::string& why, LogLevel level) {
   MESHBED_LOG(level, "relay: circuit %s broke: %s", parts_.name.c_str(), why.c_str());
   MessageWriter writer;
   writer.start({.type = WireType::kRefuse, .cookie = parts_.number, .end = {}, .reason = why});
-  // Where it cannot be told, the end of the control connection tells it.
+  // If REFUSE cannot be written, the end of the control connection shows it.
   if (parts_.upstream.is_open()) (void)writer.write(parts_.upstream);
 }
 
@@ -151,7 +151,7 @@ void Circuit::finish() {
   MessageWriter writer;
   writer.start(
       {.type = WireType::kEnd, .cookie = parts_.number, .end = {}, .reason = "", .route = {}, .pieces = next_});
-  // Where it cannot be told, the end of the control connection follows.
+  // If END cannot be written, the end of the control connection follows.
   (void)writer.write(parts_.downstream);
 }
 

@@ -20,26 +20,26 @@ class Circuit {
  public:
   struct Parts {
     std::uint64_t number = 0;
-    std::string name;  // for the log: from whom to whom
+    std::string name;  // for the log: both neighbours
     std::unique_ptr<RelayEntry> entry;
     std::unique_ptr<RelayExit> exit;
-    Socket upstream;    // control connection to the one before us
-    Socket downstream;  // to the one after us: a relay, or the receiver, which only says when it closes
+    Socket upstream;    // control connection to the previous node
+    Socket downstream;  // to the next node: a relay, or the receiver, which sends only END
     bool to_receiver = false;
   };
   explicit Circuit(Parts parts);
   ~Circuit();
 
-  /// There may be something to do.
+  /// There may be work.
   bool has_news() const { return !over_ && (stirred_ || parts_.entry->has_news() || parts_.exit->has_news()); }
-  /// Moves what can be moved; true where something did (that neighbours answer is nothing). What is left waits for
-  /// completions.
+  /// Moves pieces and clear-to-sends as far as possible; returns true if something moved (replies to probes do not
+  /// count). The rest waits for completions.
   bool progress();
-  /// To be called every RelayEnd::kLookPauseMs: asks neighbours that have long been silent whether they are there.
+  /// Call it every RelayEnd::kLookPauseMs: probes neighbours that have been silent for long.
   void listen_to_silence();
-  /// Looks at both control connections; to be called when poll(2) finds one readable.
+  /// Reads both control connections; call it when poll(2) finds one readable.
   void look_at_controls();
-  /// Delivered and closed, or broken: to be destroyed.
+  /// Delivered and closed, or broken: destroy it.
   bool over() const { return over_; }
   CircuitState state();
   std::array<int, 2> descriptors() const { return {parts_.upstream.descriptor(), parts_.downstream.descriptor()}; }
@@ -49,20 +49,20 @@ class Circuit {
   bool move_announcements();
   void look_upstream();
   void look_downstream();
-  /// Tells the one before us why, and ends.
+  /// Sends the reason to the previous node and ends.
   void break_off(const std::string& why, LogLevel level = LogLevel::kWarn);
   void finish();
 
   Parts parts_;
   MessageReader upstream_reader_, downstream_reader_;
   std::uint64_t next_ = 0;               // piece to be forwarded
-  std::optional<std::uint64_t> end_at_;  // pieces in all, once the sender has said so
-  // Ends of messages that were handed on and not confirmed: a sender has at most 256 and a few marks under way.
+  std::optional<std::uint64_t> end_at_;  // number of pieces, once the sender has sent END
+  // Ends of messages that were passed on and not confirmed: a sender has at most 256 and a few marks in flight.
   std::array<std::uint64_t, 2 * kRingEntries> ends_{};
   std::uint64_t ends_in_ = 0, ends_out_ = 0;
   std::uint64_t bytes_ = 0;
-  Deadline closed_there_;  // the receiver has
-  bool stirred_ = false;   // by what a control connection said
+  Deadline closed_there_;  // set once the receiver has closed
+  bool stirred_ = false;   // a control connection has brought something
   bool over_ = false;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a chain of relays that was found is called, and which nodes it goes through.
+// The number of a circuit, and the relays that it goes through.
 
 #include <cstdint>
 #include <string>

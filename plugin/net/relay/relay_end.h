@@ -1,6 +1,6 @@
 #pragma once
-// What the two ends of a circuit in a relay have in common: the relay service's thread drives them, not a caller, and
-// only where their completion queue has told it to.
+// The common part of the two ends of a circuit in a relay: the service's thread drives them, not a caller, and only
+// after a notice of their completion channel.
 
 #include "plugin/net/link/connection.h"
 
@@ -10,12 +10,13 @@ class RelayEnd : public Connection {
  public:
   /// There may be completions.
   bool has_news() const { return has_news_; }
-  /// The channel announced a completion, and announces no other one before progress().
+  /// The channel has announced a completion; it announces no other one before progress().
   void wake() {
     has_news_ = true;
     armed_ = false;
   }
-  /// Where there may be completions takes some in; how many. Armed first, so that what this poll does not see wakes it.
+  /// Polls if there may be completions; returns their number. Arms the queue first, so that a completion that this poll
+  /// misses causes a notice.
   int progress() {
     if (!has_news_) return 0;
     if (!armed_) completions().arm();
@@ -25,9 +26,9 @@ class RelayEnd : public Connection {
     heard_ = heard_ || count > 0;
     return count;
   }
-  /// Every kLookPauseMs: where nothing has come from the neighbour between so many looks, an empty write asks its
-  /// adapter. One that does not answer breaks the circuit when the queue pair's retries are over, as it would if there
-  /// were pieces for it; so a machine that died while nothing was under way to it is found out by its neighbours.
+  /// Called every kLookPauseMs: if nothing has arrived from the neighbour for several looks, an empty write probes its
+  /// adapter. If it does not acknowledge, the circuit breaks when the queue pair's retries are over. So neighbours also
+  /// detect a machine that died while nothing was in flight to it.
   void listen_to_silence() {
     silent_looks_ = heard_ ? 0 : silent_looks_ + 1;
     heard_ = false;
@@ -54,7 +55,7 @@ class RelayEnd : public Connection {
 
   bool heard_ = true;
   unsigned silent_looks_ = 0;
-  bool has_news_ = true;  // what came while the chain was being made
+  bool has_news_ = true;  // completions may have arrived while the chain was being made
   bool armed_ = false;
 };
 

@@ -8,7 +8,7 @@
 namespace meshbed::net {
 namespace {
 
-/// One signalled write for so many, so that the send queue drains.
+/// Every so many writes one is signalled, so that the send queue drains.
 constexpr std::uint32_t kEntrySignalEvery = 16;
 constexpr std::uint32_t kEntryInlineBytes = kMaxGroup * sizeof(std::uint32_t);
 constexpr std::uint64_t kTellEvery = kPieceSlots / 4;
@@ -53,7 +53,7 @@ void RelayEntry::completed(const ibv_wc& completion) {
     way.queued -= static_cast<std::uint32_t>(completion.wr_id & 0xffffU);
     return;
   }
-  // Pieces arrive in order, so that the immediate value only confirms what the count says.
+  // Pieces arrive in order, so the immediate value only confirms the count.
   const char* problem = ntohl(completion.imm_data) != arrived_ % kPieceSlots || arrived_ - released_ >= kPieceSlots
                             ? "a piece in the wrong slot"
                             : problem_of(piece(arrived_), circuit_, arrived_);
@@ -72,8 +72,8 @@ void RelayEntry::release_up_to(std::uint64_t pieces) {
     if (!post_receives(pieces - released_)) return;
     released_ = pieces;
   }
-  // Told for every quarter of the window, no more and no less: as many writes in every run, and the sender, who keeps
-  // three quarters, never runs dry for it.
+  // Credits are written for every quarter of the window exactly, so that every run has the same number of writes; the
+  // sender, which keeps three quarters, does not run out of credits because of it.
   while (released_ - told_ >= kTellEvery && credits_.has_room()) {
     auto* credits = staging_.as<std::uint64_t>() + kCreditsAt / sizeof(std::uint64_t);
     *credits = told_ + kTellEvery;
@@ -98,7 +98,7 @@ bool RelayEntry::confirm(std::uint64_t pieces) {
                     {.addr = staging_.address() + kDeliveredAt, .length = sizeof pieces, .lkey = staging_.lkey()});
 }
 
-/// Over the queue pair of announcements: their order is nothing that anybody waits for.
+/// Uses the queue pair of announcements, whose order does not matter to the peer.
 void RelayEntry::ask_neighbour() {
   if (!announcements_.has_room()) return;
   ++announcements_.queued;

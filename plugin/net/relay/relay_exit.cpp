@@ -11,14 +11,15 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::uint32_t kExitInlineBytes = kMaxGroup * sizeof(std::uint32_t);
-/// Credits, and a confirmation for each message that is in the window or beyond it.
+/// Room for credits, and for a confirmation of each message in the window or beyond it.
 constexpr std::uint32_t kLaneNotices = 4 * kPieceSlots;
-/// A piece takes at most so many places in the send queue: payload and sizes.
+/// Places in the send queue that a piece takes at most: payload and sizes.
 constexpr std::uint32_t kPlacesOfPiece = 2;
-/// A completion for so many pieces, and for each end of a message that goes to the receiver: slots are given back by
-/// fours (relay_entry.cpp), and nobody waits for anything else.
+/// One completion for this many pieces, and one for each end of a message that goes to the receiver: slots are returned
+/// in groups of four (relay_entry.cpp), and nothing else needs a completion.
 constexpr std::uint64_t kExitSignalEvery = 4;
-/// A work request's number: pieces, and above them how many places in the send queue its completion frees.
+/// A work request's id: the number of pieces, and in the bits above it the places in the send queue that its completion
+/// frees.
 constexpr unsigned kPlacesShift = 48;
 constexpr std::uint64_t kQuestionBit = std::uint64_t{1} << (kPlacesShift - 1);
 
@@ -60,14 +61,14 @@ bool RelayExit::post_notice(const verbs::QueuePair& pair) {
 
 void RelayExit::completed(const ibv_wc& completion) {
   if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-    // What it announces lies in the ring, or in the credits behind it.
+    // The notice is about the ring, or the credits after it.
     post_notice(completion.qp_num == pair().number() ? pair() : lane());
     return;
   }
   queued_ -= static_cast<std::uint32_t>(completion.wr_id >> kPlacesShift);
   if ((completion.wr_id & kQuestionBit) != 0) --questions_;
   const std::uint64_t done_pieces = completion.wr_id & (kQuestionBit - 1);
-  // In order; 0: the piece goes on. At the end also those for which nothing went out.
+  // In order; 0: the piece is not complete. At the end this includes the pieces without a write.
   advance_to(queued_ == questions_ ? taken_in_ : done_pieces);
 }
 
@@ -127,13 +128,14 @@ bool RelayExit::forward_to_relay(const PieceHeader& piece) {
 }
 
 bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
-  // Only groups that were announced and not finished; else the ring has other entries there, or none yet.
+  // The group must be announced and not finished: otherwise the ring has other entries there, or none yet.
   const auto* entry = ring().as<ClearToSend>() + slot_of(piece.group) + piece.part;
   if (piece.group + piece.part >= taken_ || entry->sequence != sequence_of(piece.group + piece.part)) {
-    return refuse("is meant by a piece, but has no such receive");
+    return refuse("is the target of a piece, but has no such receive");
   }
   const bool refuses = (piece.flags & kPieceRefuses) != 0;
-  if (!refuses && piece.message_bytes > entry->capacity_bytes) return refuse("is meant by a piece that is too long");
+  if (!refuses && piece.message_bytes > entry->capacity_bytes)
+    return refuse("is the target of a piece that is too long");
   const bool ends = (piece.flags & kPieceEndsMessage) != 0;
   const bool alone = piece.parts == 1;
   const bool sizes_follow = (piece.flags & kPieceEndsGroup) != 0;
@@ -150,7 +152,7 @@ bool RelayExit::forward_to_receiver(const PieceHeader& piece) {
     const bool signalled = ends || (piece.sequence + 1) % kExitSignalEvery == 0;
     if (!post(work, &source, sizes_follow ? 0 : piece.sequence + 1, signalled && !sizes_follow)) return false;
   } else if (queued_ == questions_ && !sizes_follow) {
-    advance_to(piece.sequence + 1);  // an empty part of a group: nothing goes out for it
+    advance_to(piece.sequence + 1);  // an empty part of a group needs no write
   }
   return !sizes_follow || write_sizes(piece);
 }
@@ -183,7 +185,7 @@ bool RelayExit::post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_piec
 }
 
 void RelayExit::ask_neighbour() {
-  if (queued_ + kPlacesOfPiece > kSendDepth) return;  // of so much an answer will come, or none
+  if (queued_ + kPlacesOfPiece > kSendDepth) return;  // the writes in flight already serve as a probe
   ++queued_;
   ++questions_;
   post_probe(kQuestionBit | std::uint64_t{++unsignalled_} << kPlacesShift);

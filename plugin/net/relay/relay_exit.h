@@ -1,6 +1,6 @@
 #pragma once
-// Where a circuit leaves a relay: towards the next relay, whose window takes pieces as they are, or towards the
-// receiver, into whose memory the last relay writes the payload as a direct sender would.
+// Where a circuit leaves a relay: towards the next relay, which takes pieces unchanged, or towards the receiver, into
+// whose memory the last relay writes the payload as a direct sender would.
 
 #include <array>
 #include <cstdint>
@@ -16,26 +16,27 @@ namespace meshbed::net {
 class RelayExit : public RelayEnd {
  public:
   struct Job {
-    void* window = nullptr;    // of the circuit's entry, where pieces lie
-    bool to_receiver = false;  // the next one is the end of the chain
+    void* window = nullptr;    // of the circuit's entry, which holds the pieces
+    bool to_receiver = false;  // the next node is the end of the chain
   };
   ~RelayExit() override { advance_to(taken_in_); }
   static Result<std::unique_ptr<RelayExit>> create(LocalEnd local, const ConnectionSettings& settings,
                                                    ibv_comp_channel* channel, const Job& job);
 
-  /// The receiver announces from this entry on: what came before was served over other ways.
+  /// The receiver announces from this entry on; earlier ones were served over other paths.
   void begin_at(std::uint64_t entry) { taken_ = entry; }
-  /// There is room for one more piece, here and at the other end.
+  /// Whether there is room for one more piece, here and at the other end.
   bool can_forward() const;
-  /// Everything is with the neighbour, or nobody is there to take it. Asks, where the last pieces were not signalled.
+  /// Whether everything is with the neighbour, or the neighbour is gone. Posts a probe if the last pieces were not
+  /// signalled.
   bool idle();
-  /// The receiver has closed its end in order: everything that was sent to entries below `served` it has, though its
-  /// adapter's word of that may never come.
+  /// The receiver has closed its end in order: it has everything that was sent to entries below `served`, although the
+  /// acknowledgements may never arrive.
   void closed_there(std::uint64_t served);
   bool is_closed_there() const override { return closed_there_; }
-  /// Pieces that it would take just now.
+  /// Number of pieces for which there is room.
   std::uint64_t room() const;
-  /// Sends the piece, which lies in the entry's window, on. False: the circuit is broken.
+  /// Sends on a piece from the entry's window. Returns false if the circuit is broken.
   bool forward(const PieceHeader& piece);
   /// Pieces whose memory is no longer read.
   std::uint64_t forwarded() const { return forwarded_; }
@@ -68,7 +69,7 @@ class RelayExit : public RelayEnd {
   bool forward_to_receiver(const PieceHeader& piece);
   bool write_sizes(const PieceHeader& header);
   bool refuse(const std::string& what);
-  /// The memory of all pieces below `done_pieces` is read when it is done; 0: it says nothing of any.
+  /// When the work completes, the memory of all pieces below `done_pieces` has been read; 0: it belongs to no piece.
   bool post(ibv_send_wr& work, ibv_sge* source, std::uint64_t done_pieces, bool signalled);
 
   bool to_receiver_;
@@ -77,12 +78,12 @@ class RelayExit : public RelayEnd {
   std::uint64_t taken_ = 0;  // clear-to-send entries handed back
   std::uint64_t forwarded_ = 0;
   std::uint64_t taken_in_ = 0;    // pieces that forward() took
-  std::uint64_t last_group_ = 0;  // of the last one, where there is one
+  std::uint64_t last_group_ = 0;  // group of the last piece, if there is one
   bool closed_there_ = false;
-  std::array<std::uint32_t, kPieceSlots> bytes_{};  // of those that are not forwarded, by their slots
+  std::array<std::uint32_t, kPieceSlots> bytes_{};  // of the pieces that are not forwarded, by slot
   std::uint32_t queued_ = 0;                        // places taken in the send queue
   std::uint32_t unsignalled_ = 0;                   // of them, since the last signalled one
-  std::uint32_t questions_ = 0;                     // of them, empty ones: no piece waits for their answer
+  std::uint32_t questions_ = 0;                     // of them, probes, which complete no piece
   std::array<std::uint32_t, kMaxGroup> sizes_{};
 };
 

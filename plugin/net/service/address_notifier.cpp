@@ -11,15 +11,15 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kMovePauseMs = 250;
-/// All retries of a queue pair take as long (7.5 s): then the senders know.
+/// About the time of all retries of a queue pair (7.5 s): after it the senders have noticed.
 constexpr std::int64_t kPatienceMs = 8000;
-/// Each has a descriptor; the others come when some have been answered.
+/// Each call needs a descriptor; the others follow when some have been answered.
 constexpr std::size_t kCallsAtOnce = 32;
 
 }  // namespace
 
 void AddressNotifier::look() {
-  calls_.clear();  // they may tell of an address that is gone again
+  calls_.clear();  // they may contain an outdated address
   ends_ = Deadline::after_ms_or_never(kPatienceMs);
   tell_all();
 }
@@ -38,7 +38,7 @@ void AddressNotifier::tell_all() {
     if (interfaces) end.own.address = own_address(*interfaces, end.local, end.sender.address.address);
     const IpAddress& now = end.own.address.address;
     if (known != told_.end()) told.insert(*known);
-    // One that is back where it was is news as well for a sender that was sent elsewhere.
+    // An end that has its old address back is also reported to a sender that was sent another one.
     if (known != told_.end() ? known->second == now : end.stands) continue;
     looks_again_ = true;
     const bool is_called = std::any_of(calls_.begin(), calls_.end(), [&](const Call& call) { return call.key == key; });
@@ -54,11 +54,11 @@ void AddressNotifier::advance() {
   std::erase_if(calls_, [this](const Call& one) {
     const ServiceCall::Answer answer = one.call->advance();
     if (answer == ServiceCall::Answer::kNotYet) return false;
-    // A sender that is not there may be about to have its connection.
+    // A sender without this session may be about to have it.
     if (answer == ServiceCall::Answer::kThere) {
       told_[one.key] = one.address;
     } else {
-      MESHBED_LOG(LogLevel::kTrace, "a sender is not told yet of our new address: %s", one.call->why().c_str());
+      MESHBED_LOG(LogLevel::kTrace, "our new address has not reached a sender yet: %s", one.call->why().c_str());
     }
     return true;
   });

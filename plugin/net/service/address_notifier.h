@@ -1,8 +1,8 @@
 #pragma once
-// Where an address or a GID of ours changes, no packet reaches the receive queue pairs that stood on it any more, and
-// their senders would learn of it by all retries of their adapters, seconds in which nothing moves. So they are told,
-// over the cable itself, from the address that it has now (MOVED), and take their connections up again at once. Belongs
-// to the service's thread. Senders behind relays are not told: only the last relay is known here, and its circuit ends.
+// When an address or a GID of ours changes, no packet reaches the receive queue pairs that used it, and their senders
+// would notice only after all retries of their adapters, seconds in which nothing moves. So the senders are notified
+// over the cable itself, from its present address (MOVED), and resume their connections at once. Belongs to the
+// service's thread. Senders behind relays are not notified: only the last relay is known here, and its circuit ends.
 
 #include <poll.h>
 
@@ -25,12 +25,12 @@ class AddressNotifier {
  public:
   explicit AddressNotifier(ProcessLinks& process) : process_(process) {}
 
-  /// A port told of something: tells whoever must know, and tries for some seconds, since the new address may not serve
-  /// yet, nor a sender have its connection.
+  /// After a port event: notifies the senders, and repeats it for some seconds, because the new address may not work
+  /// yet and a sender may not have its connection yet.
   void look();
   void advance();
   bool busy() const { return looks_again_ || !calls_.empty(); }
-  /// Adds what poll(2) should look for while it is busy.
+  /// Adds what poll(2) should wait for while it is busy.
   void watch(std::vector<pollfd>& watched) const;
 
  private:
@@ -44,7 +44,7 @@ class AddressNotifier {
 
   ProcessLinks& process_;
   std::vector<Call> calls_;
-  std::map<Key, IpAddress> told_;  // which address, of ends that are there
+  std::map<Key, IpAddress> told_;  // the address last sent for each end
   bool looks_again_ = false;
   Deadline next_look_, ends_;
 };

@@ -31,7 +31,7 @@ void CtsTimer::advance() {
   if (quiet_looks_ < kQuietLooks) return;
   quiet_looks_ = 0;
   next_look_ = {};
-  // Whoever began to hold before this is seen by one more look, and whoever begins after it wakes us.
+  // A connection that began to hold before this is found by one more look; one that begins later wakes us.
   busy_.store(false);
   if (look_round() != Held::kNothing) busy_.store(true);
 }

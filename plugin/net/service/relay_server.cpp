@@ -31,8 +31,8 @@ bool RelayServer::makes_chains() const {
                      [](const auto& client) { return client->entry != nullptr && client->state != State::kRefusing; });
 }
 
-/// One goes of those who have not sent their REQUEST (crowd.h): a neighbour is spared as long as it is not due. Whose
-/// has come meanwhile is heard instead; a stranger is refused then, and only neighbours keep their places.
+/// Removes a client that has not sent its REQUEST; a neighbour is kept as long as its time is not over. If the
+/// client's REQUEST has arrived meanwhile, it is processed instead. If none can be removed, the newcomer is refused.
 bool RelayServer::make_room(const Arrival& newcomer, Circuits& circuits) {
   while (clients_.size() >= kClientsMost) {
     std::vector<Waiting> waiting;
@@ -56,7 +56,7 @@ bool RelayServer::make_room(const Arrival& newcomer, Circuits& circuits) {
   return true;
 }
 
-/// As a refusal, as far as the socket takes it at once: what is not kept cannot be waited for.
+/// Sends REFUSE, as far as the socket accepts it at once, because the client is not kept.
 void RelayServer::turn_away(Socket& socket, const SocketAddress& remote, std::uint64_t circuit) {
   const std::string why = "it makes " + std::to_string(kClientsMost) + " chains already: try again";
   MessageWriter writer;
@@ -68,7 +68,7 @@ void RelayServer::turn_away(Socket& socket, const SocketAddress& remote, std::ui
 }
 
 void RelayServer::advance(Circuits& circuits, std::vector<Arrival>& others) {
-  // What fails has been said; those who are here go on.
+  // A failure was logged; the present clients go on.
   (void)first_messages_.advance(arrivals_);
   for (Arrival& arrival : arrivals_) greet(std::move(arrival), circuits, others);
   arrivals_.clear();
@@ -132,7 +132,7 @@ void RelayServer::watch(std::vector<pollfd>& watched) const {
 Result<bool> RelayServer::advance(Client& client) {
   if (client.deadline.passed())
     return handshake_error("it did not finish its handshake in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
-  // Each step says true where the next one may follow at once.
+  // Each step returns true if the next one may follow at once.
   Result<bool> moved = true;
   while (moved && *moved) {
     switch (client.state) {
@@ -179,7 +179,7 @@ std::uint8_t RelayServer::mtu_of(const Client& client) {
   return std::min(client.entry->local().nic.mtu, client.peer.mtu);
 }
 
-/// Our end for the one before us, and the first step towards the one after us.
+/// Opens our end for the previous node, and takes the first step towards the next one.
 Result<void> RelayServer::go_onward(Client& client) {
   auto local = local_end_for(process_, client.local.address, client.remote.address, client.peer);
   if (!local) return local.error();
@@ -214,8 +214,8 @@ Result<void> RelayServer::go_onward(Client& client) {
                           .resumes = client.route.resumes,
                           .keeps_ready = true,
                           .dial_ms = process_.chain_dial_ms()};
-  // Now, and not when the chain stands: it has just spoken, and our kernel knows its Ethernet address. It may be gone
-  // by then, and to look for it in vain would cost everybody a second (local_end_for).
+  // Join now and not when the chain is complete: our kernel has just resolved the peer's Ethernet address. The peer may
+  // be gone later, and resolving it in vain would delay all clients by a second (local_end_for).
   if (auto joined = client.entry->qp_link().join(client.peer, mtu_of(client)); !joined) return joined.error();
   if (!to_receiver) {
     destination.onward = client.route;
@@ -262,7 +262,7 @@ std::string RelayServer::dead_end(Client& client) {
   if (client.events != process_.port_events()) {
     client.events = process_.port_events();
     const LocalEnd& own = client.exit->local();
-    // Down it may come back; with another address, or GID, it does not.
+    // A port that is down may come back; one with another address or GID does not.
     const std::vector<Nic> nics = process_.current_nics();
     const auto port = own.port_in(nics);
     const bool is_up = port != nics.end() && port->link_up;
@@ -274,14 +274,13 @@ std::string RelayServer::dead_end(Client& client) {
   return client.name + ": it has left that address";
 }
 
-/// Who began this may have given it up, or be no more: then nobody waits for what comes of it, for ever where
-/// handshakes have no time limit.
+/// Checks whether the client has given up: otherwise this could go on for ever if handshakes have no time limit.
 Result<bool> RelayServer::look_back(Client& client) {
   if (!client.next_look_back.passed()) return false;
   client.next_look_back = Deadline::after_ms_or_never(kLookBackMs);
   auto message = client.reader.read(client.socket);
   if (!message) return message.error();
-  if (*message) return handshake_error("it went on before it was answered");
+  if (*message) return handshake_error("it sent more before our reply");
   return false;
 }
 
@@ -292,7 +291,7 @@ Result<bool> RelayServer::read_ready(Client& client) {
   if ((*message)->type != WireType::kReady || (*message)->cookie != client.circuit) {
     return handshake_error("it did not end its handshake properly");
   }
-  // Not before: who began this may have found another way meanwhile, and then no accept() must return for it.
+  // Not before: the client may have found another path meanwhile, and then no accept() must return for this one.
   client.connecting->go_ahead();
   client.state = State::kReadyOnward;
   return true;

@@ -1,7 +1,7 @@
 #pragma once
-// The service's door, and where circuits through this node begin: takes ROUTE and REQUEST from the one before us,
-// connects to the one after us, and only then answers, so that a chain stands as a whole or not at all. Belongs to the
-// relay service's thread.
+// The service's listener, and the handshake of circuits through this node: receives ROUTE and REQUEST from the previous
+// node, connects to the next one, and only then replies, so that a chain is set up as a whole or not at all. Belongs to
+// the service's thread.
 
 #include <memory>
 #include <optional>
@@ -27,23 +27,23 @@ class RelayServer {
  public:
   using Circuits = std::vector<std::unique_ptr<Circuit>>;
 
-  /// `channels`: one a device, in the order of the transport's devices.
+  /// `channels`: one for each device, in the order of the transport's devices.
   RelayServer(ProcessLinks& process, std::span<const verbs::CompletionChannel> channels)
       : process_(process), channels_(channels), neighbours_(process) {}
 
   Result<void> open();
   std::uint16_t port() const { return first_messages_.queue().port(); }
-  /// Advances all clients; what has become a circuit is appended, and so are those who want something else than a
-  /// circuit.
+  /// Advances all clients; appends finished circuits to `circuits`, and clients that do not want a circuit to `others`.
   void advance(Circuits& circuits, std::vector<Arrival>& others);
   bool busy() const { return !clients_.empty(); }
-  /// Connects to the next one for somebody, with steps that no socket tells of.
+  /// Whether it connects to a next node, with steps that no socket announces.
   bool connects() const;
-  /// A chain through this process is being made: who means to end it waits. Not for those who only asked for one.
+  /// Whether a chain through this process is being made, so that the end of the process must wait. Clients that have
+  /// only sent ROUTE do not count.
   bool makes_chains() const;
-  /// Somebody came who has not said yet what he wants: nobody need wait for him.
+  /// Whether clients have connected without a first message; the end of the process does not wait for them.
   bool has_callers() const { return !first_messages_.queue().empty() || first_messages_.queue().is_paused(); }
-  /// Adds what poll(2) should look for while it is busy or has callers.
+  /// Adds what poll(2) should wait for while it is busy or has callers.
   void watch(std::vector<pollfd>& watched) const;
   int descriptor() const { return first_messages_.queue().descriptor(); }
 
@@ -67,25 +67,25 @@ class RelayServer {
     std::unique_ptr<RelayEntry> entry;
     std::unique_ptr<RelayExit> exit;
     std::unique_ptr<Connecting> connecting;  // its QP link
-    std::optional<Whereabouts> whereabouts;  // of who is dialled
-    std::uint32_t events = 0;                // port events, when we last looked at our own
+    std::optional<Whereabouts> whereabouts;  // of the dialled process
+    std::uint32_t events = 0;                // port_events() when our ports were last checked
   };
 
   static constexpr std::size_t kClientsMost = 256;
 
   void greet(Arrival arrival, Circuits& circuits, std::vector<Arrival>& others);
-  /// For one more client. False: the one who has to go is he.
+  /// Makes room for one more client. Returns false if the new client must be rejected.
   bool make_room(const Arrival& newcomer, Circuits& circuits);
-  /// False: the client is done with, one way or the other.
+  /// Returns false if the client is finished or has failed.
   bool attend_to(Client& client, Circuits& circuits);
   Result<bool> advance(Client& client);
   Result<bool> read_request(Client& client);
   Result<void> go_onward(Client& client);
-  /// Of its path to our entry.
+  /// The MTU of the client's path to our entry.
   static std::uint8_t mtu_of(const Client& client);
   Result<bool> connect_onward(Client& client);
   Result<bool> look_back(Client& client);
-  /// Why what is being dialled cannot answer any more: who began this finds another way sooner. Empty: it may.
+  /// Why the dialled node cannot reply any more, so that the client can look for another path; empty: it may reply.
   std::string dead_end(Client& client);
   Result<bool> read_ready(Client& client);
   std::unique_ptr<Circuit> to_circuit(Client& client);

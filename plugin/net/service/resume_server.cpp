@@ -29,7 +29,7 @@ void ResumeServer::take(Arrival arrival) {
   auto client = std::make_unique<Client>();
   client->arrival = std::move(arrival);
   client->session = client->arrival.message.cookie;
-  // Never for ever: it keeps a connection's owner waiting.
+  // Always bounded, because it keeps a connection's owner waiting.
   const std::int64_t patience_s = process_.config().number(Variable::kAcceptTimeoutSec);
   client->deadline = Deadline::after_ms_or_never((patience_s > 0 ? patience_s : kPatienceS) * 1000);
   const WireType type = client->arrival.message.type;
@@ -38,7 +38,7 @@ void ResumeServer::take(Arrival arrival) {
     clients_.push_back(std::move(client));
     return;
   }
-  // A sender that comes again has given up the attempt before.
+  // A sender that connects again has given up its earlier attempt.
   std::erase_if(clients_, [&](const auto& other) {
     return other->session == client->session && other->arrival.message.type == client->arrival.message.type &&
            other->arrival.message.rail.number == client->arrival.message.rail.number && other->state != State::kGoOn;
@@ -59,7 +59,7 @@ void ResumeServer::answer_for_sender(Client& client) {
   const bool moved = message.type == WireType::kMoved;
   const bool there = moved ? process_.sessions().tell_sender(client.session, message.end)
                            : process_.sessions().has_sender(client.session);
-  if (there && moved) process_.note_event();  // so that its owner looks
+  if (there && moved) process_.note_event();  // so that the connection checks its ports
   client.writer.start({.type = there ? WireType::kThere : WireType::kGone,
                        .cookie = client.session,
                        .end = {},
@@ -87,7 +87,7 @@ void ResumeServer::advance() {
 bool ResumeServer::advance(Client& client) {
   if (client.deadline.passed()) return drop(client, "it did not finish in time (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   if (client.state == State::kTakeUp && !take_up(client)) return true;
-  // Its connection is closed: nothing comes of it, and a sender whose own address is gone would never say so.
+  // If its connection is closed, the handshake is useless; a sender whose address is gone would never end it.
   const bool waits = client.state == State::kReply || client.state == State::kReady;
   if (waits && !process_.sessions().has(client.session)) return drop(client, "its connection was closed meanwhile");
   if (client.state == State::kReady) return read_ready(client);
@@ -100,8 +100,9 @@ bool ResumeServer::advance(Client& client) {
   return true;
 }
 
-/// To pin memory takes long, and all who open or close a connection would wait for the sessions meanwhile: so they are
-/// not held. The claim keeps the connection's owner from posting more until it is taken up. False: not yet.
+/// Registers the awaited memory. The sessions' lock is not held, because pinning memory takes long and every open or
+/// close of a connection would wait. The claim keeps the connection's owner from posting more until it is resumed.
+/// Returns false if it is not done yet.
 bool ResumeServer::register_memory(Client& client) {
   std::vector<Memory*> memories;
   bool waits = false;
@@ -118,7 +119,7 @@ bool ResumeServer::register_memory(Client& client) {
   return client.has_memory;
 }
 
-/// False: not yet.
+/// Returns false if it is not possible yet.
 bool ResumeServer::take_up(Client& client) {
   if (!client.lays_rail() && !client.has_memory && !register_memory(client)) {
     Connection::Turn::pass();
@@ -128,7 +129,7 @@ bool ResumeServer::take_up(Client& client) {
     client.lays_rail() ? try_to_lay_rail(client, connection) : try_to_take_up(client, connection);
   });
   if (!known) refuse(client, WireType::kGone, "it is closed", process_.sessions().served_in_the_end(client.session));
-  // Its owner is at work on it: poll(2) finds the client's socket ready all the while, and would not wait.
+  // The owner has the turn. poll(2) would find the client's socket ready and not wait, so yield here.
   if (client.state == State::kTakeUp) Connection::Turn::pass();
   return client.state != State::kTakeUp;
 }
@@ -157,7 +158,7 @@ void ResumeServer::try_to_lay_rail(Client& client, ReceiveConnection& connection
   const WireRail& rail = client.arrival.message.rail;
   auto end =
       connection.lay_rail(rail.number, rail.sender_qp_link, client.local, client.arrival.message.end, client.mtu);
-  // Its owner goes on with what it has until READY comes.
+  // The owner may use the connection until READY arrives.
   connection.release_claim(Connection::kToTakeUp);
   if (!end) {
     refuse(client, WireType::kRefuse, end.error().text);
@@ -180,7 +181,7 @@ bool ResumeServer::read_ready(Client& client) {
   return go_on(client);
 }
 
-/// Both ends know of the new way. True: not yet.
+/// Both ends know the new path. Returns true if it has to wait.
 bool ResumeServer::go_on(Client& client) {
   bool waits = false;
   const bool known = process_.sessions().with(client.session, [&](ReceiveConnection& connection) {
@@ -211,7 +212,7 @@ bool ResumeServer::drop(const Client& client, const std::string& why) {
 
 void ResumeServer::tell(const Client& client, const char* of_it, const std::string& why) {
   const LogLevel level = lines_.next(LogLevel::kInfo);
-  MESHBED_LOG(level, "client %s, which wants to take up a connection again, %s: %s%s",
+  MESHBED_LOG(level, "client %s, which wants to resume a connection, %s: %s%s",
               to_text(client.arrival.remote.address).c_str(), of_it, why.c_str(),
               lines_.so_far("were not taken").c_str());
 }

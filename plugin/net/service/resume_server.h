@@ -1,8 +1,7 @@
 #pragma once
-// Where senders that lost their QP link come to be taken up again (resumption.h): the receiving side, for all receiving
-// connections of the process, whether their owners look at them right now or not; and where senders come that have one
-// more way for a connection (rail_layer.h), and receivers that ask after theirs (liveness_check.h) or tell of their new
-// address (address_notifier.h). Belongs to the service's thread.
+// The receiving side of resumptions (resumption.h), for all receiving connections of the process, whether or not their
+// owners poll them. It also serves senders that add a rail to a connection (rail_layer.h), and receivers that check
+// their sender (liveness_check.h) or report their new address (address_notifier.h). Belongs to the service's thread.
 
 #include <poll.h>
 
@@ -27,12 +26,12 @@ class ResumeServer {
   explicit ResumeServer(ProcessLinks& process) : process_(process) {}
   ~ResumeServer();
 
-  /// Whether take() takes such.
+  /// Whether take() accepts messages of this type.
   static bool is_for(WireType type);
   void take(Arrival arrival);
   void advance();
   bool busy() const { return !clients_.empty(); }
-  /// Adds what poll(2) should look for while it is busy.
+  /// Adds what poll(2) should wait for while it is busy.
   void watch(std::vector<pollfd>& watched) const;
 
  private:
@@ -44,13 +43,13 @@ class ResumeServer {
     std::uint8_t mtu = 0;
     Deadline deadline;
     State state = State::kTakeUp;
-    bool has_memory = false;  // what is awaited is registered on the device of `local`, as far as it can be
+    bool has_memory = false;  // the awaited memory is registered on the device of `local`, as far as possible
     MessageReader reader;
     MessageWriter writer;
     bool lays_rail() const { return arrival.message.type == WireType::kRail; }
   };
 
-  /// False: the client is done with.
+  /// Returns false if the client is finished.
   bool advance(Client& client);
   bool take_up(Client& client);
   bool register_memory(Client& client);
@@ -62,7 +61,7 @@ class ResumeServer {
   void refuse(Client& client, WireType type, const std::string& why, std::uint64_t served = 0);
   bool drop(const Client& client, const std::string& why);
   void tell(const Client& client, const char* of_it, const std::string& why);
-  /// The connection's owner may come back.
+  /// Releases the claim, so that the connection's owner may use it.
   void release(const Client& client);
 
   ProcessLinks& process_;

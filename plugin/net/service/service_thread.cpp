@@ -16,18 +16,18 @@
 namespace meshbed::net {
 namespace {
 
-/// While a chain is being made its steps have deadlines and retries of their own.
+/// The pause while a chain is being made, whose steps have deadlines and retries of their own.
 constexpr int kHandshakePauseMs = 1;
-/// While somebody has come who has not said what he wants, or does not read: his deadline is looked at so often.
+/// The pause while a client has sent no first message or does not read its reply: how often its deadline is checked.
 constexpr int kCallerPauseMs = 100;
-/// Others who send through us have gone when nothing has moved for so long, which is longer than all retries of a queue
-/// pair take (7.5 s).
+/// If nothing has moved for this time, which is longer than all retries of a queue pair (7.5 s), the peers that sent
+/// through us are gone.
 constexpr std::int64_t kQuietNs = 8'000'000'000;
-/// After so long the next piece says that others go on sending; where none comes their circuits are only ending, and
-/// what says so may itself be late (a control connection repeats its words 6 s, then 13 s after a cable was cut).
+/// After this time the next piece shows that others go on sending. If none comes, their circuits are only ending, which
+/// the control connection may report late (TCP retransmits 6 s, then 13 s after a cable was cut).
 constexpr std::int64_t kLongestSendingNs = 10'000'000'000;
 constexpr std::chrono::milliseconds kWaitPause{5};
-/// The ranks of a job end within moments. Who takes longer finds our relay as long as the process lives.
+/// The ranks of a job end at nearly the same time. A later one can use our relay only as long as this process lives.
 constexpr std::int64_t kDeparturesMs = 2000;
 
 }  // namespace
@@ -51,7 +51,7 @@ Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process
   }
   service->desk_ = std::make_unique<RelayServer>(process, service->channels_);
   if (auto opened = service->desk_->open(); !opened) return opened.error();
-  // Relays and failover are for RDMA; the state is there for TCP, too.
+  // Relays and failover are for RDMA; the state socket also serves TCP.
   if (process.config().flag(Variable::kDisableRdma)) {
     service->discovery_problem_ = handshake_error("RDMA is off: NCCL_MESH_DISABLE_RDMA=1");
   } else if (!process.config().flag(Variable::kEnableRelay)) {
@@ -70,14 +70,14 @@ Result<std::unique_ptr<ServiceThread>> ServiceThread::open(ProcessLinks& process
   return service;
 }
 
-/// Nothing depends on it: where it cannot be, a line says why.
+/// The state socket is optional: a failure is only logged.
 void ServiceThread::open_state_socket() {
   const std::string& setting = process_.config().text(Variable::kStateSocket);
   if (setting == "0") return;
   std::string problem;
   auto door = StateSocket::open_somewhere(setting, process_.pid(), problem);
   if (!problem.empty()) {
-    // Who looks for it where it was wanted must learn where it is.
+    // Warn, because the user would look for it at the requested place.
     MESHBED_WARN("NCCL_MESH_STATE_SOCKET=%s: %s: using %s", setting.c_str(), problem.c_str(),
                  door ? (*door)->path().c_str() : "none");
   }
@@ -107,7 +107,7 @@ ServiceThread::~ServiceThread() {
 
 void ServiceThread::wake() {
   const char byte = 0;
-  // A full pipe has woken the thread already.
+  // If the pipe is full, the thread is being woken already.
   if (::write(wake_[1], &byte, 1) < 0) MESHBED_LOG(LogLevel::kTrace, "service: %s", std::strerror(errno));
 }
 
@@ -130,7 +130,7 @@ bool ServiceThread::move_circuits() {
     std::erase_if(circuits_, [](const auto& circuit) { return circuit->over(); });
     list_holds_ = false;
   }
-  // The service's thread alone counts; who waits looks at the clock for it.
+  // Only the service's thread counts; a waiting thread reads the counts by the clock.
   if (moved) moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (ended) ends_.store(ends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return moving;
@@ -138,9 +138,9 @@ bool ServiceThread::move_circuits() {
 
 bool ServiceThread::wait_for_others() {
   if (!wait_for_circuits()) return false;
-  const bool abandoned = in_use_.load();  // circuits on which nothing moves
+  const bool abandoned = in_use_.load();  // circuits remain on which nothing moves
   if (!wait_for_departures()) return false;
-  // Those who have left since may have made some.
+  // Processes that have left since may have made new circuits.
   return abandoned || wait_for_circuits();
 }
 
@@ -211,8 +211,7 @@ void ServiceThread::look_around(bool moving) {
     channels_[device].drain([](void* end) { static_cast<RelayEnd*>(end)->wake(); });
     --others;
   }
-  // While nothing but pieces comes, nobody else is asked: this is once a piece. Nor is he who waits, but when it is
-  // time.
+  // This runs once a piece: clients that wait are served only when another descriptor is ready or the time has come.
   if (others > 0 || (others_wait_ && next_look_.passed())) look_at_others();
   listen_to_silence();
   if (!cts_timer_.busy()) return;
@@ -239,7 +238,7 @@ void ServiceThread::look_at_others() {
   }
   if (is_ready(first_socket) || is_ready(first_socket + 1)) {
     discovery_.advance(agreement_);
-    // Whom wait_for_departures() waits for may have left.
+    // A process that wait_for_departures() waits for may have left.
     const std::lock_guard lock(use_mutex_);
     use_over_.notify_all();
   }

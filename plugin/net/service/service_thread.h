@@ -1,9 +1,9 @@
 #pragma once
-// The service: the one thread of a process, for others and for what happens to its ports. It answers who we are
-// (peer discovery), opens circuits (relay server) and moves their pieces, takes connections up again that lost their QP
-// link (resume desk), announces receives that nobody comes back to (CTS timer), reads the devices' asynchronous events,
-// tells those who send to us of our new addresses (address notifier), and drains TCP connections that are closed here.
-// Asleep unless there is something to do: completion channels, sockets, events and a pipe wake it.
+// The service: the only thread of a process, which serves peers and handles port events. It replies to queries (peer
+// discovery), opens circuits (relay server) and moves their pieces, resumes connections that lost their QP link (resume
+// server), announces receives that were held back for long (CTS timer), reads the devices' asynchronous events,
+// notifies senders of our new addresses (address notifier), and drains TCP connections that are closed here. It sleeps
+// unless there is work: completion channels, sockets, events and a pipe wake it.
 
 #include <poll.h>
 
@@ -30,26 +30,26 @@
 
 namespace meshbed::net {
 
-/// What the service asks of the transport that it belongs to.
+/// The functions of the transport that the service calls.
 struct ServiceCalls {
-  std::function<ProcessState()> state;   // of the process, but for its circuits
+  std::function<ProcessState()> state;   // of the process, without its circuits
   std::function<void()> drop_abandoned;  // Transport::drop_abandoned()
 };
 
 class ServiceThread final : public Service {
  public:
-  /// With its sockets; the thread waits for start().
+  /// Opens its sockets; the thread waits for start().
   static Result<std::unique_ptr<ServiceThread>> open(ProcessLinks& process, TcpNetwork& tcp, ServiceCalls calls);
   ~ServiceThread() override;
   void start();
 
-  /// Before the end: tells others that this process leaves.
+  /// Before the end: broadcasts that this process leaves.
   void leave() { discovery_.leave(); }
-  /// After that: until no circuit is left, or nothing has moved or ended for eight seconds, and two seconds more for
-  /// those who may still connect through this process and have not left. False: there are some; or others go on sending
-  /// through this process, and go on after ten seconds too; or circuits still end after eighteen.
+  /// After leave(): waits until no circuit is left, or nothing has moved or ended for eight seconds, and two seconds
+  /// more for processes that may still connect through this one and have not left. Returns false if there are such
+  /// processes, or others still send through this process after ten seconds, or circuits still end after eighteen.
   bool wait_for_others();
-  /// After that: it is used again.
+  /// After leave(): the process is used again.
   void come_back() { discovery_.come_back(); }
 
   PeerDiscovery* discovery() override { return discovery_problem_ ? nullptr : &discovery_; }
@@ -59,23 +59,24 @@ class ServiceThread final : public Service {
   void note_held() override {
     if (cts_timer_.watch()) wake();
   }
-  /// TCP, on every address: where circuits begin and connections are taken up again.
+  /// The TCP port, on every address, for circuits and resumptions.
   std::uint16_t port() const { return desk_->port(); }
-  /// Circuits through this process; only while its thread does not run.
+  /// Circuits through this process; call it only while its thread does not run.
   std::vector<CircuitState> circuits() const;
 
  private:
   ServiceThread(ProcessLinks& process, TcpNetwork& tcp, ServiceCalls calls);
   void run();
-  /// Moves the pieces of those circuits whose completion queues announced something; true: there may be more.
+  /// Moves the pieces of those circuits whose completion queues have announced something; returns true if there may be
+  /// more.
   bool move_circuits();
-  /// Sleeps until something happens, unless pieces are moving; deals with sockets.
+  /// Handles sockets; sleeps until something happens, unless pieces are moving.
   void look_around(bool moving);
   void list_what_to_watch();
   void look_at_others();
   void listen_to_silence();
   bool is_ready(std::size_t index) const { return watched_[index].revents != 0; }
-  /// True: there was one.
+  /// Returns true if there was one.
   bool read_events(const verbs::Device& device);
   void open_state_socket();
   void answer_for_state();
@@ -98,11 +99,11 @@ class ServiceThread final : public Service {
   std::vector<std::unique_ptr<Circuit>> circuits_;
   std::vector<Arrival> arrivals_;
   std::vector<pollfd> watched_;
-  bool list_holds_ = false;   // watched_ and what follows, as things are now
-  int pause_ms_ = -1;         // asleep for so long at most; -1: for ever
-  bool others_wait_ = false;  // with deadlines
+  bool list_holds_ = false;   // watched_ and the fields below are up to date
+  int pause_ms_ = -1;         // longest sleep; -1: for ever
+  bool others_wait_ = false;  // clients wait with deadlines
   Deadline next_listening_ = Deadline::after_ms_or_never(RelayEnd::kLookPauseMs);
-  Deadline next_look_;  // at those who wait, while pieces are moving
+  Deadline next_look_;  // when waiting clients are served while pieces are moving
   std::size_t first_event_ = 0, first_of_state_ = 0;
   std::unique_ptr<StateSocket> state_socket_;  // nullptr: none
   int wake_[2] = {-1, -1};

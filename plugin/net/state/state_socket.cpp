@@ -15,7 +15,7 @@
 namespace meshbed::net {
 namespace {
 
-constexpr int kStateBacklog = 128;  // a burst of clients is not told EAGAIN
+constexpr int kStateBacklog = 128;  // so that a burst of clients does not get EAGAIN
 constexpr int kMostNames = 9;
 constexpr std::size_t kPathBytesMost = sizeof(sockaddr_un{}.sun_path) - 1;
 constexpr mode_t kForOthers = S_IRWXG | S_IRWXO;
@@ -35,7 +35,7 @@ socklen_t to_sockaddr(const std::string& path, sockaddr_un& address) {
   if (path.empty() || path.size() > kPathBytesMost) return 0;
   std::memcpy(address.sun_path, path.data(), path.size());
   if (is_abstract(path)) address.sun_path[0] = '\0';
-  // An abstract name has no end but its length; a path is told with its final zero.
+  // An abstract name ends by its length; a path includes its final zero.
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (is_abstract(path) ? 0 : 1));
 }
 
@@ -47,18 +47,18 @@ Result<Socket> unix_socket() {
   return socket;
 }
 
-/// The folder, made where it is missing: ours, and nobody else may put a socket into it.
+/// Makes the folder if it is missing. It must be ours, and no other user may write into it.
 Result<void> prepare_folder(const std::string& folder) {
   if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) return door_error(folder, "cannot be made", errno);
   struct stat status {};
   if (::lstat(folder.substr(0, folder.size() - 1).c_str(), &status) != 0) return door_error(folder, "", errno);
   if (!S_ISDIR(status.st_mode)) return door_error(folder, "is no folder", 0);
-  if (status.st_uid != ::geteuid()) return door_error(folder, "belongs to somebody else", 0);
+  if (status.st_uid != ::geteuid()) return door_error(folder, "belongs to another user", 0);
   if ((status.st_mode & kForOthers) != 0) return door_error(folder, "is open to others: chmod 700 it", 0);
   return ok();
 }
 
-/// A process listens there. A queue that is full says so too.
+/// Whether a process listens there; a full queue also shows it.
 bool is_alive(const sockaddr_un& address, socklen_t length) {
   auto socket = unix_socket();
   if (!socket) return true;
@@ -98,11 +98,11 @@ StateRequestLine::Progress StateRequestLine::take(std::string_view bytes, bool e
 }
 
 Result<std::unique_ptr<StateSocket>> StateSocket::open(const std::string& setting, std::int64_t pid) {
-  // First of all: where there are no such sockets nothing is left behind.
+  // First, so that nothing is left behind if such sockets are not supported.
   auto socket = unix_socket();
   if (!socket) return socket.error();
   const std::string folder = state_folder(setting, ::geteuid());
-  // Before a folder is made for nothing.
+  // Checked before the folder is made.
   if (const std::string name = first_name(folder, pid); name.size() > kPathBytesMost) {
     return door_error(name, "a socket's path has " + std::to_string(kPathBytesMost) + " bytes at most", 0);
   }
@@ -172,7 +172,7 @@ bool StateSocket::make_room(const std::function<std::string()>& document, std::s
 void StateSocket::admit_clients(const std::function<std::string()>& document, std::string& made) {
   if (is_deaf_ && !deaf_until_.passed()) return;
   is_deaf_ = false;
-  // As many as the queue may hold; the service has other work, too.
+  // At most the length of the queue, because the service has other work too.
   for (int turn = 0; turn < kStateBacklog && has_room(); ++turn) {
     Socket socket(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
@@ -184,14 +184,14 @@ void StateSocket::admit_clients(const std::function<std::string()>& document, st
     auto client = std::make_unique<Client>();
     client->socket = std::move(socket);
     client->deadline = Deadline::after_ms_or_never(kPatienceMs);
-    // Who asks as it comes in is answered before anybody has to go for it.
+    // A client whose request has arrived already gets its answer, and no other client is removed for it.
     if (!advance(*client, document, made)) continue;
     if (clients_.size() >= kMostClients && !make_room(document, made)) continue;
     clients_.push_back(std::move(client));
   }
 }
 
-/// The folder keeps strangers out; an abstract name does not.
+/// The folder keeps other users out; an abstract name does not.
 bool StateSocket::is_welcome(int descriptor) const {
   if (!is_abstract(path_)) return true;
   ucred peer{};
@@ -204,7 +204,7 @@ bool StateSocket::advance(Client& client, const std::function<std::string()>& do
   if (client.deadline.passed()) return false;
   if (client.answer.empty() && !read_request(client, document, made)) return false;
   while (client.sent < client.answer.size()) {
-    // Not to be killed by a client that has gone.
+    // A client that has gone must not cause SIGPIPE.
     const ssize_t count = ::send(client.socket.descriptor(), client.answer.data() + client.sent,
                                  client.answer.size() - client.sent, MSG_NOSIGNAL);
     if (count < 0) return errno == EAGAIN || errno == EINTR;
@@ -213,7 +213,7 @@ bool StateSocket::advance(Client& client, const std::function<std::string()>& do
   return client.answer.empty();
 }
 
-/// False: it has gone. Leaves the answer behind where the request is complete.
+/// Returns false if the client has gone. Prepares the answer when the request is complete.
 bool StateSocket::read_request(Client& client, const std::function<std::string()>& document, std::string& made) {
   char bytes[kStateRequestBytes];
   const ssize_t count = ::recv(client.socket.descriptor(), bytes, sizeof bytes, 0);

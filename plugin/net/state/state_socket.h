@@ -1,15 +1,15 @@
 #pragma once
-// The door to a process's state: a Unix stream socket. A client says one line and gets one line of JSON:
+// The state socket of a process: a Unix stream socket. A client sends one line and gets one line of JSON:
 //   state     (or nothing, then end of file)   the state of the process, as state.h has it
 //   anything else                              {"format":1,"error":"..."}
 //
-// Belongs to the service's thread. Nothing here waits: a client that is slow, silent or confused has two seconds, and
-// there are 32 of them at most. Where more come, the one that has been silent longest goes, so that nobody who asks
-// waits for those who do not; only where all of them wait to read their answers do the next ones stay in the queue.
+// Belongs to the service's thread. Nothing here waits: a slow, silent or confused client has two seconds, and there are
+// at most 32 clients. If more come, the one that has been silent longest is removed, so that silent clients do not
+// delay requests. Only if all of them wait for their answers, further clients stay in the queue.
 //
-// Where: <folder>/state.<pid>, the folder /tmp/meshbed-<uid>/ unless NCCL_MESH_STATE_SOCKET names another one. It must
-// be ours and nobody else's to write into. "@" instead of a folder: an abstract name, "@meshbed-<uid>/state.<pid>", for
-// where no file system can be written; then only this user and root are answered.
+// Path: <folder>/state.<pid>; the folder is /tmp/meshbed-<uid>/ unless NCCL_MESH_STATE_SOCKET names another one. It
+// must be ours, and not writable by others. "@" instead of a folder: the abstract name "@meshbed-<uid>/state.<pid>",
+// for machines without a writable file system; then only this user and root get answers.
 
 #include <poll.h>
 
@@ -36,7 +36,7 @@ std::string state_folder(const std::string& setting, std::uint32_t user);
 class StateRequestLine {
  public:
   enum class Progress { kWaits, kState, kUnknown, kTooLong };
-  /// `ended`: the client says no more.
+  /// `ended`: the client has shut its sending side down.
   Progress take(std::string_view bytes, bool ended);
 
  private:
@@ -45,28 +45,28 @@ class StateRequestLine {
 
 class StateSocket {
  public:
-  /// So many would have to come between the connect and the request of one who asks, for it to be sent away.
+  /// A client is removed only if this many others connect between its connect and its request.
   static constexpr std::size_t kMostClients = 32;
   static constexpr std::int64_t kPatienceMs = 2000;
 
-  /// `setting`: of NCCL_MESH_STATE_SOCKET. A socket that a dead process left behind is replaced; where the name is
-  /// taken by a living one (two libraries in one process, two containers with one /tmp) the next of nine is used.
+  /// `setting`: the value of NCCL_MESH_STATE_SOCKET. A socket of a dead process is replaced; if a living process has
+  /// the name (two libraries in one process, two containers with one /tmp), the next of nine names is used.
   static Result<std::unique_ptr<StateSocket>> open(const std::string& setting, std::int64_t pid);
-  /// Where that place cannot be, at the one without a setting; `problem` then says why, empty otherwise.
+  /// If that place cannot be used, opens it at the default one; `problem` is then the reason, otherwise empty.
   static Result<std::unique_ptr<StateSocket>> open_somewhere(const std::string& setting, std::int64_t pid,
                                                              std::string& problem);
-  /// Takes the socket's name away.
+  /// Removes the socket's name.
   ~StateSocket();
   StateSocket(const StateSocket&) = delete;
   StateSocket& operator=(const StateSocket&) = delete;
 
-  /// As a client must name it; "@..." is abstract.
+  /// The path for clients; "@..." is abstract.
   const std::string& path() const { return path_; }
-  /// Adds what poll(2) should look for.
+  /// Adds what poll(2) should wait for.
   void watch(std::vector<pollfd>& watched) const;
-  /// Deadlines run.
+  /// Deadlines are running.
   bool busy() const { return !clients_.empty() || is_deaf_; }
-  /// Lets clients in and moves them on; `document` makes the answer, once for all who ask at this moment.
+  /// Accepts clients and advances them; `document` makes the answer, once for all requests of this call.
   void advance(const std::function<std::string()>& document);
 
  private:
@@ -79,18 +79,18 @@ class StateSocket {
   };
   StateSocket() = default;
   void admit_clients(const std::function<std::string()>& document, std::string& made);
-  /// There is room for one more, or somebody who must make room.
+  /// Whether there is room for one more client, or a client that can be removed.
   bool has_room() const;
-  /// Sends the client away that has been silent longest, unless it has asked by now; false: there is none.
+  /// Removes the client that has been silent longest, unless its request has arrived; returns false if there is none.
   bool make_room(const std::function<std::string()>& document, std::string& made);
-  /// False: done with.
+  /// Returns false if the client is finished.
   bool advance(Client& client, const std::function<std::string()>& document, std::string& made);
   bool read_request(Client& client, const std::function<std::string()>& document, std::string& made);
   bool is_welcome(int descriptor) const;
 
   std::string path_;
   Socket socket_;
-  bool is_deaf_ = false;  // the process has no descriptor left for a client: not asked for all the time
+  bool is_deaf_ = false;  // the process has no descriptor left for a client: accept(2) pauses
   Deadline deaf_until_;
   std::vector<std::unique_ptr<Client>> clients_;
 };

@@ -4,7 +4,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Numbers of 64 bits are hexadecimal text: many a JSON reader rounds beyond 53.
+/// Numbers of 64 bits are hexadecimal text, because many JSON readers round beyond 53 bits.
 std::string hex(std::uint64_t number) {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string text = "0x";

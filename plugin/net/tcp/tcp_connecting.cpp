@@ -82,7 +82,7 @@ Result<bool> TcpConnecting::step() {
 
 Result<bool> TcpConnecting::dial() {
   if (attempts_ > 0 && !next_attempt_.passed()) {
-    // Nothing to look at, but whoever runs us may use the moment.
+    // Nothing to wait for here, but a simulated process must yield.
     ::poll(nullptr, 0, 0);
     return false;
   }
@@ -99,7 +99,7 @@ Result<bool> TcpConnecting::await_dialling() {
   if (!connected) return next_or_fail(connected.error().text);
   if (!*connected) {
     if (!attempt_deadline_.passed() && !give_up_.passed()) return false;
-    return next_or_fail("nobody answered within " + process_.config().text(Variable::kTimeoutMs) +
+    return next_or_fail("no reply within " + process_.config().text(Variable::kTimeoutMs) +
                         " ms (NCCL_MESH_TIMEOUT_MS)");
   }
   writer_.start({.type = WireType::kTcpRequest,
@@ -135,14 +135,14 @@ Result<bool> TcpConnecting::read_reply() {
   if (!message) return error(ErrorCode::kRemote, message.error().text + ": see the peer's log");
   if (!*message) {
     if (!reply_deadline_.passed()) return false;
-    return error(ErrorCode::kTimeout, "TCP stands, but the peer has not accepted within " +
+    return error(ErrorCode::kTimeout, "TCP is connected, but the peer has not accepted within " +
                                           process_.config().text(Variable::kAcceptTimeoutSec) +
                                           " s (NCCL_MESH_ACCEPT_TIMEOUT_SEC)");
   }
   const WireMessage& reply = **message;
   if (reply.type == WireType::kRefuse) return error(ErrorCode::kRemote, "the peer refuses: " + reply.reason);
   if (reply.type != WireType::kTcpReply || reply.cookie != peer_.cookie || reply.tcp.node != peer_.node) {
-    return error(ErrorCode::kRemote, "the answer does not belong to this connection");
+    return error(ErrorCode::kRemote, "the reply does not belong to this connection");
   }
   peer_netdev_ = reply.tcp.netdev;
   writer_.start({.type = WireType::kReady, .cookie = peer_.cookie, .end = {}, .reason = ""});
@@ -156,7 +156,7 @@ std::unique_ptr<TcpSendConnection> TcpConnecting::finished() {
                .local = route().local.address,
                .peer_netdev = peer_netdev_,
                .remote = {.address = route().remote, .port = peer_.tcp_port}};
-  // Many times slower than a cable, so never silently; where all of it is asked for, init() has said so.
+  // TCP is many times slower than a cable, so it is never used without a warning; for everything, init() has logged it.
   const bool warn = !network_.everything() && network_.first_time(peer_.node);
   MESHBED_LOG(warn ? LogLevel::kWarn : LogLevel::kInfo,
               "the peer %s is reached over TCP on %s (%s), not by RDMA: slow, and this processor copies every byte "

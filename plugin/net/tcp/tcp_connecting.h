@@ -21,10 +21,10 @@ class Process;
 
 class TcpConnecting {
  public:
-  /// `why`: what stands in the way of RDMA, for the one warning that the peer gets. Errors are for the caller to log.
+  /// `why`: the reason against RDMA, for the one warning about the peer. The caller logs errors.
   static Result<std::unique_ptr<TcpConnecting>> begin(const Process& process, TcpNetwork& network, const Handle& peer,
                                                       int dev, std::string why);
-  /// The connection, or nullptr: not yet. After an error the object is of no use.
+  /// The connection, or nullptr: not yet. After an error the object is unusable.
   Result<std::unique_ptr<TcpSendConnection>> advance();
 
  private:
@@ -32,7 +32,7 @@ class TcpConnecting {
 
   TcpConnecting(const Process& process, TcpNetwork& network, const Handle& peer, std::vector<TcpRoute> routes,
                 std::string why);
-  /// True: the state changed, look again; false: wait.
+  /// Returns true if the state changed and another step may follow; false: wait.
   Result<bool> step();
   Result<bool> dial();
   Result<bool> await_dialling();
@@ -49,7 +49,7 @@ class TcpConnecting {
   std::string why_;
   std::string peer_netdev_;
   State state_ = State::kDial;
-  std::size_t attempts_ = 0;  // that failed
+  std::size_t attempts_ = 0;  // failed ones
   Deadline give_up_, attempt_deadline_, next_attempt_, reply_deadline_;
   Socket socket_;
   MessageReader reader_;

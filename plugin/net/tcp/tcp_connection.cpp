@@ -21,11 +21,11 @@
 namespace meshbed::net {
 namespace {
 
-/// So many between two looks at the clock.
+/// Polls between two readings of the clock.
 constexpr std::uint32_t kLooksBetweenClocks = 16;
 
 void set_option(const Socket& socket, int name, int value) {
-  // Only speed and patience: a kernel without the option is slower to see a dead peer, and no less right.
+  // The options only affect speed and time-outs: a kernel without one detects a dead peer later.
   ::setsockopt(socket.descriptor(), IPPROTO_TCP, name, &value, sizeof value);
 }
 
@@ -100,7 +100,7 @@ std::size_t TcpConnection::write(std::span<const std::uint8_t> first, std::span<
 std::size_t TcpConnection::moved(ssize_t count, bool reading) {
   if (count > 0) return static_cast<std::size_t>(count);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
-  // The first reason is the telling one: what follows a reset is only an end of file.
+  // The first reason is the useful one: a reset is followed only by an end of file.
   cannot_write_ = cannot_write_ || count < 0 || !reading;
   if (!lost()) status_ = count < 0 ? std::strerror(errno) : reading ? "end of the stream" : "nothing was taken";
   return 0;
@@ -140,7 +140,7 @@ const Error& TcpConnection::keep_failure(Error error) {
 const Error& TcpConnection::fail(Error error) {
   const bool first = !failed();
   const Error& kept = keep_failure(std::move(error));
-  // The peer learns of it, and nothing more is written into buffers that may be freed now.
+  // The peer sees the end of the stream, and nothing more is written into buffers that may be freed now.
   if (first) ::shutdown(ends_.socket.descriptor(), SHUT_RDWR);
   return kept;
 }

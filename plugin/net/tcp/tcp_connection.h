@@ -1,23 +1,25 @@
 #pragma once
-// What both ends of a connection over TCP have in common: the socket, the requests, deadlines and the first failure.
+// The common part of both ends of a connection over TCP: the socket, the requests, deadlines and the first failure.
 //
-// For peers that no cable reaches, and only where it was asked for (tcp_network.h). The receiver announces its receives
-// and the sender sends only what was announced, as on the RDMA path, instead of leaving it to TCP's window:
-//   - a part that waits for its tag never stands in the stream before one that is wanted first, so that groups whose
-//     tags come in another order cannot block each other at the head of the line;
-//   - every payload goes from the stream straight into the buffer that waits for it: nothing is buffered here, and no
-//     receiver that is late makes its kernel hold more than was asked for;
-//   - a message that is too long is refused before a byte of it is on its way.
-// A send is complete when the kernel has all of it, which delivers it whatever the receiver does meanwhile. Both ends
-// close in order, whoever is first and whatever is in flight: the socket goes to TcpNetwork::linger(), so that nothing
-// is taken back of what a sender sent or a receiver announced. A sender whose receiver has closed serves what was
-// announced to it, as on the RDMA path, and fails with the first send beyond that. Cost of a message: 32 bytes ahead of
+// For peers that no cable reaches, and only on request (tcp_network.h). The receiver announces its receives and the
+// sender sends only what was announced, as on the RDMA path, instead of relying on TCP's window:
+//   - a part that waits for its tag is never in the stream before a part that is needed first, so groups whose tags
+//   come
+//     in another order cannot block each other at the head of the line;
+//   - every payload goes from the stream directly into the buffer that waits for it: nothing is buffered here, and the
+//     kernel of a late receiver holds no more than was announced;
+//   - a message that is too long is refused before any byte of it is sent.
+// A send is complete when the kernel has all of it; the kernel delivers it independently of the receiver's calls. Both
+// ends close in order, in any sequence and with data in flight: the socket goes to TcpNetwork::linger(), so that
+// nothing is lost of what a sender sent or a receiver announced. A sender whose receiver has closed serves what was
+// announced to it, as on the RDMA path, and fails with the first send beyond that. Cost of a message: 32 bytes before
 // it and 32 back; one sendmsg() and one or two recvmsg() at each end.
 //
-// No call waits. A peer whose process ends is seen as the end of the stream. A machine that dies is seen by the kernel:
-// what was sent and not acknowledged for NCCL_MESH_FAILOVER_TIMEOUT_SEC (30 s where that is 0) ends the connection, and
-// a HELLO after silence makes sure that there is something to acknowledge. The kernel counts a peer that takes nothing
-// for so long as dead, too: a process that stands still in the middle of a receive loses its connection.
+// No call waits. The end of the stream shows that the peer's process has ended. The kernel detects a machine that has
+// died: if something that was sent is not acknowledged for NCCL_MESH_FAILOVER_TIMEOUT_SEC (30 s if that is 0), the
+// connection ends, and a HELLO after silence makes sure that there is something to acknowledge. The kernel also counts
+// a peer as dead that receives nothing for this time: a process that stops in the middle of a receive loses its
+// connection.
 
 #include <array>
 #include <cstdint>
@@ -37,7 +39,7 @@ namespace meshbed::net {
 class Config;
 class TcpNetwork;
 
-/// The socket after the handshake, and what its ends are called.
+/// The socket after the handshake, and the names of its ends.
 struct TcpEnds {
   Socket socket;
   std::string netdev;  // our network interface
@@ -49,7 +51,7 @@ struct TcpEnds {
 struct TcpSettings {
   std::int64_t operation_timeout_ns = 0;  // 0: none
   bool fatal_on_timeout = true;
-  std::int64_t patience_ms = 30'000;  // with a machine that acknowledges nothing
+  std::int64_t patience_ms = 30'000;  // until a machine that acknowledges nothing counts as dead
 };
 TcpSettings tcp_settings(const Config& config);
 
@@ -57,7 +59,7 @@ class TcpConnection : public Endpoint {
  public:
   ~TcpConnection() override;
 
-  /// Moves what can be moved where the request is not complete yet.
+  /// Moves bytes if the request is not complete yet.
   Progress test(Request& request, int* sizes) override;
   const Error& failure() const override { return *failure_; }
   void close() override;
@@ -66,45 +68,45 @@ class TcpConnection : public Endpoint {
   std::string ends_text() const override;
 
  protected:
-  /// `network`: takes the socket over at the end.
+  /// `network` takes the socket over at the end.
   TcpConnection(ObjectKind kind, TcpEnds ends, const TcpSettings& settings, TcpNetwork& network);
 
   /// Moves bytes both ways, a few system calls at most.
   virtual void progress() = 0;
-  /// Sends a HELLO where nothing is under way anyway.
+  /// Sends a HELLO unless data is in flight anyway.
   virtual void greet() = 0;
-  /// The last chance for what is still to be written.
+  /// The last chance to write pending frames.
   virtual void closing() {}
 
   static constexpr int kCallsAtOnce = 8;
-  /// Bytes into `first`, then into `second`; 0: none now, or lost().
+  /// Reads bytes into `first`, then into `second`; 0: none now, or lost().
   std::size_t read(std::span<std::uint8_t> first, std::span<std::uint8_t> second);
-  /// Bytes out of `first`, then of `second`; 0: none now, or lost().
+  /// Writes bytes of `first`, then of `second`; 0: none now, or lost().
   std::size_t write(std::span<const std::uint8_t> first, std::span<const std::uint8_t> second);
   /// The stream is over in at least one direction. What has arrived can still be read.
   bool lost() const { return !status_.empty(); }
-  /// Not where the peer has only closed: it takes what is on its way then.
+  /// True also if the peer has only closed: it still receives.
   bool can_write() const { return !cannot_write_; }
-  /// To be called when nothing can be read any more: fails where the stream is lost.
+  /// Call it when nothing can be read any more: fails if the stream is lost.
   void settle();
 
-  /// After a look that moved nothing, and after one that did.
+  /// After a call that moved nothing, and after one that did.
   void note_silence();
   void note_life() { silence_.end(); }
 
   bool failed() const { return failure_.has_value(); }
-  /// Logs and keeps the first failure; returns the one that is kept, to hand on.
+  /// Logs and keeps the first failure; returns the one that is kept.
   const Error& keep_failure(Error error);
   /// As keep_failure(), and ends the stream.
   const Error& fail(Error error);
-  /// The peer sent something that it must not send.
+  /// Fails because the peer has violated the protocol.
   void fail_peer(const std::string& what);
   Error describe(ErrorCode code, const std::string& what) const;
 
   Request& take_request();
   void finish(Request& request, std::uint64_t bytes);
 
-  /// A request that is not finished. `number` grows with each one that is posted.
+  /// A request that is not finished. `number` grows with each posted one.
   struct Outstanding {
     std::uint64_t number = 0;
     std::int64_t posted_ns = 0;  // 0: not kept
@@ -112,9 +114,9 @@ class TcpConnection : public Endpoint {
   };
   /// In the order of posting.
   virtual std::vector<Outstanding> outstanding() const = 0;
-  /// Of the next one that is posted.
+  /// The number of the next posted request.
   virtual std::uint64_t next_number() const = 0;
-  /// Whom it waits for; empty: for nobody.
+  /// The peer's action that it waits for; empty: none.
   virtual std::string awaited(const ConnectionState& state) const = 0;
 
   RequestPool pool_;

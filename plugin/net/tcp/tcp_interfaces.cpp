@@ -9,7 +9,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Bridges that have the same address on every machine: nobody is reached there.
+/// Bridges that have the same address on every machine, so that no other machine is reached through them.
 constexpr std::array<std::string_view, 2> kSameEverywhere{"docker", "virbr"};
 
 /// 127.0.0.0/8 and ::1.
@@ -58,7 +58,7 @@ std::vector<TcpRoute> tcp_routes(const std::vector<InterfaceAddress>& own, std::
       for (const PeerAddress& remote : peer) {
         const IpAddress& address = remote.prefix.address;
         if (local.prefix.address.family != address.family) continue;
-        // The same address on another node is that of a bridge that every machine has.
+        // If another node has the same address, it belongs to a bridge that every machine has.
         if (local.prefix.address == address && !same_node) continue;
         if (shared_bits(local.prefix, remote.prefix).has_value() != on_link) continue;
         routes.push_back({.netdev = local.netdev, .local = local.prefix, .remote = address});

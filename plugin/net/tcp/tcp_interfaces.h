@@ -1,10 +1,10 @@
 #pragma once
-// Which network interfaces data may go over by TCP, and between which addresses. Pure functions of tables.
+// Which network interfaces TCP may use for data, and between which addresses. Pure functions of tables.
 //
 // NCCL_SOCKET_IFNAME chooses interfaces by name (plugin/base/interface_list.h). Named ones come in the order of the
-// list. Where nothing is named, Docker's and libvirt's bridges are left out, since every machine has the same addresses
+// list. If none is named, Docker's and libvirt's bridges are left out, because every machine has the same addresses
 // there, and so are the cables, which RDMA uses. The loopback interface joins processes of one machine only, so it is
-// used where its whole name is in the list, as "lo" or "=lo", and a mere beginning of it ("l") does not mean it.
+// used only if its full name is in the list, as "lo" or "=lo"; a prefix of it ("l") does not match.
 
 #include <cstddef>
 #include <optional>
@@ -24,18 +24,18 @@ struct InterfaceChoice {
   std::optional<Family> family;                   // NCCL_SOCKET_FAMILY; nullopt: both, IPv4 first
   const std::set<std::string>* cables = nullptr;  // left out unless they are named
 };
-/// Those that may be used, the best one first. Interfaces that are down and link-local addresses are left out.
+/// The usable interfaces, the best one first. Interfaces that are down and link-local addresses are left out.
 std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddress>& interfaces,
                                                 const InterfaceChoice& choice);
 
-/// From which of our addresses to which of the peer's.
+/// A pair of our address and the peer's.
 struct TcpRoute {
   std::string netdev;
   IpPrefix local;
   IpAddress remote;
 };
-/// What to try, in this order: pairs that share a subnet on the interface `preferred`, on others, then what routers may
-/// lead to. `same_node`: our own addresses are the peer's, too.
+/// The pairs to try, in this order: those that share a subnet on the interface `preferred`, those on others, then those
+/// through routers. `same_node`: our own addresses are the peer's too.
 std::vector<TcpRoute> tcp_routes(const std::vector<InterfaceAddress>& own, std::span<const PeerAddress> peer,
                                  const std::string& preferred, bool same_node);
 

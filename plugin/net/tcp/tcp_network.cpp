@@ -14,15 +14,15 @@ namespace meshbed::net {
 namespace {
 
 constexpr std::int64_t kTcpLingerMs = 30'000;
-/// Before the end of the transport, for the peers of connections that closed to close, too: beyond what their last
-/// messages take, and no more than a job's end may wait for one that hangs.
+/// Wait before the end of the transport for the peers of closed connections to close too: longer than their last
+/// messages need, and short enough for a job's end if a peer hangs.
 constexpr std::int64_t kTcpEndMs = 2'000;
 constexpr int kTcpEndPauseMs = 1;
-/// Read and thrown away at once, of one socket: then others have their turn.
+/// Bytes of one socket that are read and discarded in one turn, before the other sockets have theirs.
 constexpr std::size_t kDrainedBytes = std::size_t{64} << 10U;
 constexpr int kDrainsAtOnce = 64;
 constexpr std::int64_t kUnreachedNs = 60'000'000'000;
-/// A socket is all that a connection costs.
+/// A connection costs only a socket.
 constexpr int kConnectionsMost = 65'536;
 constexpr std::uint8_t kMtu4096 = 5;
 
@@ -34,7 +34,8 @@ std::optional<Family> family_of(const std::string& text) {
   return std::nullopt;
 }
 
-/// Of the function that the interface belongs to: "/sys/devices/pci0000:00/0000:01:00.0/net/eth0" without its end.
+/// The PCI path of the function that the interface belongs to: "/sys/devices/pci0000:00/0000:01:00.0/net/eth0" without
+/// its last two parts.
 std::string pci_path_of(const std::string& netdev) {
   const std::string link = verbs::resolve_link("/sys/class/net/" + netdev).value_or("");
   const std::size_t end = link.rfind("/net/");
@@ -126,7 +127,7 @@ void TcpNetwork::sweep() {
   std::erase_if(lingering_, [this](Lingering& one) { return is_over(one); });
 }
 
-/// Under the lock. What comes is thrown away.
+/// Under the lock. Received bytes are discarded.
 bool TcpNetwork::is_over(Lingering& one) {
   unwanted_.resize(kDrainedBytes);
   for (int drain = 0; drain < kDrainsAtOnce; ++drain) {

@@ -1,7 +1,7 @@
 #pragma once
-// The network that data may travel over where no cable leads: which of our interfaces it may use (tcp_interfaces.h),
-// and what was decided for whom. Only where it was asked for:
-//   NCCL_MESH_HYBRID_TCP=1     for peers that neither a cable nor a chain of them reaches, if both ends say so
+// The TCP network for data, for peers that no cable reaches: the interfaces that it may use (tcp_interfaces.h), and
+// what was decided for each peer. It is used only on request:
+//   NCCL_MESH_HYBRID_TCP=1     for peers that neither a cable nor a chain of them reaches, if both ends set it
 //   NCCL_MESH_DISABLE_RDMA=1   for everything; each usable interface is a device then
 
 #include <poll.h>
@@ -34,34 +34,34 @@ class TcpNetwork {
   bool wanted() const { return everything_ || hybrid_; }
   /// NCCL_MESH_DISABLE_RDMA.
   bool everything() const { return everything_; }
-  /// As they are now. An error: they cannot be listed.
+  /// The present interfaces. An error: they cannot be listed.
   Result<std::vector<InterfaceAddress>> interfaces() const;
-  /// The one that has this address, if it may be used.
+  /// The interface that has this address, if it may be used.
   std::optional<std::string> interface_with(const IpAddress& address) const;
-  /// For error texts: the variables in force and what they leave.
+  /// For error texts: the variables in force and the interfaces that they allow.
   std::string describe() const;
 
-  /// Takes over the socket of an end that closed: says that nothing more comes, and reads and forgets what does, until
-  /// the other end has closed too, for 30 s at most, and no longer than the transport is open (wait_for_peers). For a
-  /// socket that is closed with bytes unread, or that bytes arrive at afterwards, is reset (RFC 1122, 4.2.2.13; tcp(7),
-  /// close in net/ipv4/tcp.c): its kernel forgets what it has not delivered yet, and the other end, which may have
-  /// announcements to serve still, fails.
+  /// Takes over the socket of an end that closed: shuts its sending side down, and reads and discards bytes until the
+  /// other end has closed too, for 30 s at most, and no longer than the transport is open (wait_for_peers). This is
+  /// necessary because a socket that is closed with unread bytes, or that receives bytes afterwards, is reset (RFC
+  /// 1122, 4.2.2.13; tcp(7), close in net/ipv4/tcp.c): the kernel then drops bytes that it has not delivered yet, and
+  /// the other end, which may still have announcements to serve, fails.
   void linger(Socket socket);
-  /// Looks after the sockets that linger: the service thread, whom watch() tells of them, and whoever listens.
+  /// Advances the lingering sockets. Called by the service thread, by means of watch(), and by listeners.
   void sweep();
   bool lingers() const;
-  /// Adds what poll(2) should look for while sockets linger.
+  /// Adds what poll(2) should wait for while sockets linger.
   void watch(std::vector<pollfd>& watched) const;
   /// `wake` is called when one more socket lingers.
   void announce_closed_to(std::function<void()> wake);
-  /// Before the transport ends, with the last context, whether the process goes on or not: until no socket lingers, 2 s
-  /// at most. What lingers still is closed then, and reset where the other end goes on sending.
+  /// Called before the transport ends with its last context: waits until no socket lingers, 2 s at most. Sockets that
+  /// still linger are then closed, and reset if the other end goes on sending.
   void wait_for_peers();
 
-  /// It was searched for in vain: for a minute nobody waits for another search.
+  /// The node was searched for in vain: for a minute connections do not wait for another search.
   void remember_unreached(std::uint64_t node);
   bool is_unreached(std::uint64_t node) const;
-  /// True once for each peer: it must be told that this one is slow.
+  /// Returns true once for each peer, for the warning that it is slow.
   bool first_time(std::uint64_t node);
 
  private:

@@ -24,7 +24,7 @@ Result<Request*> TcpReceiveConnection::post(std::span<const ReceivePart> parts) 
   if (failed()) return failure();
   if (auto fine = check_arguments(parts); !fine) return fine.error();
   if (!has_room(parts.size())) return nullptr;
-  // A free request, room in the ring and for the announcements: from here on the receive happens.
+  // There is a free request, and room in the ring and for the announcements: the receive can be posted.
 
   Request& request = take_request();
   request.parts = static_cast<std::uint8_t>(parts.size());
@@ -78,7 +78,7 @@ void TcpReceiveConnection::announce(const ReceivePart& part, std::size_t positio
                        .request = &request};
 }
 
-/// False: no room for it.
+/// Returns false if there is no room for it.
 bool TcpReceiveConnection::put_frame(const TcpFrame& frame) {
   if (out_.size() - out_end_ < kTcpFrameBytes) {
     std::memmove(out_.data(), out_.data() + out_begin_, out_end_ - out_begin_);

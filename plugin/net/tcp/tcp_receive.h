@@ -1,5 +1,5 @@
 #pragma once
-// The receiving end over TCP: announces its receives, and takes each message from the stream into the buffer that waits
+// The receiving end over TCP: announces its receives, and reads each message from the stream into the buffer that waits
 // for it. Receives complete in the order of posting.
 
 #include <array>
@@ -46,7 +46,7 @@ class TcpReceiveConnection : public TcpConnection {
   bool write_out();
   bool read_some();
   std::span<std::uint8_t> body_rest();
-  /// Deals with what a read() brought.
+  /// Processes the bytes of a read().
   void take_bytes(std::size_t bytes);
   void take_in(const TcpFrame& frame);
   void begin_message(const TcpFrame& frame);
@@ -63,7 +63,7 @@ class TcpReceiveConnection : public TcpConnection {
   std::uint64_t body_entry_ = 0;
   std::size_t body_bytes_ = 0, body_length_bytes_ = 0;
 
-  // All that can be announced at once, and a few more frames.
+  // Room for all announcements at once, and a few more frames.
   std::array<std::uint8_t, (kRingEntries + 16) * kTcpFrameBytes> out_{};
   std::size_t out_begin_ = 0, out_end_ = 0;
 };

@@ -11,7 +11,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Of one message into the kernel at once: no call copies for longer than some 100 us.
+/// Bytes that one call copies into the kernel at most, so that it takes about 100 us at most.
 constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20U;
 
 }  // namespace
@@ -25,7 +25,7 @@ Result<Request*> TcpSendConnection::post(const SendArguments& send) {
   if (failed()) return failure();
   int part = pool_.empty() ? -1 : find_part(send.tag);
   if (part < 0) {
-    // The one look that may yield: time passes until the peer announces a receive.
+    // This call may yield: simulated time passes until the peer announces a receive.
     progress();
     if (failed()) return failure();
     part = pool_.empty() ? -1 : find_part(send.tag);
@@ -40,7 +40,7 @@ Result<Request*> TcpSendConnection::post(const SendArguments& send) {
   if (auto fine = check_arguments(send); !fine) return fine.error();
   const std::uint64_t entry = group_ + static_cast<std::uint32_t>(part);
   if (send.size_bytes > at(entry).capacity_bytes) return refuse_oversized(send, entry);
-  // There is a receive and a free request: from here on the send happens.
+  // There is a receive and a free request: the message can be sent.
 
   Request& request = take_request();
   request.sizes[0] = static_cast<std::uint32_t>(send.size_bytes);
@@ -101,7 +101,7 @@ Result<void> TcpSendConnection::check_arguments(const SendArguments& send) {
 }
 
 Result<Request*> TcpSendConnection::refuse_oversized(const SendArguments& send, std::uint64_t entry) {
-  // The peer must not wait for ever: its receive fails when this arrives. It goes behind what was sent before.
+  // The peer must not wait for ever: its receive fails when this arrives. It follows the earlier messages.
   if (written_ < posted_ || control_left_ > 0) {
     progress();
     if (failed()) return failure();
@@ -127,22 +127,22 @@ void TcpSendConnection::progress() {
   const bool wrote = write_some();
   const bool read = read_some();
   if (wrote || read) note_life();
-  // What came may have made room, and a message may wait for that.
+  // The frames that were read may have made room for a waiting message.
   if (read && written_ < posted_) write_some();
-  // A receiver that has closed takes what was announced; whoever wants more than that is told by post().
+  // A receiver that has closed still accepts what it announced; post() reports an error for more than that.
   if (!read && !can_write()) settle();
   if (!wrote && !read) note_silence();
 }
 
 void TcpSendConnection::greet() {
   const bool silent = control_left_ == 0 && !begun_ && written_ == posted_;
-  if (!silent) return;  // what is under way is as good
+  if (!silent) return;  // the data in flight serves as a probe
   encode_frame({.type = TcpFrameType::kHello}, control_);
   control_left_ = kTcpFrameBytes;
   write_control();
 }
 
-/// True: control_ is out.
+/// True: control_ is written.
 bool TcpSendConnection::write_control() {
   if (control_left_ > 0) control_left_ -= write(std::span(control_).last(control_left_), {});
   return control_left_ == 0;
@@ -170,7 +170,7 @@ bool TcpSendConnection::write_some() {
   return any;
 }
 
-/// Prepares the header of the message in turn; leaves begun_ false where it cannot begin.
+/// Prepares the header of the next message; leaves begun_ false if it cannot begin.
 void TcpSendConnection::begin_message() {
   if (!write_control()) return;
   const Request& request = *messages_[written_ % messages_.size()];
@@ -237,12 +237,12 @@ void TcpSendConnection::take_in(const TcpFrame& frame) {
 }
 
 void TcpSendConnection::take_announcement(const TcpFrame& frame) {
-  // Everything but a group's first part goes on where the one before it stood.
+  // Every part after the first follows the previous one.
   const Announced& before = at(announced_ - 1);
   const bool follows = frame.part == 0 ? announced_ == 0 || before.part + 1 == before.parts
                                        : announced_ > 0 && frame.part == before.part + 1 && frame.parts == before.parts;
   if (frame.number != announced_ || !follows) return fail_peer("an announcement out of turn");
-  // What is not written yet keeps its slot.
+  // Announcements of messages that are not written yet keep their slots.
   const std::uint64_t oldest = written_ < posted_ ? messages_[written_ % messages_.size()]->group : group_;
   if (announced_ - std::min(oldest, group_) >= kRingEntries) return fail_peer("more announcements than fit");
   at(announced_++) = {.capacity_bytes = static_cast<std::uint32_t>(frame.length_bytes),

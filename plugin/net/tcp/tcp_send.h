@@ -1,6 +1,6 @@
 #pragma once
 // The sending end over TCP. As on the RDMA path a send waits for the first announced group to have a part with its tag,
-// and groups are served strictly in order. Messages go out one after the other, in the order of posting.
+// and groups are served strictly in order. Messages are sent one after the other, in the order of posting.
 
 #include <array>
 #include <span>
@@ -17,8 +17,8 @@ class TcpSendConnection : public TcpConnection {
   TcpSendConnection(TcpEnds ends, const TcpSettings& settings, TcpNetwork& network)
       : TcpConnection(kKind, std::move(ends), settings, network) {}
 
-  /// nullptr: not now (nothing is announced, or no free request); call again. A message longer than the receive that it
-  /// meets is an error for both ends.
+  /// nullptr: not now (nothing is announced, or no free request); call again. A message longer than the matching
+  /// receive is an error for both ends.
   Result<Request*> post(const SendArguments& send);
 
  private:
@@ -39,9 +39,9 @@ class TcpSendConnection : public TcpConnection {
   void closing() override { write_control(); }
 
   Announced& at(std::uint64_t entry) { return ring_[entry % kRingEntries]; }
-  /// The whole first group is announced.
+  /// Whether the whole first group is announced.
   bool group_stands();
-  /// A receive with this tag is announced, in whatever group, and not served yet.
+  /// Whether a receive with this tag is announced in any group and not served yet.
   bool is_announced(int tag);
   /// The part of the first group that waits for `tag`; -1: none now.
   int find_part(int tag);
@@ -62,7 +62,7 @@ class TcpSendConnection : public TcpConnection {
   std::uint64_t group_ = 0;      // first entry of the group that is being served
   std::uint32_t matched_ = 0;    // bit per part
 
-  std::optional<Refused> refused_;  // the last send that could not be taken, and has not been since
+  std::optional<Refused> refused_;  // the last send for which post() returned nullptr, until it is posted
 
   // Messages by the order of posting.
   std::array<Request*, RequestPool::kRequests> messages_{};
@@ -71,7 +71,7 @@ class TcpSendConnection : public TcpConnection {
   std::size_t head_sent_ = 0, body_sent_ = 0;
   bool begun_ = false;  // head_ is that of messages_[written_]
   std::array<std::uint8_t, kTcpFrameBytes> control_{};
-  std::size_t control_left_ = 0;  // of control_, which goes between two messages
+  std::size_t control_left_ = 0;  // of control_, which is sent between two messages
 
   std::array<std::uint8_t, 64 * kTcpFrameBytes> arrived_{};
   std::size_t arrived_bytes_ = 0;

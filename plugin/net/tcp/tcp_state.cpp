@@ -1,4 +1,4 @@
-// What a connection over TCP says of itself to whoever looks from outside, and to a profiler.
+// The state of a connection over TCP, for the state socket and for a profiler.
 #include <algorithm>
 #include <cstdio>
 

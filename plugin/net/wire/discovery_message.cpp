@@ -68,7 +68,7 @@ Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> 
   if (ByteReader(source.last(kDiscoveryMessageChecksumBytes)).u32() != checksum_of(body))
     return refuse_discovery_message("a damaged discovery message");
   ByteReader reader(body);
-  if (reader.u32() != kDiscoveryMessageMagic) return refuse_discovery_message("this is no discovery message");
+  if (reader.u32() != kDiscoveryMessageMagic) return refuse_discovery_message("not a discovery message");
   if (reader.u8() != kDiscoveryMessageVersion)
     return refuse_discovery_message("a discovery message of another version: install the same plugin on all nodes");
   const std::uint8_t type = reader.u8();
@@ -84,7 +84,7 @@ Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> 
   discovery_message.node = reader.u64();
   discovery_message.process = reader.u32();
   if (discovery_message.type == DiscoveryMessageType::kLeave) {
-    if (reader.offset() != body.size()) return refuse_discovery_message("a departure with bytes behind its end");
+    if (reader.offset() != body.size()) return refuse_discovery_message("a departure with bytes after its end");
     return discovery_message;
   }
   discovery_message.circuit_port = reader.u16();
@@ -100,12 +100,12 @@ Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> 
   if (!reader.good()) return refuse_discovery_message("the discovery message's last load is cut off");
   if (has_session(discovery_message.type)) {
     if (count != 0 || discovery_message.process != 0 || discovery_message.circuit_port != 0) {
-      return refuse_discovery_message("a question after a session says more than that");
+      return refuse_discovery_message("an inquiry about a session with other fields");
     }
     discovery_message.session = reader.u64();
     if (!reader.good()) return refuse_discovery_message("the session of a discovery message is cut off");
   }
-  if (reader.offset() != body.size()) return refuse_discovery_message("a discovery message with bytes behind its end");
+  if (reader.offset() != body.size()) return refuse_discovery_message("a discovery message with bytes after its end");
   if (discovery_message.type == DiscoveryMessageType::kAnswer && discovery_message.circuit_port == 0)
     return refuse_discovery_message("an answer without a port");
   return discovery_message;

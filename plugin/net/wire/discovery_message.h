@@ -1,25 +1,44 @@
 #pragma once
-// The datagrams by which nodes without a shared subnet find a chain of cables. On demand only: where every peer is a
-// neighbour none is ever sent.
+// The datagrams by which nodes without a shared subnet find a chain of cables. They are sent on demand only: if every
+// peer is a neighbour, none is sent.
 //
-//   QUERY   broadcast on each of our subnets, and passed on by every node that hears it for the first time
-//   ANSWER  back to the asker, hop by hop: who I am, my addresses, how much is in flight from each of them, and the
-//           port at which I take circuits
-// And those by which a receiver asks after its sender (liveness_check.h), when it hears nothing of it:
-//   INQUIRY broadcast and passed on likewise: whose is the sending end of this session?
-//   FOUND   back to the asker, hop by hop: mine
-// And one, where there was any of these, that asks nothing (attendance.h):
-//   LEAVE   broadcast and passed on likewise: my process ends, and connects to nobody any more
+// clang-format off
+//   QUERY    broadcast on each of our subnets, and passed on by every node that receives it for the first time
+//   ANSWER   back to the asker, hop by hop: the node, its addresses with the bytes in flight from each, and the port for
+//            circuits
+// By these a receiver looks for its silent sender (liveness_check.h):
+//   INQUIRY  broadcast and passed on likewise: which process has the sending end of this session?
+//   FOUND    back to the asker, hop by hop: this one
+// By this a process that was ever queried announces its end (attendance.h):
+//   LEAVE    broadcast and passed on likewise: the process ends and makes no more connections
 //
-// Layout, big-endian:
-//   0  magic "MSHQ" u32     8  asker's query id u64     24  process u32       32  addresses, as in the handle:
-//   4  version u8           16 node identity u64        28  circuit port u16      nic u8 (| 0x80: IPv6), prefix u8,
-//   5  type u8 (1 to 5)        (QUERY: the asker)       30  addresses u8          4 or 16 bytes
-//   6  hops travelled u8 (back: left to go)             31  zero u8           end  checksum u32 (FNV-1a)
-//   7  hops allowed u8                                                             in flight u32, in KiB
-// INQUIRY and FOUND have process, port and addresses 0, and at 32 the session's number u64. LEAVE has its checksum at
-// 28: as long as the END of a circuit (wire.h), it is there as soon, and a relay that waits for both ends no later. A
-// datagram that is not exactly this is dropped: anybody may send to a UDP port.
+// Layout of a QUERY or ANSWER: big-endian, sizes in bytes.
+//   offset  size  name           meaning
+//        0     4  magic          "MSHQ"
+//        4     1  version        2
+//        5     1  type           1: QUERY, 2: ANSWER, 3: INQUIRY, 4: FOUND, 5: LEAVE
+//        6     1  hops           hops travelled; on the way back: hops left
+//        7     1  hop_limit      hops allowed
+//        8     8  query          the asker's number of the query
+//       16     8  node           identity of the sender's node; QUERY: the asker's
+//       24     4  process        number of the process
+//       28     2  circuit_port   TCP port for circuits
+//       30     1  count          number of addresses
+//       31     1  zero           0
+//       32     *  addresses      for each: see peer_address.h, then its bytes in flight in KiB (4)
+//       -4     4  checksum       FNV-1a over all bytes before it
+// Layout of an INQUIRY or FOUND from byte 24 on:
+//   offset  size  name           meaning
+//       24     8  zero           0
+//       32     8  session        number of the session
+//       40     4  checksum       FNV-1a over all bytes before it
+// Layout of a LEAVE from byte 24 on:
+//   offset  size  name           meaning
+//       24     4  process        number of the process
+//       28     4  checksum       FNV-1a over all bytes before it
+// clang-format on
+// A LEAVE is as long as the END of a circuit (wire.h), so that both arrive at the same time and a relay that waits for
+// both ends no later. A datagram that does not match its layout is dropped: any host may send to a UDP port.
 
 #include <cstdint>
 #include <span>
@@ -36,12 +55,12 @@ inline constexpr std::size_t kDiscoveryMessageLargestBytes = 1400;
 
 enum class DiscoveryMessageType : std::uint8_t { kQuery = 1, kAnswer = 2, kInquiry = 3, kFound = 4, kLeave = 5 };
 
-/// INQUIRY, FOUND: it is about a session.
+/// INQUIRY and FOUND contain a session.
 constexpr bool has_session(DiscoveryMessageType type) {
   return type == DiscoveryMessageType::kInquiry || type == DiscoveryMessageType::kFound;
 }
 
-/// To everybody, each of whom passes it on; the others go back to an asker.
+/// Broadcast and passed on by every node; the other types go back to an asker.
 constexpr bool goes_round(DiscoveryMessageType type) {
   return type != DiscoveryMessageType::kAnswer && type != DiscoveryMessageType::kFound;
 }
@@ -56,13 +75,13 @@ struct DiscoveryMessage {
   std::uint32_t process = 0;
   std::uint16_t circuit_port = 0;
   std::vector<PeerAddress> addresses;
-  /// From the port of each of them, by this process; whole KiB, 4 TiB at most. Shorter than `addresses`: 0.
+  /// Bytes that this process has in flight from each of `addresses`; whole KiB, 4 TiB at most; missing ones are 0.
   std::vector<std::uint64_t> in_flight_bytes{};
   std::uint64_t session = 0;  // INQUIRY, FOUND
   bool operator==(const DiscoveryMessage&) const = default;
 };
 
-/// What does not fit is left out.
+/// Addresses that do not fit are left out.
 std::size_t encode_discovery_message(const DiscoveryMessage& discovery_message,
                                      std::span<std::uint8_t, kDiscoveryMessageLargestBytes> target);
 Result<DiscoveryMessage> decode_discovery_message(std::span<const std::uint8_t> source);

@@ -23,7 +23,7 @@ Error refuse_handle(std::string text) {
   return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kRequest, .text = std::move(text), .os_errno = 0};
 }
 
-/// The order in which addresses claim their place: the listener's NIC first, IPv4 before IPv6, else as they stand.
+/// The order in which addresses are listed: the listener's NIC first, IPv4 before IPv6, otherwise unchanged.
 std::vector<PeerAddress> by_importance(const Handle& handle) {
   std::vector<PeerAddress> addresses = handle.addresses;
   std::stable_sort(addresses.begin(), addresses.end(), [&](const PeerAddress& a, const PeerAddress& b) {
@@ -35,7 +35,7 @@ std::vector<PeerAddress> by_importance(const Handle& handle) {
   return addresses;
 }
 
-/// What the list holds where there is room for everything.
+/// The list as if there were room for everything.
 std::vector<PeerAddress> wanted_addresses(const Handle& handle) {
   std::vector<PeerAddress> addresses;
   const std::size_t tcp = std::min(handle.tcp_addresses.size(), kTcpAddressesMost);

@@ -5,7 +5,7 @@
 namespace meshbed::net {
 namespace {
 
-/// Our addresses on links that are up, as others would know them.
+/// Our addresses on links that are up, as in our own answer.
 std::vector<PeerAddress> own_addresses(const std::vector<Nic>& nics) {
   std::vector<PeerAddress> addresses;
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
@@ -24,11 +24,11 @@ struct Relay {
   const NeighbourNode* node = nullptr;
   std::vector<const RelayDoor*> doors{};  // at least one
   int distance = kFar;                    // cables to the target
-  // Once weighed, the best way on from it:
-  std::uint64_t in_flight_bytes = 0;     // over the one of its cables that has most
+  // Once weighed, the best path from it to the target:
+  std::uint64_t in_flight_bytes = 0;     // on the most loaded cable of that path
   const Relay* next = nullptr;           // nullptr: the target
-  const PeerAddress* address = nullptr;  // of the next one
-  std::size_t ways = 1;                  // that there are on from it
+  const PeerAddress* address = nullptr;  // of the next relay
+  std::size_t ways = 1;                  // number of possible next relays
 
   const std::vector<PeerAddress>& addresses() const { return doors.front()->addresses; }
 };
@@ -46,7 +46,7 @@ void add_relays(const NeighbourNode& node, std::vector<Relay>& relays) {
   }
 }
 
-/// Everybody who may relay, with the distance to the target where that is below the limit.
+/// All relays, with their distance to the target if that is below the limit.
 std::vector<Relay> relays_of(const std::vector<NeighbourNode>& nodes, const ChainRequest& request) {
   std::vector<Relay> relays;
   for (const NeighbourNode& node : nodes) {
@@ -67,15 +67,14 @@ std::vector<Relay> relays_of(const std::vector<NeighbourNode>& nodes, const Chai
   return relays;
 }
 
-/// A relay that may be the next one, and its address on the subnet that it shares with whoever comes before it.
+/// A relay that may be the next one, and its address on the subnet that it shares with the previous node.
 struct Step {
   const Relay* relay = nullptr;
   const PeerAddress* address = nullptr;
-  std::uint64_t in_flight_bytes = 0;  // from here to the target that way, over the cable that has most
+  std::uint64_t in_flight_bytes = 0;  // on the most loaded cable of the path to the target through it
 };
 
-/// What orders relays the same way wherever the question is asked: identities differ between two runs, addresses do
-/// not.
+/// A key that orders relays equally on all nodes and in all runs: identities differ between two runs, addresses do not.
 auto name_of(const std::vector<PeerAddress>& addresses) {
   std::vector<decltype(IpAddress::bytes)> name;
   name.reserve(addresses.size());
@@ -97,14 +96,14 @@ std::vector<Step> steps_from(const std::vector<PeerAddress>& here, const std::ve
   return steps;
 }
 
-/// Which of several equal steps is taken, as a number to be divided by their count. The two ends of a pair go different
-/// ways, so that on a ring of four each cable carries as many of the diagonals as every other one.
+/// The number, modulo the count of equal steps, of the step to take. The two ends of a pair take different ways, so
+/// that on a ring of four all cables carry equally many of the diagonals.
 std::size_t turn_of(const ChainRequest& request, const std::vector<PeerAddress>& own) {
   const bool upper = name_of(request.target_addresses) < name_of(own);
   return static_cast<std::size_t>(std::max(request.dev, 0)) + (upper ? 1 : 0);
 }
 
-/// Us, as if we had answered ourselves, and the other processes of our node, which have.
+/// Our node: this process as in its own answer, and the other processes, which have answered.
 NeighbourNode own_node(const std::vector<NeighbourNode>& nodes, const ChainRequest& request) {
   NeighbourNode own{.node = request.node, .doors = {{.addresses = own_addresses(*request.nics)}}};
   for (const PeerAddress& address : own.doors[0].addresses) {
@@ -117,7 +116,7 @@ NeighbourNode own_node(const std::vector<NeighbourNode>& nodes, const ChainReque
   return own;
 }
 
-/// What all processes of a node have in flight over the cable that leads to this address from one of its ports.
+/// The bytes that all processes of a node have in flight over the cable to this address.
 std::uint64_t load_between(const NeighbourNode& from, const std::vector<PeerAddress>& ports, const PeerAddress& to) {
   const PeerAddress* port = shared_address({to}, ports);
   std::uint64_t bytes = 0;
@@ -129,7 +128,7 @@ std::uint64_t load_between(const NeighbourNode& from, const std::vector<PeerAddr
   return bytes;
 }
 
-/// Who is in turn, or whoever is the less loaded by more than the threshold. There must be steps.
+/// The step in turn, or the one whose load is smaller by more than the threshold. `steps` must not be empty.
 const Step& best_of(const std::vector<Step>& steps, std::size_t turn, const ChainRequest& request) {
   const Step& next = steps[turn % steps.size()];
   const auto lightest = std::min_element(steps.begin(), steps.end(), [](const Step& one, const Step& other) {
@@ -144,7 +143,7 @@ void weigh_steps(const NeighbourNode& from, const std::vector<PeerAddress>& port
   }
 }
 
-/// The best way on from every relay that is nearer to the target than `distance`, the nearest first.
+/// Sets the best path of every relay that is nearer to the target than `distance`, the nearest first.
 void weigh(std::vector<Relay>& relays, int distance, std::size_t turn, const ChainRequest& request) {
   for (int reached = 1; reached < distance; ++reached) {
     for (Relay& relay : relays) {
@@ -156,7 +155,7 @@ void weigh(std::vector<Relay>& relays, int distance, std::size_t turn, const Cha
       }
       std::vector<Step> steps = steps_from(relay.addresses(), relays, reached - 1);
       weigh_steps(*relay.node, relay.addresses(), steps);
-      const Step& best = best_of(steps, turn, request);  // never empty: that is what the distance says
+      const Step& best = best_of(steps, turn, request);  // not empty, by the distance
       relay.ways = steps.size();
       relay.next = best.relay;
       relay.address = best.address;
@@ -239,7 +238,7 @@ std::optional<std::vector<Hop>> NeighbourMap::chain(const ChainRequest& request)
   weigh_steps(own, ports, steps);
   const Step& best = best_of(steps, turn, request);
   std::vector<Hop> hops;
-  // Which of a relay's processes, where it has several: in turn, after the ways have had theirs.
+  // If a relay has several processes, they take turns, after the paths have taken theirs.
   std::size_t ways = steps.size();
   const PeerAddress* address = best.address;
   for (const Relay* relay = best.relay; relay != nullptr; address = relay->address, relay = relay->next) {

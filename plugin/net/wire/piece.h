@@ -1,8 +1,8 @@
 #pragma once
 // Pieces: how a message travels through relays. The sender cuts it into pieces and RDMA-writes each, with a header in
-// front, into a slot of the next relay; the relay hands it on in the same form, and the last one writes the payload to
-// where the receiver wants it. A slot is free again when the relay says so (a counter that it writes into the sender's
-// memory): credits for each hop, a window of its own for each circuit, so that circuits never wait for one another.
+// front, into a slot of the next relay. The relay passes it on in the same form, and the last one writes the payload
+// into the receiver's buffer. A relay returns slots by a counter that it writes into the sender's memory: credits for
+// each hop, and a window for each circuit, so that circuits never wait for one another.
 //
 // Clear-to-sends travel the other way, unchanged, from ring to ring: the sender matches tags and sizes against the
 // receiver's own entries as if it had a cable to it.
@@ -27,8 +27,8 @@ inline constexpr std::size_t kPieceWindowBytes = std::size_t{kPieceSlots} * kPie
 
 enum PieceFlag : std::uint16_t {
   kPieceEndsMessage = 1,
-  kPieceEndsGroup = 2,  // of more than one part: its sizes may go out
-  kPieceRefuses = 4,    // no message: it is longer than the receive
+  kPieceEndsGroup = 2,  // of more than one part: its sizes may be sent
+  kPieceRefuses = 4,    // no message: it would be longer than the receive
 };
 
 struct alignas(kPieceHeaderBytes) PieceHeader {
@@ -55,9 +55,9 @@ inline constexpr std::uint32_t kPieceMagic = 0x4543504d;  // "MPCE"
 /// nullptr, or what is wrong with a header that arrived as piece `sequence` of `circuit`.
 const char* problem_of(const PieceHeader& header, std::uint64_t circuit, std::uint64_t sequence);
 
-/// Behind a ring that a relay writes clear-to-sends into: how many pieces it has handed on, and how many are with the
-/// receiver, told at the end of each message. Only then is a message done for its sender: what a relay loses is sent
-/// again.
+/// Two counters after a ring into which a relay writes clear-to-sends: the pieces that it has passed on, and the pieces
+/// that are with the receiver, written at the end of each message. A message is complete for its sender only by the
+/// second one, so that what a relay loses is sent again.
 inline constexpr std::size_t kCreditsAt = (kRingBytes + 63) / 64 * 64;
 inline constexpr std::size_t kDeliveredAt = kCreditsAt + 64;
 inline constexpr std::size_t kRelayedRingBytes = kDeliveredAt + 64;
@@ -65,7 +65,7 @@ inline std::uint64_t load_counter(std::uint8_t* ring, std::size_t at) {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(ring + at)).load(std::memory_order_acquire);
 }
 
-/// A sender's view of the next relay's slots. No verbs: what may be sent, and where it goes.
+/// A sender's view of the next relay's slots, without verbs: how many pieces may be sent, and into which slot.
 class PieceWindow {
  public:
   explicit PieceWindow(std::uint64_t* credits) : credits_(credits) {}

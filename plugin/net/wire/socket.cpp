@@ -36,7 +36,7 @@ Result<Socket> listen_anywhere(bool ipv6) {
   const socklen_t length = to_sockaddr(address, any);
   if (ipv6) {
     const int off = 0;
-    // Where it fails, IPv4 peers are refused by the kernel and say so themselves.
+    // If it fails, the kernel refuses IPv4 peers, which report it.
     ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&any), length) != 0) {
@@ -55,7 +55,7 @@ Result<Socket> begin_connect(const IpAddress& local, const SocketAddress& remote
     return socket_error("cannot use the NIC's address", errno);
   }
   const int on = 1;
-  // Only speed: without it the handshake's small messages may wait for one another.
+  // For speed only: without it the handshake's small messages may wait for one another.
   ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   length = to_sockaddr(remote, name);
   if (::connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&name), length) != 0 && errno != EINPROGRESS) {

@@ -1,16 +1,26 @@
 #pragma once
-// What goes over a data connection of the TCP path, after its handshake (wire.h). Both ways; every frame has 32 bytes,
-// big-endian, and only DATA is followed by a payload:
-//   0  magic "MSHT" u32     8  number u64         28  checksum u32 (FNV-1a over bytes 0..27)
-//   4  version u8          16  length u64
-//   5  type u8             24  tag i32
-//   6  part u8
-//   7  parts u8
-//   ANNOUNCE  receiver -> sender  one part of a posted receive: number is its entry, length what it takes at most
-//   DATA      sender -> receiver  the message for that entry: length bytes follow
-//   REFUSE    sender -> receiver  the message for that entry is longer than the receive; nothing follows, ever
-//   HELLO     both                nothing: it makes the kernel find out whether the other machine is still there
-// Nothing is acknowledged, for TCP does it. Entries are counted from 0 for ever, as in the clear-to-send ring (ring.h).
+// The frames on a data connection of the TCP path, after its handshake (wire.h). Both ends send them; only DATA is
+// followed by a payload.
+//
+// clang-format off
+//   ANNOUNCE  receiver -> sender  one part of a posted receive: `number` is its entry, `length` the size of its buffer
+//   DATA      sender -> receiver  the message for that entry: `length` bytes follow
+//   REFUSE    sender -> receiver  the message for that entry is longer than the receive; nothing follows
+//   HELLO     both                empty: it makes the kernel find out whether the other machine is alive
+// Layout of a frame: big-endian, sizes in bytes.
+//   offset  size  name           meaning
+//        0     4  magic          "MSHT"
+//        4     1  version        1
+//        5     1  type           1: ANNOUNCE, 2: DATA, 3: REFUSE, 4: HELLO
+//        6     1  part           part of the group, below parts
+//        7     1  parts          parts of the group, 1 to 8
+//        8     8  number         the entry
+//       16     8  length         bytes
+//       24     4  tag            signed
+//       28     4  checksum       FNV-1a over bytes 0 to 27
+// clang-format on
+// Frames are not acknowledged, as TCP does so. Entries are counted from 0 without end, as in the clear-to-send ring
+// (ring.h).
 
 #include <array>
 #include <cstddef>
@@ -29,7 +39,7 @@ enum class TcpFrameType : std::uint8_t { kAnnounce = 1, kData = 2, kRefuse = 3, 
 struct TcpFrame {
   TcpFrameType type = TcpFrameType::kHello;
   std::uint8_t part = 0;   // of the group, below `parts`
-  std::uint8_t parts = 0;  // 1..8 where the frame names an entry, else 0
+  std::uint8_t parts = 0;  // 1..8 if the frame names an entry, else 0
   std::uint64_t number = 0;
   std::uint64_t length_bytes = 0;
   std::int32_t tag = 0;
@@ -37,9 +47,9 @@ struct TcpFrame {
 };
 
 void encode_frame(const TcpFrame& frame, std::span<std::uint8_t, kTcpFrameBytes> target);
-/// Every field is checked, also that those without a meaning are zero.
+/// Every field is checked; fields without a meaning must be zero.
 Result<TcpFrame> decode_frame(std::span<const std::uint8_t, kTcpFrameBytes> source);
-/// Makes the checksum fit the other bytes.
+/// Sets the checksum.
 void seal_frame(std::span<std::uint8_t, kTcpFrameBytes> frame);
 
 }  // namespace meshbed::net

@@ -61,7 +61,7 @@ void write_text(ByteWriter& writer, const std::string& text, std::size_t field_b
   writer.fill_to(end);
 }
 
-/// Text up to the first zero; whatever is not printable ASCII turns into '?', because it goes into a log line.
+/// Text up to the first zero. Bytes that are not printable ASCII become '?', because the text goes into a log line.
 std::string read_text(ByteReader& reader, std::size_t field_bytes) {
   std::string text;
   bool ended = false;
@@ -167,7 +167,7 @@ Result<WireRoute> read_route(ByteReader& reader) {
     if (hop.port == 0) return handshake_error("a route to a relay without a port");
     route.onward.push_back(hop);
   }
-  // So many relays come after the ones that were passed, and one more cable.
+  // `count` relays follow the `hop` ones that were passed, and one more cable.
   if (route.hop < 1 || route.hop + count + 1 > route.hop_limit) return handshake_error("a route beyond its hop limit");
   return route;
 }
@@ -227,7 +227,7 @@ std::size_t encode_message(const WireMessage& message, std::span<std::uint8_t> t
 
 Result<std::size_t> message_bytes(std::span<const std::uint8_t, kWireHeaderBytes> header) {
   ByteReader reader(header);
-  if (reader.u32() != kHandshakeMagic) return handshake_error("what came is not a Mesh handshake");
+  if (reader.u32() != kHandshakeMagic) return handshake_error("the received bytes are not a Mesh handshake");
   if (const std::uint16_t version = reader.u16(); version != kWireVersion) {
     return handshake_error("the peer's handshake has version " + std::to_string(version) +
                            ", this library speaks version " + std::to_string(kWireVersion) +

@@ -4,12 +4,12 @@
 //
 // Nomenclature
 //   word     u32, little-endian; all buffers are words
-//   slot     16 words: what to do, for whom, and how far it is
+//   slot     16 words: an operation, its tenant and its status
 //   lane     one thread of the kernel; in the plain kernel lane i owns slot i
-//   tenant   whose work it is; a mask in the control buffer says whether it may run
+//   tenant   the owner of the work; a mask in the control buffer permits it to run
 //   window   slots of one ticket and opcode, some required and some lookahead
 //
-// Nothing in a buffer says which layout it has: whoever reads one is told (Abi). Standard library only, and numbers
+// A buffer does not contain the number of its layout: its reader must know it (Abi). Standard library only, and numbers
 // only, so that a CUDA source can include it too (functions with --expt-relaxed-constexpr).
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace meshbed::ring {
 using Word = std::uint32_t;
 inline constexpr Word kWordBytes = 4;
 
-/// What a slot's STATUS word says. Any other value is unknown: corruption, or a reader of the wrong layout.
+/// Values of a slot's STATUS word. Any other value is unknown: corruption, or a reader of the wrong layout.
 namespace status {
 inline constexpr Word kEmpty = 0;      // by the host's reset
 inline constexpr Word kPublished = 1;  // by the host
@@ -37,7 +37,7 @@ inline constexpr Word kIoError = 0x11;
 constexpr bool is_known(Word value) { return value < kCount; }
 /// Work that is under way: it counts in windows and sketches.
 constexpr bool is_active(Word value) { return value >= kPublished && value <= kRequeue && value != kDone; }
-/// Whatever is neither free nor done: faulted and unknown slots too.
+/// Neither free nor done; true for faulted and unknown slots too.
 constexpr bool is_queued(Word value) { return value != kEmpty && value != kDone; }
 /// The host publishes into these alone.
 constexpr bool is_free(Word value) { return value == kEmpty || value == kDone; }
@@ -58,7 +58,7 @@ inline constexpr Word kPrintf = 0xfffe;    // [format, x, y]: a debug record
 inline constexpr Word kPackedSlot = 0x8000'0001;
 inline constexpr Word kShutdown = 0xffff'ffff;  // control[SHUTDOWN] = 1
 
-inline constexpr Word kSystemLowLast = 7;  // reserved: up to here, this range, and whatever has the high bit
+inline constexpr Word kSystemLowLast = 7;  // reserved: up to here, this range, and all with the high bit
 inline constexpr Word kSystemRangeFirst = 0xfff0, kSystemRangeLast = 0xffff;
 inline constexpr Word kSystemBit = 0x8000'0000;
 inline constexpr Word kUserFirst = 8;
@@ -160,8 +160,8 @@ inline constexpr Layout kLayout2026_05{.abi = Abi::k2026_05,
                                        .priority_fairness = 136,
                                        .observables = 160};
 
-/// Of a package snapshot of April 2026. No smallest size is told of it: 97 words are what its epoch needs. Its
-/// observables stand before its metrics, so that there are 32 of them.
+/// From a package snapshot of April 2026. Its smallest size is not documented: its epoch needs 97 words. Its
+/// observables are before its metrics, so that there are 32 of them.
 inline constexpr Layout kLayout2026_04{.abi = Abi::k2026_04,
                                        .name = "2026-04",
                                        .priority_word = Layout::kNone,

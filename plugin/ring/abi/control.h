@@ -1,5 +1,5 @@
 #pragma once
-// The control buffer: shutdown, counts, who may run, metrics, results (vyre, commit ca35047).
+// The control buffer: shutdown, counts, tenant masks, metrics, results (vyre, commit ca35047).
 
 #include <array>
 #include <cstdint>
@@ -43,9 +43,9 @@ Result<ControlSnapshot> decode_control(Bytes control, const Layout& layout);
 /// What decode_control() asks of a buffer.
 Result<void> check_control(Bytes control, const Layout& layout);
 
-/// What the kernel looks up before it claims: the mask of the slot's tenant. Strict: the word that many behind the
-/// base, whatever it is; a word beyond the buffer is 0. Safe: tenants without a mask may not run. `word(index)` reads
-/// the control buffer, which has `words` of them.
+/// The kernel's check before it claims: the mask of the slot's tenant. Strict: the word with the tenant's number after
+/// the base, even if it is not a mask; a word beyond the buffer is 0. Safe: tenants without a mask may not run.
+/// `word(index)` reads the control buffer, which has `words` of them.
 template <typename ReadWord>
 bool tenant_may_run(Word tenant, std::uint64_t words, Mode mode, const ReadWord& word) {
   if (mode == Mode::kSafe && tenant >= kTenantMasksMost) return false;  // quirk tenant-mask-unbounded
@@ -56,8 +56,8 @@ bool tenant_may_run(Word tenant, std::uint64_t words, Mode mode, const ReadWord&
 /// Observable `index`. Errors: there is none.
 Result<Word> observable(Bytes control, const Layout& layout, std::uint64_t index);
 
-/// What speaks for another layout than the one that the reader was told: words for the user; nothing: all is well. A
-/// guess, since no buffer says what it is.
+/// Signs of another layout than the reader's: text for the user; nullopt: none. An estimate, because no buffer contains
+/// its layout's number.
 std::optional<std::string> doubt_of_layout(Bytes control, const Layout& layout);
 
 }  // namespace meshbed::ring

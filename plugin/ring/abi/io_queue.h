@@ -1,6 +1,6 @@
 #pragma once
-// The IO queue: 64 requests of a kernel for data that is elsewhere, and those who serve them (vyre, commit ca35047
-// 2.6). For one thread at a time; each call is one step of its side.
+// The IO queue: 64 requests of a kernel for data that is elsewhere, and the servers of these requests (vyre, commit
+// ca35047 2.6). For one thread at a time; each call is one step of its side.
 //
 //   requester        EMPTY -> PUBLISHED (submit), and OK -> EMPTY (collect)
 //   host server      PUBLISHED -> CLAIMED (poll), CLAIMED -> OK or ERROR (complete)
@@ -60,8 +60,8 @@ class IoQueue {
   /// Host server. Errors: no such entry, or not CLAIMED.
   Result<void> complete(Word entry, bool success);
 
-  /// The kernel's server: takes the first PUBLISHED entry, and says what it would move; it is DONE. Strict: the upper
-  /// half of the offset is left out.
+  /// The kernel's server: takes the first PUBLISHED entry, returns what it would move, and sets it DONE. Strict: the
+  /// upper half of the offset is left out.
   std::optional<IoRequest> serve();
 
   IoRequest entry(Word index) const;

@@ -65,7 +65,7 @@ Result<PackedSlot> decode_packed(const Slot& slot, const Layout& layout) {
   const Word count = byte_of(slot.args, 0);
   const Word metadata = packed_metadata_words(count);
   if (metadata > layout.args_per_slot) {
-    return refused("a packed slot says that it has " + std::to_string(count) + " operations: their table alone takes " +
+    return refused("a packed slot claims to have " + std::to_string(count) + " operations: their table alone takes " +
                    std::to_string(metadata) + " of " + std::to_string(layout.args_per_slot) + " argument words");
   }
   const Word run = std::min(count, kPackedOpsKernel);

@@ -1,10 +1,17 @@
 #pragma once
 // Packed slots: several operations in one slot's arguments (vyre, commit ca35047).
 //
-// Payload, bytes from ARG0 on: count of operations, total argument words, then for each its opcode (one byte) and where
-// its arguments begin (words, from the start of the argument area); the argument area follows on the next whole word.
-// The host lays out any number that fits. The kernel runs four at most, looks for the area where it would begin for the
-// count that it runs, and skips an operation whose first three argument words would not all be in the slot.
+// clang-format off
+// Layout of a payload: bytes from ARG0 on, little-endian, sizes in bytes.
+//   offset  size  name            meaning
+//        0     1  count           number of operations
+//        1     1  argument_words  words of the argument area
+//        2     *  table           for each operation its opcode (1) and the first of its argument words (1); then zeros
+//                                 to the next whole word, where the argument area begins
+// clang-format on
+// The host lays out any number of operations that fits. The kernel runs at most four. It looks for the argument area
+// where the area would begin for the number that it runs, and skips an operation whose first three argument words would
+// not all be in the slot.
 
 #include <vector>
 
@@ -34,7 +41,7 @@ struct PackedSlot {
     std::array<Word, kArgsRead> kernel_args{};  // what the kernel reads for them, where it runs
   };
   std::vector<Op> ops;
-  Word argument_words = 0;     // as the payload says
+  Word argument_words = 0;     // by the payload
   bool beyond_kernel = false;  // more operations than the kernel runs
   bool misaligned = false;     // the kernel looks for the arguments in another place than the host put them
   bool skips = false;          // an operation is skipped

@@ -27,7 +27,7 @@ std::span<const Quirk> quirks() {
       {"window-empty-slot", "a zeroed slot counts in a window of opcode 0", "EMPTY slots are in no window", "2.7"},
       {"watchdog-wrap", "a done count that passes 2^32 is an error", "it wraps", "2.8"},
       {"watchdog-fault", "one faulted slot, and no stall is ever suspected",
-       "slots that wait and do not move are a stall, whatever else has faulted", "2.8"},
+       "slots that wait and do not move are a stall, also if others have faulted", "2.8"},
       {"watchdog-masked", "a slot of a masked tenant is suspected of a stall for ever",
        "its verdict is tenant-masked where nothing else waits", "2.8"},
       {"hot-overwritten", "counts of hot opcodes and windows in a launch request are overwritten by the telemetry's",

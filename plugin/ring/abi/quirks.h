@@ -1,7 +1,7 @@
 #pragma once
-// What the ancestor does that nobody would do on purpose, each under a name. Mode::kStrict does it too, so that a run
-// can be held against the ancestor's; Mode::kSafe does what stands beside it. `meshbed ring quirks` prints the list.
-// Wherever the code asks for the mode, the quirk's name stands in a comment.
+// Unintended behaviour of the ancestor, each under a name. Mode::kStrict reproduces it, so that a run can be compared
+// with the ancestor's; Mode::kSafe behaves as described beside it. `meshbed ring quirks` prints the list. Where the
+// code depends on the mode, a comment contains the quirk's name.
 
 #include <span>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Slots: how they are written into a ring and read from it (vyre, commit ca35047). For rings that
-// nobody else works on at the moment, and are handed over as a whole; live ones: live_ring.h.
+// Slots: how they are written into a ring and read from it (vyre, commit ca35047). For rings that no other thread uses
+// at the same time, and that are passed on as a whole; for live ones see live_ring.h.
 
 #include <array>
 #include <cstdint>
@@ -42,16 +42,17 @@ struct Publication {
   std::vector<Word> args{};  // up to the layout's args_per_slot; the others become 0
 };
 
-/// Writes a slot of priority NORMAL, STATUS last. Errors, the ring being as it was: a slot that is not there or neither
-/// EMPTY nor DONE, an opcode that is nobody's to publish, too many arguments; safe: a tenant that can have no mask.
+/// Writes a slot of priority NORMAL, STATUS last. Errors, which leave the ring unchanged: a slot that does not exist or
+/// is neither EMPTY nor DONE, an opcode that must not be published, too many arguments; safe: a tenant that can have no
+/// mask.
 Result<void> publish(MutableBytes ring, const Layout& layout, Mode mode, const Publication& what);
 /// What publish() asks of it before it looks at the ring.
 Result<void> check_publication(Word slots, const Layout& layout, Mode mode, const Publication& what);
 /// A slot's words as publish() writes them.
 std::array<Word, kSlotWords> words_of(const Layout& layout, const Publication& what);
 
-/// The slot that asks the IO-enabled kernel for a resource: LOAD_MISS, tenant 0, priority 0. It takes the place of
-/// whatever is in the slot.
+/// The slot that asks the IO-enabled kernel for a resource: LOAD_MISS, tenant 0, priority 0. It replaces the slot's
+/// content.
 std::array<std::uint8_t, kSlotBytes> encode_load_miss(const Layout& layout, Word resource, bool prefetch);
 
 /// `bytes`: of the slot.

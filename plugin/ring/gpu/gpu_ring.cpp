@@ -114,7 +114,7 @@ Result<void> GpuRing::prepare() {
   std::memcpy(control_, encoded->data(), encoded->size());
   const auto levels = levels_of(shape_.slots);
   std::copy(levels.begin(), levels.end(), control_ + kLayout2026_05.priority_offsets);
-  // The FIFO's head is not read by whoever takes from it; a place for ProxyQueueMemory's.
+  // The consumer of the FIFO does not read its head: a place for that of ProxyQueueMemory.
   head_ = tail_;
 
   char* const pinned = reinterpret_cast<char*>(pinned_.device_address());
@@ -161,7 +161,7 @@ GpuRing::~GpuRing() {
   if (!live_) return;
   if (shut_down() && wait_for_end(kEnd_ms)) return;
   MESHBED_WARN("a megakernel has not ended %d ms after its SHUTDOWN: it keeps its memory", static_cast<int>(kEnd_ms));
-  // Nobody may give these back while it runs: the driver would wait for it.
+  // These must not be freed while the kernel runs: the driver would wait for it.
   new cuda::Module(std::move(module_));
   new cuda::Stream(std::move(kernel_stream_));
   new cuda::PinnedMemory(std::move(pinned_));

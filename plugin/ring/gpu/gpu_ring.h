@@ -2,12 +2,12 @@
 // GpuRing: a megakernel's ring whose lanes are a GPU's: buffers that both sides reach, the persistent kernel
 // (megakernel.h), and the host's side of it. Safe mode's publishing is LiveRing's, on the very same words.
 //
-// Who owns what: a GpuRing owns its memory, its module and two streams, one for the kernel and one for copies beside
+// Ownership: a GpuRing owns its memory, its module and two streams, one for the kernel and one for copies beside
 // it; the context that is current when it is made is its own and must be current for its calls. One thread uses it.
 //
-// A persistent kernel ends by SHUTDOWN alone. Whoever waits for it before that (synchronize(), cuCtxSynchronize, giving
-// memory back) waits for ever: on a GPU without a word, on the simulated one with a warning that names the kernel and
-// the lines at which it polls. A lane in the middle of a slot does not see SHUTDOWN before the slot has ended.
+// A persistent kernel ends only by SHUTDOWN. A thread that waits for it before that (synchronize(), cuCtxSynchronize,
+// freeing memory) waits for ever: on a GPU silently, on the simulated one with a warning that names the kernel and the
+// lines at which it polls. A lane in the middle of a slot does not see SHUTDOWN before the slot has ended.
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 // The megakernel for a GPU: the machine of plugin/ring/kernel on DeviceWords. See megakernel.h.
 //
 // megakernel.ptx is what nvcc makes of this file, kept so that no build needs the toolkit; CMakeLists.txt (gpu_kernel)
-// says how, tests/cuda/kept_ptx_test.cpp compares, and `cmake --build build --target keep_gpu_kernels` keeps it anew.
+// has the command, tests/cuda/kept_ptx_test.cpp compares, and the target keep_gpu_kernels replaces the kept file.
 
 #include "plugin/ring/gpu/device_words.cuh"
 #include "plugin/ring/gpu/megakernel.h"
@@ -31,7 +31,7 @@ __device__ __noinline__ bool try_push(const GpuMesh& mesh, const FifoTrigger& wh
   }
   std::uint64_t* const place = mesh.triggers + 2 * (position & (mesh.depth - 1));
   DeviceWords::store(place, fifo_first_word(what));
-  // Release: whoever sees the commit sees the bytes that are to be sent.
+  // Release: a thread that sees the commit sees the bytes to be sent.
   DeviceWords::release(place + 1, fifo_second_word(what) | fifo_commit(position, mesh.depth));
   return true;
 }
@@ -55,7 +55,7 @@ __device__ T combined(GpuReduction reduction, T arrived, T own) {
 template <typename T>
 __device__ void reduce_part(const GpuMesh& mesh, const Word* args, Word thread, Word threads) {
   const Word spaces = args[mesh_arg::kSpaces];
-  // Plain loads: whoever wrote these bytes while this kernel ran did so before the flag that the lane has acquired.
+  // Plain loads: bytes that were written while this kernel ran were written before the flag that the lane has acquired.
   const auto* const arrived = reinterpret_cast<const T*>(mesh.spaces[spaces >> 8U & 0xffU] + args[mesh_arg::kFirst]);
   const auto* const own = reinterpret_cast<const T*>(mesh.spaces[spaces >> 16U & 0xffU] + args[mesh_arg::kSecond]);
   auto* const result = reinterpret_cast<T*>(mesh.spaces[spaces >> 24U] + args[mesh_arg::kThird]);
@@ -102,7 +102,7 @@ __device__ void copy_share(const GpuMesh& mesh, const Word* args, Word thread, W
   for (Word index = units * kUnit + thread; index < bytes; index += threads) to[index] = from[index];
 }
 
-/// What the threads of a block do together; the first one says what, the others wait for it.
+/// Work of all threads of a block; the first one chooses it, the others wait for it.
 struct Together {
   Word opcode = 0;  // 0: that was all
   Word args[mesh_arg::kWords];

@@ -44,7 +44,7 @@ struct PlainWords {
   }
 };
 
-/// Among threads: claims acquire, whatever ends a slot releases.
+/// Among threads: claims acquire, and the end of a slot releases.
 struct AtomicWords {
   static Word load(const Word* word) { return shared(word).load(std::memory_order_relaxed); }
   static Word acquire(const Word* word) { return shared(word).load(std::memory_order_acquire); }

@@ -81,7 +81,7 @@ MESHBED_DEVICE End load_miss(const Kernel& kernel, KernelLane& lane, const Opera
   }
   if (strict) {
     if (++lane.polls < kernel.polls_most) return End::kAgain;
-    lane.io_entry = KernelLane::kNone;  // nobody frees it
+    lane.io_entry = KernelLane::kNone;  // it is never freed
     return End::kDone;
   }
   if (now != status::kIoError && now != status::kDone) return End::kWaitIo;
@@ -90,7 +90,7 @@ MESHBED_DEVICE End load_miss(const Kernel& kernel, KernelLane& lane, const Opera
   return now == status::kDone ? End::kDone : End::kFault;
 }
 
-/// Everything but packed slots; kUnknown: it is the user's, or nobody's.
+/// Runs all opcodes except packed slots; kUnknown: the opcode is the user's, or undefined.
 template <typename Words>
 MESHBED_DEVICE End run_builtin(const Kernel& kernel, KernelLane& lane, const Operation& op) {
   Word* const control = kernel.control;

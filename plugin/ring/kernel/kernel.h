@@ -1,12 +1,11 @@
 #pragma once
-// A megakernel as a machine of lanes, each of which is stepped: the state that a launch works on, and what a step of a
-// lane comes to. scan.h looks for work, handlers.h does it, step.h is the machine. (vyre, commit ca35047,
-// 2.11; layout 2026-05, the only one that its kernels exist for.)
+// A megakernel as a machine of lanes, each of which is stepped: the state of a launch, and the result of a lane's step.
+// scan.h looks for work, handlers.h does it, step.h is the machine. (vyre, commit ca35047, 2.11; layout 2026-05, the
+// only one with kernels.)
 //
-// Whoever executes it decides when which lane steps: a simulator gives each step a time, a test walks all
-// interleavings, a thread or a GPU lane steps without end. Between two steps of a lane anything may happen: every place
-// where the ancestor's kernel can be overtaken is a border between steps. No step waits: it says that there was nothing
-// to do.
+// The caller decides when which lane steps: a simulator gives each step a time, a test walks all interleavings, a
+// thread or a GPU lane steps without end. Between two steps of a lane anything may happen: every place where the
+// ancestor's kernel can be overtaken is a border between steps. No step waits: it returns that there was nothing to do.
 //
 //   kScan ---- candidate ---> kCandidate --- claimed ---> kRecheck ---> kRun ---> kFinish ---> kScan
 //                                 \--- lost to another lane, or masked meanwhile: kScan
@@ -24,8 +23,8 @@
 //                     never free again. Safe: entries are claimed, the slot is WAIT_IO meanwhile, ERROR is FAULT.
 //   silent opcode     what has no handler is done at once. Safe: FAULT (but for DFA_STEP, which has none by design).
 //   packed            more than four operations are cut off, six and more take the wrong words. Safe: as the host
-//                     meant.
-//   quotas            written by the host and read by nobody. Safe: Kernel::enforces_quotas.
+//                     wrote them.
+//   quotas            written by the host and never read. Safe: Kernel::enforces_quotas.
 //   owned slots       the plain kernel's lane i looks at slot i alone, and never again at a slot that yielded. Safe: at
 //                     every slot i + k lanes, those too.
 
@@ -67,7 +66,7 @@ struct KernelLane {
   Word packed_at = 0;          // the inner operation that is next
   Word io_entry = kNone;       // that it waits for
   Word polls = 0;              // in vain, since the operation began
-  bool waits_io = false;       // the slot's status says so
+  bool waits_io = false;       // the slot's status is WAIT_IO
 };
 
 enum class Step : Word {

@@ -54,9 +54,9 @@ MESHBED_DEVICE bool scan_plain(const Kernel& kernel, KernelLane& lane) {
       slot += kernel.lanes;
       continue;
     }
-    // A host that publishes a stream in its order may overtake the lane: it finds a slot whose predecessors were not
-    // published when it passed them, and would wait for them for ever. Now they all are, or have been done: the last of
-    // them says which.
+    // A host that publishes a stream in order may overtake the lane: the lane finds a slot whose predecessors were not
+    // published when it passed them, and would wait for them for ever. Now all of them are published or done; the last
+    // of them shows which.
     if (slot == lane.index || !consider<Words>(kernel, lane, static_cast<Word>(slot - kernel.lanes))) return true;
     slot = lane.index;
   }
@@ -64,7 +64,7 @@ MESHBED_DEVICE bool scan_plain(const Kernel& kernel, KernelLane& lane) {
   return false;
 }
 
-/// Slots of one level: [begin, end), kept within the ring whatever the control buffer says.
+/// Slots of one level: [begin, end), limited to the ring for every content of the control buffer.
 struct Partition {
   Word begin = 0, end = 0;
 };

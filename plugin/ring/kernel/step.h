@@ -68,7 +68,7 @@ MESHBED_DEVICE Step run(const Kernel& kernel, KernelLane& lane, User& user) {
     return Step::kWaiting;
   }
   lane.ends_as = status_of(end);
-  // Counted before the status says so: whoever sees the slot DONE sees it counted.
+  // Counted before the status is set: a thread that sees the slot DONE sees it counted.
   if (lane.ends_as == status::kDone) Words::add(kernel.control + control_word::kDoneCount, 1);
   lane.phase = LanePhase::kFinish;
   return Step::kRan;
@@ -102,8 +102,7 @@ MESHBED_DEVICE Step step(const Kernel& kernel, KernelLane& lane, User& user) {
   return Step::kStopped;
 }
 
-/// Steps until the lane has nothing to do, waits, has ended a slot, or has stopped: what a lane does that nobody
-/// overtakes.
+/// Steps until the lane has nothing to do, waits, has ended a slot, or has stopped, as if no other lane overtook it.
 template <typename Words, typename User>
 MESHBED_DEVICE Step turn(const Kernel& kernel, KernelLane& lane, User& user) {
   for (;;) {

@@ -1,7 +1,7 @@
 #pragma once
-// Verdict: why a ring that gets nothing done does not. The ancestor's watchdog says only that it suspects a stall, and
-// not even that where a slot has faulted (vyre, commit ca35047); this one names the cause, from ring, control
-// buffer and lanes alone.
+// Verdict: why a ring makes no progress. The ancestor's watchdog only reports that it suspects a stall, and not even
+// that if a slot has faulted (vyre, commit ca35047); this one names the cause, from ring, control buffer and lanes
+// alone.
 //
 // Pure; for a moment at which no lane is between claim and re-check. Cost: one look at each slot.
 
@@ -22,10 +22,10 @@ enum class Cause {
   kTenantMasked,    // all that may be claimed is of tenants that may not run
   kOutOfQuota,      // likewise, of tenants that have used up their quota
   kFaulted,         // a slot has faulted, and no lane is at work
-  kFlagBeforeData,  // a slot read a message whose flag was seen before its data; of who knows when data lands
-  kWaitCycle,       // slots wait for each other in a cycle; of who sees all ranks' rings (wait_chain.h)
+  kFlagBeforeData,  // a slot read a message whose flag was seen before its data; needs the landing times of data
+  kWaitCycle,       // slots wait for each other in a cycle; needs all ranks' rings (wait_chain.h)
   kUnclaimed,       // there is work that a lane might claim, and none does: no lane runs, or none owns its slot
-  kNotResident,     // the lane that owns it is a block that the GPU has no place for; whoever knows places finds it
+  kNotResident,     // its lane is a block that the GPU has no room for; needs the GPU's occupancy
   kMessageFailed,   // what moves its messages has ended with an error
 };
 /// "drained", "livelock", "stalled-peer", "waiting", "abandoned-claim", "tenant-masked", "out-of-quota",

@@ -91,7 +91,7 @@ class WaitGraph {
     add_claim(node);
   }
 
-  /// Of a slot that nobody has claimed: its block, or why that may not.
+  /// For a slot that no lane has claimed: its block, or why its block cannot claim it.
   void add_claim(WaitNode& node) {
     const RingWaits& ring = rings_[node.ring];
     const Kernel& kernel = *ring.kernel;

@@ -1,14 +1,14 @@
 #pragma once
-// WaitChain: who waits for whom when megakernels stand still, over all ranks' rings at one moment: the shortest cycle
-// of slots that wait for each other, or, where there is none, the shortest way from one that waits to whoever will
-// never act.
+// WaitChain: the waits between slots when megakernels make no progress, over all ranks' rings at one moment: the
+// shortest cycle of slots that wait for each other or, if there is none, the shortest path from a waiting slot to its
+// end, which will never act.
 //
 // Nomenclature
 //   node   a slot that is not done: rank, ring, slot; its block is the lane that has claimed it or would have to
 //   tag    of a message: connection, and its number on it; two ends number a connection each for itself
 //   edge   a slot waits for another one, and for all that it waits for: a slot it names (kAfter, kAlsoAfter), the
 //          SIGNAL of the message that its WAIT waits for, the slot that its block is at meanwhile
-//   end    what no slot will change: a faulted slot, a masked tenant, a kernel that stands still, a block that has no
+//   end    a state that no slot will change: a faulted slot, a masked tenant, a stopped kernel, a block that has no
 //          place, a queue pair that does not deliver
 //
 // Of a priority kernel, whose blocks look at each level's slots, a published slot's block is the one that scans it.

@@ -1,9 +1,9 @@
 #pragma once
-// The 128 bytes by which a GPU hands one operation to the host's proxy: NCCL's GIN descriptor ("GFD"), version 2.
+// The 128 bytes by which a GPU passes one operation to the host's proxy: NCCL's GIN descriptor ("GFD"), version 2.
 // Source: NCCL 2.30.7, src/include/nccl_device/gin/proxy/gin_proxy_device_host_common.h.
 //
-// Sixteen little-endian words of 64 bits; bit 0 of each says that the word has been written, so that a reader needs no
-// fence between them. Bits that an operation does not use are whatever was there: mask() says which count.
+// Sixteen little-endian words of 64 bits. Bit 0 of each is set when the word has been written, so that a reader needs
+// no fence between them. Bits that an operation does not use are undefined: gin_mask() returns the defined ones.
 
 #include <array>
 #include <cstddef>
@@ -40,11 +40,11 @@ struct GinDescriptor {
   bool operator==(const GinDescriptor&) const = default;
 };
 
-/// Errors (kInvalidArgument) say which field does not fit, or which operations do not go together.
+/// Errors (kInvalidArgument) name the field that does not fit, or the operations that cannot be combined.
 Result<GinWords> encode_gin(const GinDescriptor& what);
 /// Errors: words that are not written yet, another version, operations that do not go together.
 Result<GinDescriptor> decode_gin(const GinWords& words);
-/// The bits of each word that this operation means, bit 0 among them.
+/// The bits of each word that this operation defines, including bit 0.
 GinWords gin_mask(std::uint16_t op);
 /// The pieces that NCCL posts for a put of any size, in order.
 std::vector<GinDescriptor> split_gin(const GinDescriptor& what);

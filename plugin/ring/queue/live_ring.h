@@ -3,8 +3,8 @@
 // into. Safe mode's protocol (live_steps.h): release and acquire, no slot lost or done twice.
 //
 // Any number of lanes may claim and finish. Each slot has one publisher at a time: several divide the slots between
-// them. An object is one thread's; each thread and process makes its own over the same bytes. Waits are bounded, and a
-// wait that was in vain says what it waited for.
+// them. An object is one thread's; each thread and process makes its own over the same bytes. Waits are bounded, and
+// the error of a wait in vain contains what it waited for.
 
 #include <atomic>
 #include <cstdint>
@@ -58,7 +58,7 @@ class LiveRing {
 
   /// Errors: as ring::publish() in safe mode.
   Result<void> publish(const Publication& what);
-  /// Waits until the slot is free. Errors: as publish(); kTimeout, which names the slot and who holds it up; kClosed.
+  /// Waits until the slot is free. Errors: as publish(); kTimeout, which names the slot and its status; kClosed.
   Result<void> publish_within(const Publication& what, std::int64_t timeout_ms);
 
   /// A slot that this lane has to work on and to finish. Its words stay as they are until then.

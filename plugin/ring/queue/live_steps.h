@@ -3,12 +3,12 @@
 // accesses to shared words. LiveRing runs them on words of memory; the model check in tests/ring runs the very same
 // ones on words of its own, all orders of all steps.
 //
-// Who owns what, and which store hands it over:
+// The owner of each slot, and the store that passes it on:
 //   a free slot (EMPTY, DONE)   its one publisher. It writes tenant, opcode and arguments, then STATUS = PUBLISHED with
-//                               release: whoever sees PUBLISHED by acquire sees the rest.
-//   a PUBLISHED slot            nobody. A lane takes it by compare-and-swap (acquire); the others lose.
+//                               release: a lane that sees PUBLISHED by acquire sees the rest.
+//   a PUBLISHED slot            none. A lane takes it by compare-and-swap (acquire); the others lose.
 //   a CLAIMED slot              that lane. It raises DONE_COUNT, then STATUS = DONE with release: the publisher that
-//                               sees DONE sees what the lane wrote, and whoever sees DONE sees the count.
+//                               sees DONE sees what the lane wrote, and every thread that sees DONE sees the count.
 // A lane looks at a slot's tenant before it has claimed it. What it reads may be gone by the time of its claim, so it
 // looks once more where the slot was another's; the slot of a tenant that may not run goes back as REQUEUE, which is
 // claimed as PUBLISHED is (safe mode; quirk masked-after-claim).

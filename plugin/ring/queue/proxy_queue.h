@@ -1,7 +1,7 @@
 #pragma once
 // ProxyQueue: the queue between a GPU that produces operations and a host's thread that posts them, over memory that
-// both share. One implementation; a scheme says what a slot holds, how a written one is told, and when its place is
-// given back:
+// both share. One implementation; a scheme defines what a slot holds, how a written one is recognised, and when its
+// place is returned:
 //
 //                    GinScheme (NCCL's GIN proxy)            FifoScheme (MSCCL++'s port channel)
 //   slot             16 words of 64 bits                     2 words
@@ -80,7 +80,7 @@ struct FifoScheme {
   }
 };
 
-/// What both sides share; zeroed before anybody works on it.
+/// The memory that both sides share; zeroed before either side uses it.
 template <typename Scheme>
 struct ProxyQueueMemory {
   std::span<std::uint64_t> words;  // depth slots
@@ -88,7 +88,7 @@ struct ProxyQueueMemory {
   typename Scheme::Index* tail = nullptr;
 };
 
-/// How many slots it has. Errors: a depth that is no power of two (its slots could not be told from the index when
+/// The number of slots. Errors: a depth that is not a power of two (the slot could not be derived from the index when
 /// that wraps), words that are not whole slots.
 template <typename Scheme>
 Result<typename Scheme::Index> queue_depth(const ProxyQueueMemory<Scheme>& memory) {

@@ -1,17 +1,19 @@
 #pragma once
 // A recording: snapshots of one ring and its control buffer, one after the other, in one file.
 //
-//   offset  bytes  what
-//        0      8  "MBRINGS1"
-//        8      4  ABI: 202604 or 202605
-//       12      4  slots
-//       16      4  words of the control buffer
-//       20      4  0
-//       24      -  snapshots, each: 8 bytes of time in nanoseconds since any start, the control buffer, the ring
-//
-// All numbers are little-endian. There is no count: a file that is being written can be read up to where it is, and an
-// unfinished snapshot at its end is an error. Whoever records reads the ring first and the control buffer second, so
-// that the done count covers every DONE in the ring.
+// clang-format off
+// Layout of a recording: little-endian, sizes in bytes.
+//   offset  size  name           meaning
+//        0     8  magic          "MBRINGS1"
+//        8     4  abi            202604 or 202605
+//       12     4  slots          slots of the ring
+//       16     4  control_words  words of the control buffer
+//       20     4  zero           0
+//       24     *  snapshots      for each: its time in nanoseconds since any start (8), the control buffer, the ring
+// clang-format on
+// There is no count: a file that is being written can be read up to its present end, and an unfinished snapshot at its
+// end is an error. A recorder reads the ring first and the control buffer second, so that the done count covers every
+// DONE in the ring.
 
 #include <cstdint>
 #include <vector>

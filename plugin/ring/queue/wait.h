@@ -14,8 +14,8 @@
 namespace meshbed::ring {
 
 inline constexpr std::int64_t kNsPerMs = 1'000'000, kNsPerS = 1'000'000'000;
-// So many looks at a slot before the processor is given to whoever else wants it; more only burn it, where there are
-// more threads than processors.
+// Looks at a slot before the thread yields the processor; with more threads than processors, more looks only waste
+// time.
 inline constexpr Word kLooksPerYield = 64;
 inline constexpr std::int64_t kTimeoutMost_ms =
     86'400'000;  // a day: longer ones would overflow no sooner, and mean never

@@ -49,7 +49,7 @@ std::uint16_t pressure_of(const LaunchRequest& request) {
   return static_cast<std::uint16_t>(std::min<Wide>(share, kBps));
 }
 
-/// What the policy looks at when it tells one kind of work from another.
+/// The signs by which the policy distinguishes kinds of work.
 struct Signs {
   std::uint32_t queue = 0;
   std::uint16_t density_bps = 0, pressure_bps = 0;

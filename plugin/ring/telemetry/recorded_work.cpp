@@ -11,7 +11,7 @@ bool is_extraordinary(Word value) {
   return value == status::kYield || value == status::kRequeue || value == status::kFault;
 }
 
-/// The level whose partition the slot is in; NORMAL where nobody has made partitions.
+/// The level whose partition the slot is in; NORMAL if there are no partitions.
 Word level_of(const ControlSnapshot& control, Word slot) {
   const auto& offsets = control.priority_offsets;
   for (Word level = 0; level + 1 < offsets.size(); ++level) {

@@ -1,10 +1,11 @@
 #pragma once
 // RecordedWork: what a recording (plugin/ring/queue/recording.h) shows of the work that its hosts published, so that it
-// can be published once more at the same times.
+// can be published again at the same times.
 //
-// A snapshot shows each slot at one moment. An item counts as published when the first snapshot shows it, so late by a
-// snapshot's distance at most. A slot whose words are the same as before and which is not queued again is taken for the
-// same item. What came and went between two snapshots is not seen: the done count tells how much that was.
+// A snapshot shows each slot at one moment. An item counts as published when the first snapshot shows it, so it is late
+// by at most the time between two snapshots. A slot whose words are unchanged and which is not queued again counts as
+// the same item. Items that were published and done between two snapshots are not seen: the done count gives their
+// number.
 
 #include <array>
 #include <cstdint>
@@ -32,7 +33,7 @@ struct RecordedWork {
   std::array<Word, kTenantMasksMost> tenant_masks{};  // of the first snapshot
 };
 
-/// Errors: no snapshot; a step between snapshots that nobody may take (telemetry/transitions.h), named as there; as
+/// Errors: no snapshot; an illegal step between snapshots (telemetry/transitions.h), named as there; as
 /// decode_telemetry().
 Result<RecordedWork> recorded_work(const Recording& recording, Mode mode);
 

@@ -13,7 +13,7 @@ struct SketchTelemetry {
   CountMinSketch active_opcode;     // of active ones
   CountMinSketch tenant;            // of all slots
   CountMinSketch status;            // as it stands in the slot
-  CountMinSketch dispatch_metrics;  // opcode, as often as the control buffer says
+  CountMinSketch dispatch_metrics;  // opcodes, by the counts of the control buffer
   std::uint64_t total_slots = 0, active_slots = 0;
 
   /// Adds what `other` has counted. Errors: another shape; counters beyond 64 bits.

@@ -1,6 +1,5 @@
 #pragma once
-// What a ring says of itself: snapshots, tallies, the counters made of them, and the watchdog
-// (vyre, commit ca35047).
+// Telemetry of a ring: snapshots, tallies, the counters derived from them, and the watchdog (vyre, commit ca35047).
 
 #include <array>
 #include <cstdint>
@@ -109,7 +108,7 @@ struct PriorityAccounting {
 /// Requeued slots; what a snapshot does not say is 0.
 PriorityAccounting priority_accounting(const RingTelemetry& telemetry);
 
-/// `request`, filled in with what the ring says.
+/// `request`, filled in from the ring's telemetry.
 LaunchRequest launch_request(const RingTelemetry& telemetry, std::span<const WindowTelemetry> windows,
                              LaunchRequest request, Mode mode);
 /// And the policy's answer to it. Errors: the policy's.

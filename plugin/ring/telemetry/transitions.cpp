@@ -152,7 +152,7 @@ void TransitionChecker::add(const Transition& transition) {
   if (was != transition.from) return broken("the slot is " + status_name(was));
   if (may(transition.who, transition.from, transition.to)) return;
   const std::optional<Actor> who = who_may(transition.from, transition.to);
-  broken(who ? std::string("that is for the ") + name_of(*who) + " to do" : "nobody may");
+  broken(who ? std::string("that is for the ") + name_of(*who) + " to do" : "this is never allowed");
 }
 
 void TransitionChecker::observe_done_count(Word done_count) {

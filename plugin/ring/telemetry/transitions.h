@@ -1,12 +1,12 @@
 #pragma once
-// Transitions: who may take a slot from which status to which (vyre, commit ca35047), and a checker that
-// names the first step that nobody may.
+// Transitions: which actor may change a slot from which status to which (vyre, commit ca35047), and a checker that
+// names the first illegal step.
 //
 // A slot's life            EMPTY -> PUBLISHED -> CLAIMED -> DONE -> PUBLISHED -> ...
 // handlers of one's own    CLAIMED -> WAIT_IO, YIELD, REQUEUE, FAULT;  WAIT_IO -> CLAIMED, DONE, FAULT
 // the priority kernel      YIELD, REQUEUE -> CLAIMED
 //
-// Between two snapshots a slot may have made many steps. What is checked is that some legal way leads from the one to
+// Between two snapshots a slot may have made many steps. The checker verifies that some legal way leads from the one to
 // the other; that it passes a publish where the slot's other words have changed; and that the done count covers the
 // DONEs which all these ways cannot do without: it is raised before a slot becomes DONE, so it may be ahead, never
 // behind.
@@ -25,8 +25,8 @@ enum class Actor { kHost, kKernel, kPriorityKernel, kHandler };
 const char* name_of(Actor actor);
 std::optional<Actor> actor_named(const std::string& name);
 
-/// Who may; nothing: nobody, or there is no step since the two are the same. The priority kernel may what the kernel
-/// may.
+/// The actor that may make the step; nullopt: none, or the two are equal. The priority kernel may do everything that
+/// the kernel may.
 std::optional<Actor> who_may(Word from, Word to);
 bool may(Actor actor, Word from, Word to);
 
@@ -51,7 +51,7 @@ class TransitionChecker {
  public:
   explicit TransitionChecker(Word slots) : statuses_(slots, status::kEmpty) {}
 
-  /// The first step that is illegal is told, and every later one is only counted.
+  /// The first illegal step is reported, and every later one is only counted.
   void add(const Transition& transition);
   /// What an observer has read of the control buffer now. Counts from the ring's first step on.
   void observe_done_count(Word done_count);

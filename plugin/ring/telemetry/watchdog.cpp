@@ -41,7 +41,7 @@ Result<Health> health_since(const RingTelemetry& before, const RingTelemetry& no
     health.verdict = faulted == 0 ? WatchdogVerdict::kSuspectedStall : WatchdogVerdict::kFaulted;
     return health;
   }
-  // Quirks watchdog-fault and watchdog-masked: what waits and may run is stuck, whatever else there is.
+  // Quirks watchdog-fault and watchdog-masked: slots that wait and may run are stuck, independently of other slots.
   const std::uint64_t waiting = slots.active() + slots.unknown() - now.masked;
   health.suspected_stall = waiting > 0;
   health.verdict = waiting > 0      ? WatchdogVerdict::kSuspectedStall

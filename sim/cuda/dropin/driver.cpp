@@ -19,8 +19,8 @@ struct Entry {
   void* function;
 };
 
-/// The newest version of `name` that whoever compiled for `version` can call; with a default stream of each thread's
-/// own where that is wanted and makes a difference.
+/// The newest version of `name` for a program compiled for `version`; with a default stream of each thread's own if
+/// that is wanted and makes a difference.
 struct Found {
   void* function;
   int status;
@@ -50,7 +50,7 @@ MESHBED_EXPORT int meshbedCudaHostClock(long long advance_ps, long long* now_ps)
   return table() != nullptr ? table()->host_clock(advance_ps, now_ps) : without_simulator<CUresult>();
 }
 
-// A name that is exported and not implemented is not found here: whoever asks has another way, or says what is missing.
+// A name that is exported and not implemented is not found here: the caller has an alternative, or reports it.
 MESHBED_EXPORT int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
                                        int* status) {
   constexpr std::uint64_t kPerThread = 2, kMostFlags = 2;  // cuda.h's CU_GET_PROC_ADDRESS_*
@@ -58,7 +58,7 @@ MESHBED_EXPORT int cuGetProcAddress_v2(const char* name, void** function, int ve
   const Found found = function_of(name, version, flags == kPerThread);
   *function = found.function;
   if (status != nullptr) *status = found.status;
-  // As the driver: with a status to say it in, a missing symbol is no error.
+  // As the driver: with a status argument, a missing symbol is no error.
   return *function != nullptr || status != nullptr ? kSuccess : kNotFound;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the drop-ins have in common: how a call is exported, and what it answers where no simulator is.
+// The common part of the drop-ins: how a call is exported, and its result outside a simulation.
 
 #include <dlfcn.h>
 
@@ -50,7 +50,7 @@ const Table* table_or_opened(const Table* set) {
     } else if constexpr (std::is_same_v<Table, NvmlTable>) {
       open_tables(nullptr, nullptr, &found);
     } else {
-      // As NVIDIA's runtime does: whoever looks whether the process has CUDA, looks for the driver's library.
+      // As NVIDIA's runtime does: the driver's library shows other code whether the process has CUDA.
       symbol_beside("libcuda.so.1", "cuInit");
       open_tables(nullptr, &found, nullptr);
     }
@@ -59,7 +59,7 @@ const Table* table_or_opened(const Table* set) {
   return opened;
 }
 
-/// Outside a simulation this library is a driver without a device, and says so.
+/// Outside a simulation this library behaves as a driver without a device.
 template <typename Answer>
 Answer without_simulator() {
   return Answer();

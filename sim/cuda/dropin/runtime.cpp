@@ -30,7 +30,7 @@ int driver_entry(const char* symbol, void** function, int version, unsigned long
   static auto* const get = reinterpret_cast<GetProcAddress*>(symbol_beside("libcuda.so.1", "cuGetProcAddress_v2"));
   if (get == nullptr) return without_simulator<CUresult>();
   int found = 0;
-  // A symbol that is missing is told by a null function and the status, which here need not be asked for.
+  // A missing symbol is a null function and a status; the caller may leave the status out.
   const int error = get(symbol, function, version, flags, &found);
   if (error == kSuccess && status != nullptr) *status = found;
   return error;

@@ -60,8 +60,7 @@ std::vector<std::size_t> in_order(const std::vector<GraphNode>& nodes) {
 
 bool has_event(const GraphNode& node) { return node.recorded != nullptr || node.awaited != nullptr; }
 
-/// A node of a circle, where some nodes come before themselves: whoever goes back from node to node among those without
-/// a place in the order ends in one.
+/// A node of a cycle: walking back from node to node among those without a place in the order ends in a cycle.
 const GraphNode* node_of_circle(const GraphExec& executable, const std::vector<std::size_t>& order) {
   std::vector<bool> placed(executable.nodes.size(), false);
   for (const std::size_t index : order) placed[index] = true;
@@ -98,7 +97,7 @@ CUresult instantiate(const Caller& caller, Graph& graph, unsigned long long flag
   if ((flags & ~kKnown) != 0 || (flags & kNotBoth) == kNotBoth) return kInvalidValue;
   if ((flags & kDeviceLaunch) != 0) return refuse("a graph that is made ready for launches by the device");
   if (const CUresult error = refuse_beside_recordings(caller)) return error;
-  // A graph that gives memory is ready once at a time; 801 is what an H200 answers.
+  // A graph that allocates memory has one executable at a time; an H200 returns 801.
   if (has_memory(graph) && !graph.ready.expired()) return kNotSupported;
   std::unique_ptr<GraphExec> made;
   if (const CUresult error = make_executable(graph, made, failed)) return error;
@@ -205,7 +204,7 @@ bool has_free(const GraphExec& executable, CUdeviceptr address) {
                      [&](const GraphNode& node) { return node.memory == 2 && node.address == address; });
 }
 
-/// What it gave and nobody has freed cannot be given again.
+/// Memory that the graph allocated and that was not freed cannot be allocated again.
 CUresult check_memory(const Driver& driver, const GraphExec& executable) {
   if ((executable.flags & kFreeOnLaunch) != 0) return kSuccess;
   for (const GraphNode& node : executable.nodes) {

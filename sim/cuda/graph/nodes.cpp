@@ -18,7 +18,7 @@ Graph* find_inside(const Graph& graph, const Graph* handle) {
   return nullptr;
 }
 
-/// Calls see(graph) for each graph that is the program's until one answers true.
+/// Calls see(graph) for each graph of the program until one call returns true.
 template <typename See>
 bool any_graph(const Driver& driver, const See& see) {
   if (driver.graphs.any([&](Graph& graph) { return see(graph); })) return true;

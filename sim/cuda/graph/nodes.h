@@ -47,7 +47,7 @@ std::size_t index_of(const Graph& graph, const GraphNode* node);
 
 CUresult add_node(const Caller& caller, GraphNode** node, Graph* graph, GraphNode* const* before, std::size_t count,
                   GraphNode made);
-/// Of edges that say more than that one node ends before the other begins, one WARN.
+/// One WARN for edges with data beyond the order of two nodes.
 CUresult refuse_edge_data(const void* edges, std::size_t count);
 
 CUresult kernel_task(const Caller& caller, const CUDA_KERNEL_NODE_PARAMS_v1* parameters, Task& task);

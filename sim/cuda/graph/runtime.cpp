@@ -31,7 +31,7 @@ Box flat_box(void* target, const void* source, std::size_t size) {
       .target = reinterpret_cast<CUdeviceptr>(target), .source = reinterpret_cast<CUdeviceptr>(source), .width = size};
 }
 
-/// A node of whatever make(caller, task) makes.
+/// A node for the task that make(caller, task) makes.
 template <typename Make>
 CUresult add_task(GraphNode** node, Graph* graph, GraphNode* const* before, std::size_t count, const Make& make) {
   return in_runtime_context([&](const Caller& caller) -> CUresult {

@@ -222,9 +222,9 @@ CUresult cuGraphDestroyNode(GraphNode* node) {
   });
 }
 
-// Graphs' memory has its place until the graph goes. What is said of it is what an H200 says
-// (tests/cuda/program/driver_facts.cpp): it is there from the first launch on, in pieces of 32 MiB, until it is trimmed
-// when no executable gives it any more.
+// Graphs' memory keeps its address until the graph is destroyed. Its attributes are those of an H200
+// (tests/cuda/program/driver_facts.cpp): it exists from the first launch on, in pieces of 32 MiB, until it is trimmed
+// when no executable allocates it any more.
 CUresult cuDeviceGraphMemTrim(CUdevice ordinal) {
   Caller caller;
   Device* device = nullptr;

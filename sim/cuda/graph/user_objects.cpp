@@ -20,7 +20,7 @@ bool take(UserObjects& objects, const UserObject* object, unsigned count) {
   return true;
 }
 
-/// Whoever has it: the program, or a graph of its.
+/// From any of its holders: the program, or one of its graphs.
 std::shared_ptr<UserObject> find_object(const Driver& driver, const UserObject* object) {
   const auto found = driver.all_user_objects.find(object);
   return found != driver.all_user_objects.end() ? found->second.lock() : nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 // Images whose size is not known to their reader: a program passes an address, or a file's name, and the image's own
-// headers say how long it is. Headers may be wrong. No byte is read here before it is known that the process can read
+// headers contain its length. Headers may be wrong. No byte is read here before it is known that the process can read
 // it, and nothing longer than kImageBytesMost is read at all, so that a broken image costs bounded time and memory.
 
 #include <cstddef>

@@ -31,7 +31,7 @@ CUresult count_kernels(unsigned* count, Module* module) {
   return kSuccess;
 }
 
-/// At most so many; more than there are is no error, as cuda.h says of both calls.
+/// At most `most` kernels; a larger number than there are is no error (cuda.h, for both calls).
 CUresult list_kernels(Kernel** kernels, unsigned most, Module* module) {
   const Caller caller = enter();
   if (caller.error != kSuccess) return caller.error;

@@ -37,7 +37,7 @@ int list_processes(NvmlDevice device, unsigned* count, Entry* list, const Make& 
 
 }  // namespace
 
-// --- who uses a device ---
+// --- processes that use a device ---
 
 int nvmlDeviceGetComputeRunningProcesses(NvmlDevice device, unsigned* count, NvmlProcess1* list) {
   return list_processes(device, count, list,

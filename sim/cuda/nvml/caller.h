@@ -1,5 +1,5 @@
 #pragma once
-// What NVML's calls have in common: who calls, and for which device.
+// The common part of NVML's calls: the caller and the device.
 
 #include <algorithm>
 #include <cstring>

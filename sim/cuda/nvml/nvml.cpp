@@ -15,7 +15,7 @@ using namespace nvml;
 
 namespace {
 
-// The first driver with CUDA 13.0; the rest of the text says whose it is, as a device's name does.
+// The first driver with CUDA 13.0; the rest of the text shows that it is simulated, as a device's name does.
 constexpr const char *kDriverVersion = "580.0.0-meshbed", *kNvmlVersion = "13.580.0-meshbed";
 
 int copy_text(char* target, unsigned length, const std::string& text) {

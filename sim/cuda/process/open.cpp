@@ -71,7 +71,7 @@ RuntimeTable runtime_table() {
     return remember(kNotSupported);
   };
 #include "sim/cuda/runtime_calls.def"
-  // What <<< >>> puts aside until the kernel's stub asks for it concerns nobody else, so that it needs no turn.
+  // The configuration that <<< >>> stores until the kernel's stub reads it is the thread's own and needs no turn.
   table.__cudaPushCallConfiguration = [](dim3 grid, dim3 block, std::size_t shared, Stream* stream) -> unsigned {
     push_configuration(t_configurations, grid, block, shared, stream);
     return kSuccess;

@@ -63,7 +63,7 @@ void ProcessHost::take_turn() {
 void ProcessHost::pass_turn() {
   const std::uint64_t next = ++served_;
   if (next_ticket_ <= next) return;
-  // Whoever has a ticket by now waits, or has not looked yet: then it does so with the mutex.
+  // Every thread with a ticket waits already, or will check under the mutex.
   { const std::lock_guard lock(mutex_); }
   turn_comes_.notify_all();
 }
@@ -130,11 +130,11 @@ void ProcessHost::run_due() {
 void ProcessHost::tick() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    // Without events there is nothing to do until somebody calls. (events_ is read under the turn; a look that is out
-    // of date costs one more round.)
+    // Without events there is nothing to do until a thread calls. (events_ is read under the turn; an outdated value
+    // costs one more round.)
     something_.wait_for(lock, kTick);
     if (stopping_) return;
-    if (next_ticket_ != served_) continue;  // somebody is inside, and serves the device
+    if (next_ticket_ != served_) continue;  // a thread is inside, and serves the device
     lock.unlock();
     take_turn();
     const bool silent = Clock::now() - own_code_since_ >= kTick;
@@ -176,7 +176,7 @@ void ProcessHost::block(const Waiting&) {
     const std::uint64_t seen = changes_;
     ++served_;
     turn_comes_.notify_all();
-    // A second at most: what a thread of the program's does between its calls is seen by nobody.
+    // A second at most: the work of the program's threads between calls cannot be observed.
     something_.wait_for(lock, std::chrono::seconds(1), [&] { return changes_ != seen || stopping_; });
     if (stopping_) something_.wait(lock, [] { return false; });
     const std::uint64_t ticket = next_ticket_++;
@@ -199,7 +199,7 @@ bool ProcessHost::spin(const Waiting&) {
 }
 
 void ProcessHost::changed(ProcessKey) {
-  if (blocked_ == 0) return;  // and who looks later looks for itself
+  if (blocked_ == 0) return;  // later calls check by themselves
   {
     const std::lock_guard lock(mutex_);
     ++changes_;

@@ -1,11 +1,11 @@
 #pragma once
 // ProcessHost: one program in a process of its own, with the GPUs that it sees in the same process.
 //
-// Two clocks. The device's is the time of the last event that took place; the host's is how far the program has come.
-// While the program runs its own code the host's clock goes with the wall clock, or stands still (virtual time). While
-// it is in a CUDA call it goes on by what the model says that the call takes. While a thread waits for the device, the
-// device's events take place one after the other, on that thread, and both clocks jump with them. A program that only
-// looks at memory, and calls nothing, is served by a thread of this host's (the ticker).
+// Two clocks. The device's is the time of its last event; the host's is the program's own time. While the program runs
+// its own code, the host's clock follows the wall clock, or stops (virtual time). A CUDA call advances it by the
+// model's time of the call. While a thread waits for the device, the device's events take place one after the other on
+// that thread, and both clocks jump with them. For a program that only polls memory, a thread of this host (the ticker)
+// runs the events.
 //
 // Any thread of the program may call; enter() and leave() stand around each call and let one in at a time, in the order
 // in which they came.
@@ -44,7 +44,7 @@ class ProcessHost final : public Host {
 
   void enter();
   void leave();
-  /// As the destructor's first half: to be called at exit, when nobody is inside.
+  /// The destructor's first half: call it at exit, when no thread is inside.
   void stop();
   /// The program's own code takes that long, in which the device goes on; the time that it is then. Within a turn.
   Picoseconds advance(Picoseconds duration_ps);
@@ -97,7 +97,7 @@ class ProcessHost final : public Host {
   std::shared_ptr<Buffer> add_buffer(std::uint64_t size_bytes, int file);
   void take_turn();
   void pass_turn();
-  /// Lets whoever waits for the turn have it, and takes it again.
+  /// Passes the turn to the threads that wait for it, and takes it again.
   void offer_turn();
   void run_event();
   /// Events up to the host's clock; stops when so much wall time has passed since `begun`.
@@ -113,7 +113,7 @@ class ProcessHost final : public Host {
   std::condition_variable turn_comes_, something_;
   std::atomic<std::uint64_t> next_ticket_ = 0, served_ = 0;
   std::uint64_t changes_ = 0;
-  std::size_t blocked_ = 0;  // threads within block(); of whoever has the turn
+  std::size_t blocked_ = 0;  // threads within block(); guarded by the turn
   bool stopping_ = false;
 
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

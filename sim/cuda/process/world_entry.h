@@ -1,6 +1,6 @@
 #pragma once
 // WorldEntry: the simulated CUDA as a World has it. libmeshbed-cuda.so exports one (kWorldEntry), and a World loads
-// that file only where ranks use GPUs: whoever simulates none need not build it.
+// that file only if ranks use GPUs: without GPUs it need not be built.
 
 #include <cstdint>
 

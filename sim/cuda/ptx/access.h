@@ -9,8 +9,8 @@
 namespace meshbed::sim::ptx {
 
 /// Where the access of each lane of the mask goes, and in which space all of them lie. Most accesses of programs go to
-/// one row of memory, element by element, or all to one place: these two are told apart, because a loop over them is
-/// a copy.
+/// one row of memory, element by element, or all to one place: these two are detected, because a loop over them is a
+/// copy.
 struct Access {
   enum class Pattern : std::uint8_t { kScattered, kRow, kSame };
   std::array<std::byte*, kLanes> at;  // where kScattered
@@ -25,7 +25,7 @@ struct Access {
   }
 };
 
-/// The addresses of [base + offset] as the instruction says, in numbers of its space.
+/// The addresses of the instruction's [base + offset], in numbers of its space.
 void lane_addresses(const Warp& warp, const Instruction& in, std::uint64_t* addresses);
 /// false: a fault, named. Counts the bytes.
 bool resolve_pattern(Warp& warp, const Instruction& in, std::uint32_t lanes, std::uint32_t bytes, bool write,

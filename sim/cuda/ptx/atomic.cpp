@@ -68,7 +68,7 @@ std::uint64_t double_atomic(Atomic op, std::uint64_t old, std::uint64_t b, std::
   if (kInGlobal) return is_nan(b) ? b : is_nan(old) ? old : kMade;
   return is_nan(old) ? old | kQuiet : is_nan(b) ? b | kQuiet : kMade;
 }
-/// In global memory float's sums know no subnormals, whatever the module asks for; in shared memory they do. PTX ISA
+/// In global memory float sums flush subnormals, with any option of the module; in shared memory they do not. PTX ISA
 /// 9.7.13.5; CUDA C++ Programming Guide, floating-point standard.
 std::uint32_t global_float_atomic(Atomic op, std::uint32_t old, std::uint32_t b, std::uint32_t) {
   if (op != Atomic::kAdd) return float_atomic<float, std::uint32_t>(op, old, b, 0);
@@ -114,7 +114,7 @@ std::pair<T, T> replace_word(std::byte* at, bool by_host_atomic, Make make) {
   return {old, made};
 }
 
-/// Nobody waits for one that gives nothing back.
+/// An atomic without a result is not waited for.
 Reach reach_of_atomic(Warp& warp, const Instruction& in, std::uint32_t lanes) {
   return in.d != kNowhere ? reach_of(warp, in, lanes) : Reach::kNear;
 }

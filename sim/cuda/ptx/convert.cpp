@@ -89,7 +89,7 @@ std::uint64_t integer_of_float(double value, Type from, Type to, Rounding roundi
                        : static_cast<std::uint64_t>(whole);
 }
 
-/// 64-bit integers do not fit a double: rounded here by hand to so many bits, as the mode says.
+/// 64-bit integers do not fit a double: rounded here explicitly to `bits` bits, by the mode.
 double double_of_integer(std::int64_t value, Type from, Rounding rounding, int bits) {
   const bool unsigned_source = from == Type::kU64 || from == Type::kB64;
   const bool negative = !unsigned_source && value < 0;

@@ -142,7 +142,7 @@ void lay_out(Program& program, Kernel& kernel, KernelInfo& info) {
   info.local_bytes = deepest;
 }
 
-/// What is refused there says in which text the function stands.
+/// Errors contain the text that the function is in.
 template <typename Work>
 void in_text_of(const FunctionText& text, const Work& work) {
   try {
@@ -178,7 +178,7 @@ void list_functions(Program& program) {
   }
 }
 
-/// What the text says without the bodies.
+/// Reads the text without the bodies.
 void list_kernels(Program& program) {
   for (const Function& function : program.functions) {
     if (!function.text->entry || !function.text->defined) continue;

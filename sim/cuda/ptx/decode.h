@@ -18,7 +18,7 @@ inline constexpr std::uint8_t kFlagNegateC = 2;  // the predicate at c is negate
 inline constexpr std::uint8_t kFlagStrong = 4;   // volatile, relaxed, acquire: may be a poll
 inline constexpr std::uint8_t kFlagParity = 8;   // of an mbarrier
 
-/// One statement on its way to an instruction. Every modifier must be taken by somebody, else the statement is refused.
+/// One statement that is being decoded. Every modifier must be taken, otherwise the statement is refused.
 class Decoder {
  public:
   Decoder(const Program& program, Function& function, const BodyText& body)
@@ -61,8 +61,8 @@ class Decoder {
   const Operand& operand(std::size_t index) const;
   void expect_operands(std::size_t least, std::size_t most) const;
 
-  /// Where a value of that type lies: a register of that width, or a constant. With `register_bytes` a wider register
-  /// will do, and its width is told there.
+  /// The place of a value of that type: a register of that width, or a constant. With `register_bytes` a wider register
+  /// is accepted, and its width is stored there.
   std::uint32_t source(const Operand& from, Type type, std::uint8_t* register_bytes = nullptr);
   std::uint32_t destination(const Operand& to, Type type, std::uint8_t* register_bytes = nullptr);
   std::uint32_t predicate_source(const Operand& from, bool& negated);

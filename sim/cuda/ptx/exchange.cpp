@@ -34,7 +34,7 @@ enum class Exchange : std::uint8_t {
 constexpr std::uint8_t kFlagSignedValue = 0x10;
 constexpr std::uint8_t kFlagNegateA = 0x20;
 
-/// The lane's own operands and results, whatever frame it is in.
+/// The lane's own operands and results, in any frame.
 std::uint64_t value_of(const Warp& warp, const Instruction& in, std::uint32_t lane) {
   return read_lane(warp.base_of(lane, in.a), in.a_bytes, lane);
 }

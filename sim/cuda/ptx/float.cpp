@@ -83,9 +83,9 @@ template <auto kOp>
 constexpr bool kRoundsUpToLeast =
     kSame<kOp, kFloatMul> || kSame<kOp, kFloatDiv> || kSame<kOp, kFloatFma> || kSame<kOp, kFloatRcp>;
 
-/// Under .ftz: whether a result that became the smallest normal number is still below it where exponents have no end,
-/// and so is flushed. Done again 2^64 times as large, in the same rounding; exact results are what they are. Of rcp no
-/// operand told: as div, which it is.
+/// Under .ftz: whether a result that was rounded to the smallest normal number is below it with unbounded exponents,
+/// and so is flushed. Computed again with operands 2^64 times as large, in the same rounding; exact results do not
+/// change. rcp is computed as div, because its operand alone does not show it.
 inline constexpr float kLarger = 0x1p64F, kLeastLarger = 0x1p-62F;
 template <auto kOp>
 bool is_below_least(float x) {
@@ -143,7 +143,7 @@ inline float seen_again(float value, Sources... sources) {
   return is_below_least<kOp>(sources...) ? std::copysign(0.0F, value) : value;
 }
 
-/// d = kOp(a ...) in each lane. Results that want a second look are rare: one test for all lanes tells whether any
+/// d = kOp(a ...) in each lane. Results that need a second check are rare: one test for all lanes finds whether any
 /// does.
 template <auto kOp, typename T, bool kFlush, typename... Places>
 inline void number_lanes(Warp& warp, const Instruction& in, std::uint32_t lanes, Places... sources) {
@@ -316,7 +316,7 @@ Type float_type_of(const Decoder& decoder) {
   return Type::kNone;
 }
 
-/// Signs, and what answers a predicate: nothing of it rounds.
+/// Signs, and operations with a predicate as result: none of them rounds.
 bool decode_sign(Decoder& decoder, std::string_view opcode, Type type, bool flush) {
   Instruction& in = decoder.in;
   const bool wide = type == Type::kF64;

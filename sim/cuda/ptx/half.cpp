@@ -22,7 +22,7 @@ constexpr std::uint8_t kKindMagnitudes = 1;  // .xorsign.abs: Instruction::kind
 
 double widened(std::uint16_t bits, bool brain) { return brain ? float_of_brain(bits) : float_of_half(bits); }
 
-/// The sum with a last bit that says whether anything was lost. Knuth's two-sum.
+/// The sum with a last bit that shows whether anything was lost. Knuth's two-sum.
 double odd_sum(double a, double b) {
   const double sum = a + b;
   if (!std::isfinite(sum)) return sum;

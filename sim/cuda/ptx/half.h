@@ -31,7 +31,7 @@ inline float float_of_half(std::uint16_t bits) {
 }
 
 /// A double to a format of `kFraction` stored bits and exponents down to 2^kLeast; beyond 2^(kMost + 1): infinity or,
-/// where the rounding says so, the largest number. Exact: the double's own bits are cut.
+/// depending on the rounding, the largest number. Exact: the double's own bits are cut.
 template <int kFraction, int kLeast, int kMost, typename Bits>
 Bits narrowed(double value, Rounding rounding) {
   constexpr std::uint64_t kFractionMask = (std::uint64_t{1} << 52U) - 1;

@@ -59,7 +59,7 @@ class Module {
   /// Functions and variables that are used and defined in no text. A call of such a function is a fault; such a
   /// variable has memory of its own.
   std::vector<std::string> undefined() const;
-  /// The first bytes of a variable (`bytes` of it, zeros where the text says nothing) with the addresses of other
+  /// The first bytes of a variable (`bytes` of it, zeros where the text has no value) with the addresses of other
   /// variables and functions in it; addresses: by index of variables(), as in LaunchRequest.
   void write_initial(std::size_t variable, const std::vector<std::uint64_t>& addresses, void* bytes) const;
   Program& program() const { return *program_; }
@@ -92,7 +92,7 @@ struct Texture {
   float level_bias = 0, level_least = 0, level_most = 0;
 };
 
-/// What the device says about addresses of the generic space that are not shared or local windows.
+/// The device's access to addresses of the generic space that are not in shared or local windows.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -182,7 +182,7 @@ class Execution {
     kRunning,
     kFinished,
     kSpinning /* nothing but polls of memory since the last step: others must act */,
-    kFar /* whoever could go on waits for far memory, until next_ps() */,
+    kFar /* all warps that could run wait for far memory, until next_ps() */,
     kFault
   };
   State step(std::uint64_t lane_instructions);  // at most about so many

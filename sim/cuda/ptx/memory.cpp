@@ -328,7 +328,7 @@ bool decode_memory(Decoder& decoder) {
     decoder.skip_modifiers();
     decoder.in.run = no_effect;
   } else if (opcode == "createpolicy") {
-    // A policy is a hint; that it is 0 is seen by nobody.
+    // A policy is a hint; its value, 0 here, has no effect.
     for (const std::string_view modifier : decoder.statement->modifiers) decoder.take(modifier);
     decoder.in.a = decoder.constant(0, 8);
     decoder.in.d = decoder.destination(decoder.operand(0), Type::kB64);

@@ -14,7 +14,7 @@ constexpr std::uint32_t kMostParameterBytes = 1U << 20U;
 constexpr double kKnownVersion = 9.0;
 constexpr std::uint32_t kSmRegisters = 65536;  // what the threads of a block share
 
-/// A kernel that says how many threads its blocks have gets no more registers than let them all run.
+/// A kernel that declares the threads of its blocks gets at most the registers that let them all run.
 void limit_registers(FunctionText& function, const std::array<std::uint32_t, 3>& block) {
   const std::uint64_t threads = std::clamp<std::uint64_t>(std::uint64_t{block[0]} * block[1] * block[2], 1, 1024);
   // In steps of 8, and whole warps.

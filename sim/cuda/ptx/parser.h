@@ -58,7 +58,7 @@ class Parser {
     int& depth;
   };
 
-  /// What stands before a directive: who else may use its name.
+  /// The words before a directive: the linkage of its name.
   struct Linkage {
     bool external = false, visible = false, weak = false;
     bool own() const { return !external && !visible && !weak; }

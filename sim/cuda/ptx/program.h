@@ -37,7 +37,7 @@ inline constexpr std::uint64_t kFunctionWindow = std::uint64_t{11} << kWindowShi
 
 inline constexpr std::uint64_t kWorkspaceWindow = std::uint64_t{12} << kWindowShift;  // of a cooperative grid
 inline constexpr std::uint32_t kWorkspaceBytes = 256;
-// Shared memory that a block has beside its own, and where: far from it, so that nobody comes there by mistake.
+// Shared memory that a block has beside its own, and its address: far away, so that no program reaches it by mistake.
 inline constexpr std::uint32_t kReservedBytes = 1024, kReservedShared = 1U << 20U;
 
 struct Warp;
@@ -52,9 +52,9 @@ struct Instruction {
   std::uint32_t d = kNowhere, a = kNowhere, b = kNowhere, c = kNowhere;
   std::uint32_t e = kNowhere;          // a fourth source, or a second destination
   std::uint32_t predicate = kNowhere;  // place of a mask
-  std::int64_t immediate = 0;          // offset of an address, target of a branch, what the handler says
+  std::int64_t immediate = 0;          // offset of an address, target of a branch, or as the handler uses it
   std::uint32_t line = 0;
-  std::uint32_t extra = 0;           // index in Function's side tables, or what the handler says
+  std::uint32_t extra = 0;           // index in Function's side tables, or as the handler uses it
   std::uint32_t predicate_flip = 0;  // ~0: negated
   std::uint8_t flops = 0, kind = 0;
   std::uint8_t d_bytes = 0, a_bytes = 0;  // widths of registers, where they may differ from the operation's
@@ -131,13 +131,13 @@ struct Program {
 /// `keeps_code` false: every body was looked at, and is decoded again when it is needed (ready_function).
 void decode_program(Program& program, bool keeps_code);
 
-/// The same where `layout` says what the bodies would: none is looked at but those that declare variables of the
-/// module's. False: it is of another text.
+/// The same with `layout` instead of the bodies: only bodies that declare variables of the module are read. Returns
+/// false if the layout is of another text.
 bool decode_program(Program& program, const ProgramLayout& layout);
 ProgramLayout layout_of(const Program& program);
 
-/// A function whose code is needed now: it is decoded where it was not before. nullptr: its body cannot be read, as the
-/// log says. By any thread.
+/// A function whose code is needed now; it is decoded if it was not before. nullptr: its body cannot be read, and the
+/// reason is logged. By any thread.
 const Function* ready_function(Program& program, std::size_t index);
 
 /// The address of a function's symbol, a variable's (by `variables`, index of Module::variables()) or a shared

@@ -22,7 +22,7 @@
 
 namespace meshbed::sim::ptx {
 
-/// What Module::parse answers as an Error: the line and what is wrong there. Never leaves the library.
+/// The error that Module::parse returns as an Error: the line and what is wrong there. Never leaves the library.
 class Refusal : public std::runtime_error {
  public:
   Refusal(std::uint32_t line, const std::string& text, bool unsupported = false)
@@ -179,7 +179,7 @@ struct Statement {
 /// "ld.global.f32"
 std::string spelled(const Statement& statement);
 
-/// What an indirect call says of its target: bytes of each argument and result.
+/// The prototype in an indirect call: bytes of each argument and result.
 struct Prototype {
   std::vector<Symbol> returns, formals;
 };

@@ -332,7 +332,7 @@ void surface(Warp& warp, const Instruction& in, std::uint32_t lanes) {
     const std::array<std::int64_t, 3> most{static_cast<std::int64_t>(row) - bytes,
                                            static_cast<std::int64_t>(texture->height) - 1,
                                            static_cast<std::int64_t>(texture->depth) - 1};
-    if (most[0] < 0) {  // no place of the row would take it, whatever is said of accesses outside
+    if (most[0] < 0) {  // no place of the row has room for it, with any rule for accesses outside
       fail(warp, in, lane, Fault::Kind::kAddress,
            "an access of " + std::to_string(bytes) + " bytes to a surface whose rows have " + std::to_string(row));
       return;
@@ -427,7 +427,7 @@ void take_values(Decoder& decoder, const Operand& operand, Type type, bool writt
   decoder.in.extra = decoder.vector_places(places);
 }
 
-/// .level or .grad, where the texture may have levels: what they say, behind the coordinates.
+/// .level or .grad, if the texture may have levels: their operands, after the coordinates.
 std::vector<Operand> take_level(Decoder& decoder, Shape shape) {
   const bool by_level = decoder.take("level"), by_gradients = !by_level && decoder.take("grad");
   if (!by_level && !by_gradients) {

@@ -153,7 +153,7 @@ void Polls::forget() {
 void Polls::grow() {
   std::vector<Poll> before = std::exchange(all_, {});
   used_ = 0;
-  // Whoever reads so many places does not wait for one of them.
+  // Code that reads so many places does not poll one of them.
   if (before.size() >= kPollsMost) before.clear();
   all_.resize(before.empty() ? kPollsFewest : before.size() * 2);
   for (const Poll& poll : before) {

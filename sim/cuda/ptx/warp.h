@@ -80,7 +80,7 @@ struct WarpState {
   std::byte* base[2] = {nullptr, nullptr};  // registers of the frame, its pool
   std::uint32_t position = 0, active = 0;
   std::uint32_t idle = 0;  // lanes that do not exist or have ended: what is written for them is never read
-  bool event = false;      // the group changed: look anew who runs
+  bool event = false;      // the group changed: select the running lanes again
   Frame* frame = nullptr;
   Block* block = nullptr;
   Grid* grid = nullptr;

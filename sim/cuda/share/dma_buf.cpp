@@ -1,6 +1,6 @@
 // Device memory for adapters: dma-bufs (cuMemGetHandleForAddressRange). In a simulated cluster the descriptor is the
-// process's, and ibv_reg_dmabuf_mr takes it where the adapter's driver knows dma-bufs; what is written there is seen as
-// late as sim/verbs/posted_writes.h says. A program that is alone has no adapter to give one to, and is refused.
+// process's, and ibv_reg_dmabuf_mr accepts it if the adapter's driver supports dma-bufs; bytes that are written there
+// become visible with the delay of sim/verbs/posted_writes.h. A program that runs alone has no adapter, and is refused.
 
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
-// Memory and events that one process gives to another one on its node by a handle of 64 bytes (cuIpc*). Only in a
-// simulation are several processes together here; a process of its own has nobody to give anything to, and is refused.
+// Memory and events that one process gives to another one on its node by a handle of 64 bytes (cuIpc*). Only a
+// simulation has several processes here; a program that runs alone has no other process to share with, and is refused.
 //
 // Rules of CUDA 13.0's driver API ("Memory Management", cuIpc*): a handle is not opened where it was made; memory is
 // opened in the context of the GPU that has it; the same context opens it again at the same address, and has it until
-// it was closed as often. What is beyond the rules is named: memory that is freed while somebody has it open.
+// it was closed as often. A violation is logged: memory that is freed while another process has it open.
 
 #include <cstring>
 
@@ -31,8 +31,8 @@ CUipcHandle handle_for(const char (&magic)[8], std::uint64_t id, const Driver& d
   return handle;
 }
 
-/// What the handle says, where it is one of that kind and of this node; each other one is named where a program could
-/// have thought that it reaches so far.
+/// The content of a handle of that kind and of this node; other handles are named in a warning if a program could
+/// expect them to work.
 CUresult read_handle(const CUipcHandle& handle, const char (&magic)[8], const Driver& driver, Exported& exported) {
   std::memcpy(&exported, handle.bytes, sizeof(exported));
   if (std::memcmp(exported.magic, magic, sizeof(magic)) != 0 || exported.id == 0) return kInvalidHandle;
@@ -43,7 +43,7 @@ CUresult read_handle(const CUipcHandle& handle, const char (&magic)[8], const Dr
   return kInvalidHandle;
 }
 
-/// Calls see(driver) for each process of this one's node, it included, until one answers true.
+/// Calls see(driver) for each process of this node, including this one, until one call returns true.
 template <typename See>
 bool any_on_node(const Driver& driver, const See& see) {
   const int node = host().node_of(driver.process);
@@ -53,7 +53,7 @@ bool any_on_node(const Driver& driver, const See& see) {
   return false;
 }
 
-/// Whose memory it is; nullptr: nobody's any more.
+/// The owner of the memory; nullptr: it has none any more.
 Driver* find_exporter(const Driver& driver, std::uint64_t id, Allocation*& memory) {
   Driver* exporter = nullptr;
   any_on_node(driver, [&](Driver& other) {

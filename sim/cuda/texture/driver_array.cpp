@@ -1,7 +1,7 @@
 // The driver's CUDA arrays: cuArrayCreate and its like, and the copies of single rows into and out of them.
 //
-// A null handle is CUDA_ERROR_INVALID_HANDLE. To a handle that was destroyed driver 580 says
-// CUDA_ERROR_CONTEXT_IS_DESTROYED (seen on an H200), the other code that cuda.h has for it.
+// A null handle is CUDA_ERROR_INVALID_HANDLE. For a destroyed handle driver 580 returns CUDA_ERROR_CONTEXT_IS_DESTROYED
+// (seen on an H200), the other code that cuda.h documents.
 #include <string>
 
 #include "sim/cuda/system.h"
@@ -29,7 +29,7 @@ CUresult make_driver_array(Array** handle, const CUDA_ARRAY3D_DESCRIPTOR& wanted
   return make_array(caller, format, {wanted.width, wanted.height, wanted.depth}, wanted.flags, handle);
 }
 
-/// Where `size` bytes are from `offset` on: these copies know an array's first row alone, whatever else it has.
+/// The address of `size` bytes from `offset` on: these copies access only an array's first row.
 CUresult row_at(const Array* handle, std::size_t offset, std::size_t size, CUdeviceptr& address) {
   const Caller caller = enter_context();
   if (caller.error != kSuccess) return caller.error;

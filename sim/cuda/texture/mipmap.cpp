@@ -1,5 +1,5 @@
-// Mipmapped arrays, of both interfaces: cudaMallocMipmappedArray, cuMipmappedArrayCreate and their like. What is said
-// of handles in driver_array.cpp goes for them, too.
+// Mipmapped arrays, of both interfaces: cudaMallocMipmappedArray, cuMipmappedArrayCreate and their like. The rules
+// for handles in driver_array.cpp apply to them too.
 #include <algorithm>
 #include <bit>
 

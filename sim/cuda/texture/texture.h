@@ -1,8 +1,8 @@
 #pragma once
 // CUDA arrays, and the objects through which kernels read and write texels.
 //
-// An array's texels lie in device memory row by row, without gaps: what a GPU does to keep neighbours together nobody
-// can see but by its speed, which is not modelled.
+// An array's texels are in device memory row by row, without gaps: a GPU's layout, which keeps neighbours together, is
+// visible only by its speed, which is not modelled.
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@ struct Caller;
 /// CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT and ..._TEXTURE_PITCH_ALIGNMENT: of texels in memory that is no array's.
 inline constexpr int kTextureAlignment = 512, kTexturePitchAlignment = 32;
 /// CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, ..._TEXTURE2D_LINEAR_WIDTH, _HEIGHT and _PITCH of it, the last
-/// in bytes: CUDA C++ Programming Guide 13.0, "Technical Specifications"; the pitch is what devices from 6.0 on say.
+/// in bytes: CUDA C++ Programming Guide 13.0, "Technical Specifications"; the pitch is that of devices from 6.0 on.
 inline constexpr int kMostLinearTexels = 1 << 28, kMostPitchedWidth = 131072, kMostPitchedRows = 65000,
                      kMostTexturePitch = 2097120;
 
@@ -54,7 +54,7 @@ struct TexelObject {
 
 /// Bytes of a texel; 0: channels that no texture has.
 std::uint64_t element_bytes_of(const cudaChannelFormatDesc& format);
-/// The driver's way to say it, a channel's format and their number, as the runtime's, and back.
+/// Converts the driver's description, a channel's format and the number of channels, into the runtime's, and back.
 CUresult channels_of(int format, unsigned channels, cudaChannelFormatDesc& found);
 int driver_format_of(const cudaChannelFormatDesc& format);
 unsigned channels_in(const cudaChannelFormatDesc& format);
@@ -72,8 +72,8 @@ CUresult make_array(const Caller& caller, const cudaChannelFormatDesc& format, c
 /// Waits for all that the context was given, as freeing memory does. Of a mipmapped array's level nothing is freed.
 void free_array(const Caller& caller, Array* array);
 
-/// The runtime is stricter than the driver with textures of integers: it answers an error where their mean is asked
-/// for, or what 32 bits are from 0 to 1; the driver's textures read them as they are then.
+/// The runtime is stricter than the driver with textures of integers: it returns an error for linear filtering, and for
+/// normalised values of 32 bits; the driver's textures then read the integers unchanged.
 enum class Integers { kChecked, kAsTheyAre };
 CUresult add_texture(const Caller& caller, const cudaResourceDesc& resource, const cudaTextureDesc& how,
                      Integers integers, unsigned long long* handle);

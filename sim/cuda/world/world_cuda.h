@@ -1,11 +1,11 @@
 #pragma once
 // WorldCuda: the GPUs of a simulated cluster's nodes, and the CUDA that simulated processes have of them.
 //
-// A process finds the drop-ins by the names that it would find NVIDIA's by (dlopen of libcuda.so.1 or libcudart.so.13,
-// or as what its files need), sees the GPUs of its node, or those of CUDA_VISIBLE_DEVICES, and has contexts, streams
-// and memory of its own. What GPUs do takes virtual time of the World's; a thread that waits for one blocks in the
-// World. Device memory is sim/host's (device_memory.h), so adapters reach it as the node's gpu_direct says. Two
-// processes on a node share its GPUs' engines and SMs.
+// A process finds the drop-ins under the names of NVIDIA's libraries (dlopen of libcuda.so.1 or libcudart.so.13, or as
+// dependencies of its files), sees the GPUs of its node, or those of CUDA_VISIBLE_DEVICES, and has contexts, streams
+// and memory of its own. Work of GPUs takes virtual time of the World; a thread that waits for one blocks in the World.
+// Device memory is sim/host's (device_memory.h), so adapters reach it by the node's gpu_direct setting. Two processes
+// on a node share its GPUs' engines and SMs.
 
 #include <memory>
 #include <string>

@@ -8,14 +8,14 @@
 
 namespace meshbed::sim {
 
-/// Simulated descriptors are at least this; whatever is below belongs to the real operating system.
+/// Simulated descriptors are at least this; smaller ones belong to the real operating system.
 inline constexpr int kFirstDescriptor = 1 << 20;
 
-/// A new blocking descriptor of `process` that is not readable. It is never writable, and read() answers EINVAL.
+/// A new blocking descriptor of `process` that is not readable. It is never writable, and read() fails with EINVAL.
 int make_event_descriptor(Process& process);
 /// Level-triggered: POLLIN holds until it is set back. Wakes pollers and signals the process where it turns true.
 void set_readable(Process& process, int descriptor, bool readable);
-/// What fcntl(F_SETFL, O_NONBLOCK) or ioctl(FIONBIO) last said; false for a descriptor that is not open.
+/// The last setting by fcntl(F_SETFL, O_NONBLOCK) or ioctl(FIONBIO); false for a descriptor that is not open.
 bool is_nonblocking(Process& process, int descriptor);
 /// Closes it; a number that is not open is left alone.
 void close_descriptor(Process& process, int descriptor);

@@ -19,7 +19,7 @@
 
 namespace meshbed::sim {
 
-/// What a File answers to an attempt: a count >= 0, or -errno; -EAGAIN where it would have to wait.
+/// The result of an attempt on a File: a count >= 0, or -errno; -EAGAIN if it would have to wait.
 using Attempted = ssize_t;
 
 class File {
@@ -36,7 +36,7 @@ class File {
   virtual Attempted try_write(const void* data, std::size_t size);
   virtual off_t seek(off_t offset, int whence);
   virtual void stat(struct stat& result) const;
-  /// Another process's descriptor may stand for it, too: it never has anything to tell its own process (notify()).
+  /// Another process's descriptor may refer to it too: it never notifies its own process (notify()).
   virtual bool can_be_passed() const { return false; }
   /// Bytes that a read would give at once (FIONREAD).
   virtual std::size_t available_bytes() const { return 0; }
@@ -55,7 +55,7 @@ class File {
   WaitQueue watchers{};
 };
 
-/// Readable while somebody says so: see descriptors.h.
+/// Readable as set by its owner: see descriptors.h.
 class EventFile : public File {
  public:
   using File::File;
@@ -87,15 +87,15 @@ class DescriptorTable {
 
 inline bool is_simulated(int descriptor) { return descriptor >= kFirstDescriptor; }
 
-/// Sets errno and answers -1.
+/// Sets errno and returns -1.
 int fail(int code);
 /// An Attempted as a system call gives it.
 ssize_t answer(Attempted result);
 /// The note for a thread that waits in `what` for `file`.
 WaitNote note_of(const char* what, const File& file);
 
-/// Repeats attempt() until it is done. Where it would have to wait: a call that may not block looks once more after the
-/// polling loop's pause and answers EAGAIN; one that may, waits, at most `timeout` (kForever: no limit).
+/// Repeats attempt() until it is done. If it would have to wait, a call that may not block tries again after the
+/// polling loop's pause and then fails with EAGAIN; one that may block waits, at most `timeout` (kForever: no limit).
 template <typename Attempt>
 ssize_t complete(File& file, bool may_block, Picoseconds timeout, const char* what, const Attempt& attempt) {
   World& world = World::get();

@@ -42,7 +42,7 @@ std::vector<TableEntry> main_table(int node, models::Family family) {
     const std::string netdev = models::address_netdev(nic);
     for (const models::IpPrefix& prefix : nic.addresses) connected(netdev, prefix, metric);
     for (const models::GatewayRoute& route : nic.routes) {
-      // Who loses its address in the gateway's subnet loses the route.
+      // A NIC that loses its address in the gateway's subnet loses the route.
       if (nic.policy_routed || route.gateway.family != family || models::source_of(nic, route) == nullptr) continue;
       entries.push_back({.netdev = netdev,
                          .destination = route.destination,

@@ -1,7 +1,7 @@
 #pragma once
-// What one node's /proc/net/route and /proc/net/ipv6_route say: its main routing table, as Linux prints it
+// The content of one node's /proc/net/route and /proc/net/ipv6_route: its main routing table, as Linux prints it
 // (fib_route_seq_show in net/ipv4/fib_trie.c, rt6_info_route in net/ipv6/ip6_fib.c). Tables that only rules lead to
-// (models::Nic::policy_routed) do not stand there. Addresses are those of this moment.
+// (models::Nic::policy_routed) are not included. Addresses are the present ones.
 
 #include <string>
 

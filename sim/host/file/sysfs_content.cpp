@@ -1,4 +1,4 @@
-// SysfsTree: what the files say.
+// SysfsTree: the content of the files.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -199,7 +199,7 @@ void SysfsTree::add_netdev(const std::string& directory, const std::string& name
   add_text(directory + "/type", name == "lo" ? "772" : "1");  // ARPHRD_LOOPBACK, ARPHRD_ETHER
   add_file(directory + "/carrier", [up] { return up() ? "1\n" : "0\n"; });
   add_file(directory + "/operstate", [up] { return up() ? "up\n" : "down\n"; });
-  // Without carrier Linux says -1; the loopback interface has no speed to read.
+  // Without carrier Linux shows -1; the loopback interface has no readable speed.
   add_file(directory + "/speed", [up, rate_bps] { return up() ? std::to_string(rate_bps / kMbps) + "\n" : "-1\n"; });
   if (rate_bps == 0) at(directory + "/speed").read_error = [] { return EINVAL; };
   add_link("/sys/class/net/" + name, directory);

@@ -14,7 +14,7 @@
 namespace meshbed::sim {
 namespace {
 
-constexpr off_t kAttributeBytes = 4096;  // what sysfs says of every attribute
+constexpr off_t kAttributeBytes = 4096;  // the size that sysfs reports for every attribute
 
 /// A file of sysfs: its text is that of the moment when it was opened.
 class SysfsFile : public File {

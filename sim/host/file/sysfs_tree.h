@@ -1,8 +1,8 @@
 #pragma once
-// SysfsTree: what one node's /sys shows of its RDMA devices and network interfaces (Documentation/ABI/stable/
+// SysfsTree: the RDMA devices and network interfaces in one node's /sys (Documentation/ABI/stable/
 // sysfs-class-infiniband, testing/sysfs-class-net) and whether nvidia_peermem is loaded, plus
-// /proc/sys/kernel/random/boot_id, by which programs tell hosts apart, its routes in /proc/net, and its processes.
-// Content is made when it is read, so that link states are those of that moment.
+// /proc/sys/kernel/random/boot_id, by which programs distinguish hosts, its routes in /proc/net, and its processes.
+// Content is made when it is read, so that link states are the present ones.
 
 #include <functional>
 #include <map>
@@ -57,7 +57,7 @@ class SysfsTree {
   SysfsNode root_;
 };
 
-/// Paths that the tree answers for; all others are the real file system's.
+/// Paths that belong to the tree; all others are the real file system's.
 bool is_sysfs_path(std::string_view path);
 /// What ranks see of their processes: /proc/NUMBER, and of /proc/self the files that name a process or say how it was
 /// started, as /proc/NUMBER/...; empty: another path.

@@ -20,8 +20,8 @@ void* not_found(const std::string& text) {
   return nullptr;
 }
 
-/// With RTLD_NOLOAD only what this process has already, dlopen(3), whatever others of the simulation have; where it has
-/// none that is no error to dlerror().
+/// With RTLD_NOLOAD (dlopen(3)) only libraries that this process has already, independently of the simulation's other
+/// processes; if it has none, dlerror() reports no error.
 void* open_library(const char* name, int flags) {
   if (outside() || name == nullptr) return ::dlopen(name, flags);
   ProcessState& state = current_state();
@@ -46,8 +46,8 @@ void* open_library(const char* name, int flags) {
     return library.handle;
   }
   // Beside these a rank gets what the simulator itself has loaded (the drop-in libibverbs.so.1, libc, libm): real
-  // libraries would talk to the real machine. CUDA is there where the simulator offers it alone, whoever else in this
-  // process may have loaded a driver; and looking through what thousands of ranks have loaded takes long.
+  // libraries would talk to the real machine. CUDA is available only if the simulator offers it, even if a driver is
+  // loaded in this process; and a search through the libraries of thousands of ranks takes long.
   if (std::string_view(name).starts_with("libcuda") || std::string_view(name).starts_with("libnvidia-ml")) {
     return not_found(std::string(name) + ": cannot open shared object file: no simulated GPU is here");
   }

@@ -1,10 +1,10 @@
 #pragma once
 // Loader: a rank's own copy of a shared object, with only the copy's own GOT redirected.
 //
-// glibc tells objects apart by device and inode, so each copy is a memfd of its own that is loaded with
+// glibc distinguishes objects by device and inode, so each copy is a memfd of its own that is loaded with
 // dlopen(RTLD_LOCAL). To keep copies small, the read-only segments are then mapped again from one master memfd that all
 // copies share (same bytes, compared first), the writable pages are made private, and the copy's memfd is emptied.
-// What is left of a copy is its writable pages and the dynamic linker's books.
+// A copy then consists of its writable pages and the dynamic linker's data.
 // Cost: one copy and one comparison of the loaded segments' bytes, plus what dlopen does.
 
 #include <cstddef>

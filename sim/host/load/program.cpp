@@ -131,7 +131,7 @@ Main main_of(void* handle, const std::string& path) {
 /// Those that are no program's, as a plugin that is tried in a process of its own, end the process.
 bool ends_the_process() { return outside() || current_state().program == nullptr; }
 
-/// The program whose thread calls `name`. Other threads cannot end it: they end themselves, with a line that says so.
+/// The program whose thread calls `name`. Other threads cannot end it: they end themselves, with a log line.
 ProgramRun& run_to_end(const char* name) {
   ProcessState& state = current_state();
   if (state.program->is_mains_thread()) return *state.program;

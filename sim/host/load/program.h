@@ -1,9 +1,10 @@
 #pragma once
-// A rank's program: main() of a file that knows nothing of the simulator, run by a thread of the rank's process.
+// A rank's program: main() of an unmodified file, run by a thread of the rank's process.
 //
 // The file is a shared object with a main(), or a position-independent program as compilers make it (-pie, the default
-// of Debian's): the loader takes one as the other where its mark (DF_1_PIE, elf.h) is cleared in the copy, and main()
-// is where its _start says (System V ABI; glibc's sysdeps/x86_64/start.S hands it to __libc_start_main).
+// of Debian's): the loader accepts the latter as the former if its flag (DF_1_PIE, elf.h) is cleared in the copy, and
+// its _start contains the address of main() (System V ABI; glibc's sysdeps/x86_64/start.S passes it to
+// __libc_start_main).
 
 #include <functional>
 #include <string>

@@ -1,7 +1,8 @@
 #pragma once
 // Redirections: which imported function of a rank's library becomes which function of the simulator.
 //
-// One table for all ranks, by name. A redirected function that is called outside of a simulated thread answers as libc.
+// One table for all ranks, by name. A redirected function that is called outside of a simulated thread behaves as
+// libc's.
 
 #include <span>
 

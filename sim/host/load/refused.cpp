@@ -1,5 +1,5 @@
-// Calls that the simulator has no answer for, and that would act on the simulator itself if they went through: new
-// processes, signals, timers, waiting on kernel objects. Each says so once and fails as its man page lets it fail.
+// Calls that the simulator does not support, and that would act on the simulator itself if they went through: new
+// processes, signals, timers, waiting on kernel objects. Each logs it once and fails as its man page allows.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -89,7 +89,7 @@ std::span<const Redirection> refused_redirections() {
       by_errno<"prctl">(),
       by_errno<"process_vm_readv">(),
       by_errno<"process_vm_writev">(),
-      // signals; signal(2) answers SIG_ERR, which is -1
+      // signals; signal(2) returns SIG_ERR, which is -1
       by_errno<"signal">(),
       by_errno<"sigaction">(),
       by_errno<"sigprocmask">(),

@@ -114,7 +114,7 @@ void free_address_info(addrinfo* list) {
   }
 }
 
-/// The numbers, always: a node has several addresses, and which of them has its name is nobody's business.
+/// Always the numbers: a node has several addresses, and none of them is defined to have its name.
 int get_name_info(const sockaddr* address, socklen_t length, char* name, socklen_t name_size, char* service,
                   socklen_t service_size, int flags) {
   if (outside()) return ::getnameinfo(address, length, name, name_size, service, service_size, flags);

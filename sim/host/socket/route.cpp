@@ -65,7 +65,7 @@ models::PortRef port_with_link_local(int node, const IpAddress& address) {
   return {};
 }
 
-/// Who answers for a link-local address on the wire of `port`; {-1, -1}: nobody.
+/// The port that has a link-local address on the wire of `port`; {-1, -1}: none.
 models::PortRef link_local_neighbour(models::PortRef port, const IpAddress& address) {
   Network& network = World::get().network();
   if (!network.port_up(port)) return {};

@@ -28,7 +28,7 @@ struct IpRoute {
   bool by_router = false;  // kPort: not in a subnet of that interface
 };
 
-/// The far end of a route, once somebody answers there.
+/// The far end of a route, once its address resolves.
 struct Neighbour {
   int node = 0;
   models::PortRef port;        // kPort: its port
@@ -42,7 +42,7 @@ struct Neighbour {
 std::optional<IpRoute> find_route(int node, const models::IpAddress& destination,
                                   const models::IpAddress& preferred_source);
 
-/// Who answers for the destination now (ARP, neighbour discovery); nullopt where nobody does.
+/// The port that answers for the destination now (ARP, neighbour discovery); nullopt: none.
 std::optional<Neighbour> resolve(const IpRoute& route);
 
 /// The far end of a path between two ports.

@@ -247,7 +247,7 @@ ssize_t receive_from(int descriptor, void* data, std::size_t size, int flags, so
   }
   const auto datagrams = std::dynamic_pointer_cast<UdpSocket>(file_at(descriptor));
   if (datagrams == nullptr) {
-    if (length != nullptr) *length = 0;  // a stream does not say whom each byte came from
+    if (length != nullptr) *length = 0;  // a stream has no sender addresses
     return receive_bytes(descriptor, data, size, flags);
   }
   Endpoint source;
@@ -295,7 +295,7 @@ ssize_t read_some(File& file, char* data, std::size_t size, int flags, const cha
   do {
     const ssize_t count = complete(file, blocks, timeout, what, attempt);
     if (count < 0 && done == 0) return -1;
-    if (count <= 0) break;  // what arrived before the end or the error is told first
+    if (count <= 0) break;  // bytes before the end or the error are returned first
     done += static_cast<std::size_t>(count);
   } while ((flags & MSG_WAITALL) != 0 && !peek && blocks && done < size);
   return static_cast<ssize_t>(done);

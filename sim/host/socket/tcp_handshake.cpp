@@ -32,7 +32,7 @@ void Connection::step_due(void* self, std::uint64_t number) {
   Connection* connection = stack.find(number);
   if (connection == nullptr) return;
   connection->handshake_pending_ = false;
-  // A closed connector takes no further step; who is waiting at the other end is reset.
+  // A closed connector takes no further step; a waiting other end is reset.
   if (connection->ends[0] != nullptr || connection->embryo != nullptr) (connection->*kStep)();
   stack.release(number);
 }

@@ -100,7 +100,7 @@ int TcpSocket::choose_route(const Endpoint& endpoint) {
 
 int TcpSocket::shutdown(int how) {
   if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return EINVAL;
-  if (state_ == State::kListening && how != SHUT_WR) {  // Linux: ends the listening, accept() answers EINVAL
+  if (state_ == State::kListening && how != SHUT_WR) {  // Linux: ends the listening, accept() fails with EINVAL
     state_ = State::kFresh;
     notify();
     return 0;

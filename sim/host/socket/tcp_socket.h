@@ -34,7 +34,7 @@ class TcpSocket : public Socket {
   int type() const override { return SOCK_STREAM; }
   int protocol() const override { return IPPROTO_TCP; }
   int bind(const Endpoint& endpoint) override;
-  /// Begins. What an earlier, unfinished call came to is told here too.
+  /// Begins to connect. Also returns the result of an earlier, unfinished call.
   int connect(const Endpoint& endpoint) override;
   int take_error() override;
   bool listening() const override { return state_ == State::kListening; }
@@ -67,7 +67,7 @@ class TcpSocket : public Socket {
 
   State state_ = State::kFresh;
   bool bound_ = false;
-  bool connect_untold_ = false;  // connected, and no call has said so yet
+  bool connect_untold_ = false;  // connected, and no call has returned it yet
   bool read_shut_ = false;
   bool write_shut_ = false;
   bool counted_ = false;  // in HostCounters::strangers_held

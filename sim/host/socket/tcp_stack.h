@@ -22,7 +22,7 @@ class TcpStack {
   PortTable ports;
   /// When the port by which a route leaves (arrives) is free for another long segment.
   std::map<models::PortRef, Picoseconds> leaving_free_ps, arriving_free_ps;
-  /// Who listens there; the exact address goes before the wildcard. nullptr: nobody.
+  /// The socket that listens there; the exact address goes before the wildcard. nullptr: none.
   TcpSocket* listener(int node, const Endpoint& endpoint) const;
   /// Where any process of the node listens, in order: of the ports that the system chooses, those alone.
   std::vector<std::uint16_t> listening_ports(int node) const;

@@ -114,11 +114,11 @@ void Connection::deliver(int end) {
 void Connection::arrived(int end, const TcpSegment& segment) {
   TcpStream& stream = streams[static_cast<std::size_t>(end)];
   TcpSocket* receiver = ends[static_cast<std::size_t>(1 - end)];
-  // Strangers talk for ever: a run in which nobody else gets anything done has stalled.
+  // Strangers send for ever: a run in which no other stream makes progress has stalled.
   if (!from_stranger) World::get().progress();
   if (receiver == nullptr) {
     stream.held_bytes -= segment.bytes.size();
-    // Bytes for a socket that is closed: its kernel answers with a reset.
+    // Bytes for a socket that is closed: its kernel replies with a reset.
     if (!segment.bytes.empty() && ends[static_cast<std::size_t>(end)] != nullptr) put_on_wire(1 - end, {.reset = true});
     return;
   }

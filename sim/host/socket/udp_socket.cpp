@@ -44,7 +44,7 @@ std::optional<Segment> multicast_segment(int node, int interface_index) {
       const bool has_ipv6 =
           std::any_of(nics[nic].addresses.begin(), nics[nic].addresses.end(),
                       [](const models::IpPrefix& prefix) { return prefix.address.family == models::Family::kIpv6; });
-      // What a kernel sends from where a multicast's source is not said (RFC 6724, rule 2).
+      // The kernel's choice if a multicast's source is not given (RFC 6724, rule 2).
       if (has_ipv6) return Segment{port, models::link_local_address(port)};
     }
   }

@@ -14,7 +14,7 @@
 
 namespace meshbed::sim {
 
-/// IPV6_PKTINFO of a message: through which interface, from which address; 0, nullopt: not said.
+/// IPV6_PKTINFO of a message: through which interface, from which address; 0, nullopt: not given.
 struct PacketInfo {
   int interface = 0;
   std::optional<models::IpAddress> source{};

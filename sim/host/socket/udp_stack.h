@@ -1,11 +1,10 @@
 #pragma once
-// UdpStack: what all nodes' UDP keeps: bound ports, and the datagrams on the wire.
+// UdpStack: the UDP state of all nodes: bound ports, and the datagrams on the wire.
 //
-// Model: a datagram takes its bits over the slowest link, one latency and one stack delay, whatever else is under way.
-// It is lost where the link is down when it would arrive, where nobody is bound, and where the receiver's buffer is
-// full; nobody is told (no ICMP). A broadcast or multicast reaches every port of the cable or switch, and the sockets
-// of the sender's own node (Linux ip_mc_output() hands a copy of a broadcast back; IPV6_MULTICAST_LOOP is on by
-// default).
+// Model: a datagram takes its bits over the slowest link, one latency and one stack delay, independently of other
+// traffic. It is lost if the link is down at its arrival, if no socket is bound, or if the receiver's buffer is full;
+// no end is notified (no ICMP). A broadcast or multicast reaches every port of the cable or switch, and the sockets of
+// the sender's own node (Linux ip_mc_output() loops a copy of a broadcast back; IPV6_MULTICAST_LOOP is on by default).
 
 #include <cstdint>
 #include <memory>
@@ -32,7 +31,7 @@ class UdpStack {
  public:
   PortTable ports;
 
-  /// To whom the route leads now; lost where nobody answers there.
+  /// Sends to the present end of the route; lost if its address does not resolve.
   void send(const IpRoute& route, const Datagram& datagram);
   /// To all ports that share the cable or switch of `port`, and to its own node.
   void send_to_all(models::PortRef port, const Datagram& datagram);

@@ -54,7 +54,7 @@ void* get_specific(pthread_key_t key) {
   return key < specific.size() ? specific[key] : nullptr;
 }
 
-/// Sets the control back where the routine leaves by an exception, so that another thread may try; wakes who waits.
+/// Resets the control if the routine leaves by an exception, so that another thread may try; wakes waiting threads.
 class OnceGuard {
  public:
   OnceGuard(pthread_once_t& control, ProcessState& state) : control_(control), state_(state) { control = kOnceRunning; }

@@ -1,5 +1,5 @@
 // Threads of ranks: pthread_create starts a simulated thread. It is a daemon: like a real process, a rank ends with its
-// main thread, whatever its others do.
+// main thread, even if others still run.
 #include <pthread.h>
 #include <sched.h>
 

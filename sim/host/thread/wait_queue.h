@@ -51,7 +51,7 @@ bool wait_in(WaitQueue& queue, const WaitNote& note, Picoseconds deadline = kFor
 /// Blocks the current thread until any wake, at most until `deadline`; may return early without a reason. Keeps errno.
 void wait_any(const WaitNote& note, Picoseconds deadline);
 
-/// Wakes the thread that has waited longest; false where nobody waits.
+/// Wakes the thread that has waited longest; false if none waits.
 bool wake_one(WaitQueue& queue);
 void wake_all(WaitQueue& queue);
 /// The thread that wake_one() would wake; the queue must not be empty.

@@ -1,7 +1,7 @@
 // Completion channels and queues: ibv_create_comp_channel(3), ibv_create_cq(3), ibv_get_cq_event(3), ibv_resize_cq(3).
 //
 // rdma-core lets ibv_destroy_cq wait for events that were got and not yet acknowledged. A wait inside this library
-// would stop simulated time, so the same situation answers EBUSY here.
+// would stop simulated time, so the same situation returns EBUSY here.
 
 #include <algorithm>
 

@@ -37,7 +37,8 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& attr) {
 
 }  // namespace
 
-// Only what ibv_create_qp can say is supported: a protection domain, no creation flags, no extended send operations.
+// Only the features of ibv_create_qp are supported: a protection domain, no creation flags, no extended send
+// operations.
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attr) {
   constexpr std::uint32_t kHarmless = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;

@@ -1,11 +1,11 @@
 #pragma once
-// How a verb that is not implemented says so. Apart from table.h because unsupported.cpp must not see verbs.h.
+// The result of a verb that is not implemented. Apart from table.h because unsupported.cpp must not see verbs.h.
 
 #include <atomic>
 
 namespace meshbed::dropin {
 
-/// Logs one WARN a verb: `told` is the verb's own.
+/// Logs one WARN for each verb, by the verb's own flag.
 void tell_unsupported(const char* verb, std::atomic_flag& told);
 
 }  // namespace meshbed::dropin

@@ -1,5 +1,5 @@
 #pragma once
-// The back end's table as the drop-in sees it, and the C conventions of verbs that say no.
+// The back end's table as the drop-in sees it, and the C conventions of verbs that fail.
 
 #include <cerrno>
 

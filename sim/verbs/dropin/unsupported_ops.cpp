@@ -1,5 +1,5 @@
 // The slots of ibv_context::ops and verbs_context that nothing here implements. Each gets a function of its own type
-// that answers EOPNOTSUPP (or NULL and errno) and logs one WARN, because verbs.h calls some of them without looking.
+// that returns EOPNOTSUPP (or NULL and errno) and logs one WARN, because verbs.h calls some of them without a check.
 
 #include <algorithm>
 #include <type_traits>

@@ -117,13 +117,13 @@ const Contract kAccessContracts[] = {
        end.connect({.max_dest_rd_atomic = 0});
        is_invalid(end, {.opcode = IBV_WR_RDMA_READ});
      }},
-    {"the peer hears of an access that it did not allow", "ibv_get_async_event(3): IBV_EVENT_QP_ACCESS_ERR",
+    {"the peer gets an event of an access that it did not allow", "ibv_get_async_event(3): IBV_EVENT_QP_ACCESS_ERR",
      [](End& end) {
        end.connect();
        violates(end, {.rkey = 0xdead00});
        if (!end.active()) end.sees("event", end.no_event(), "QP_ACCESS_ERR own QP", {"nothing", kNoEvents});
      }},
-    {"the peer hears of an invalid request", "ibv_get_async_event(3): IBV_EVENT_QP_REQ_ERR",
+    {"the peer gets an event of an invalid request", "ibv_get_async_event(3): IBV_EVENT_QP_REQ_ERR",
      [](End& end) {
        end.connect({.qp_access = IBV_ACCESS_REMOTE_READ});
        is_invalid(end, {});

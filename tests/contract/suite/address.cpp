@@ -68,9 +68,9 @@ const Contract kAddressContracts[] = {
                 "a send and a receive");
        end.sees("the bytes", end.data(2, 8192, 100, 8192), "as sent");
      }},
-    {"an address that nobody has on the wire is not found in time", "Linux core/addr.c: rdma_resolve_ip",
+    {"an address that no node has on the wire is not found in time", "Linux core/addr.c: rdma_resolve_ip",
      [](End& end) { end.sees("RTR", rtr_to(end, GidKind::kIpv4, "192.168.100.77"), "ETIMEDOUT"); }},
-    {"an IPv6 address that nobody has on the wire is not found in time", "Linux core/addr.c: rdma_resolve_ip",
+    {"an IPv6 address that no node has on the wire is not found in time", "Linux core/addr.c: rdma_resolve_ip",
      [](End& end) { end.sees("RTR", rtr_to(end, GidKind::kIpv6, "fd00:64::77"), "ETIMEDOUT"); }},
     {"an IPv4 address of a foreign subnet is looked for on the wire in vain",
      "Linux net/ipv4/route.c, ip_route_output_key_hash_rcu: an interface without a route is taken to be on the link",

@@ -1,4 +1,4 @@
-// ibv_modify_qp's attributes: which a transition needs and takes, which values, and what ibv_query_qp tells of them.
+// ibv_modify_qp's attributes: which a transition needs and takes, which values, and what ibv_query_qp reports of them.
 
 #include <cerrno>
 #include <string>
@@ -213,7 +213,7 @@ const Contract kAttributeContracts[] = {
        end.sees("state 17", answer(end.to_state(static_cast<ibv_qp_state>(17))), "EINVAL");
        end.sees("state", end.state(), "RESET");
      }},
-    {"a queue pair tells what it was given", "ibv_query_qp(3)",
+    {"a queue pair reports the attributes that it was given", "ibv_query_qp(3)",
      [](End& end) {
        end.connect({.qp_access = IBV_ACCESS_REMOTE_WRITE,
                     .path_mtu = IBV_MTU_512,

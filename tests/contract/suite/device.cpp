@@ -46,7 +46,7 @@ const Contract kDeviceContracts[] = {
        end.sees("close", answer(ibv_close_device(end.context)), "0");
        end.context = nullptr;
      }},
-    {"a device tells limits that a program can live with", "ibv_query_device(3)",
+    {"a device reports limits that a program can live with", "ibv_query_device(3)",
      [](End& end) {
        end.open_device();
        ibv_device_attr device{};
@@ -59,7 +59,8 @@ const Contract kDeviceContracts[] = {
                 yes_or_no(device.max_qp_rd_atom > 0 && device.max_qp_init_rd_atom > 0), "yes");
        end.sees("atomics", std::to_string(device.atomic_cap), std::to_string(IBV_ATOMIC_HCA));
        const unsigned events = IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
-       end.sees("tells of ports, RNR and image", yes_or_no((device.device_cap_flags & events) == events), "yes");
+       end.sees("reports events of ports, RNR and image", yes_or_no((device.device_cap_flags & events) == events),
+                "yes");
      }},
     {"the extended query of a device says the same", "ibv_query_device_ex(3)",
      [](End& end) {
@@ -129,7 +130,7 @@ const Contract kDeviceContracts[] = {
        end.sees("active", ibv_port_state_str(IBV_PORT_ACTIVE), "active");
        end.sees("adapter", ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
      }},
-    {"rates are told as multiples and in Mb/s", "ibv_rate_to_mult(3), ibv_rate_to_mbps(3)",
+    {"rates are reported as multiples and in Mb/s", "ibv_rate_to_mult(3), ibv_rate_to_mbps(3)",
      [](End& end) {
        end.sees("10 Gb/s", std::to_string(ibv_rate_to_mult(IBV_RATE_10_GBPS)), "4");
        end.sees("200 Gb/s", std::to_string(ibv_rate_to_mbps(IBV_RATE_200_GBPS)), "206250");

@@ -1,5 +1,6 @@
 #pragma once
-// What a test tells its host, line by line. A line is a kind and its fields, separated by tabs, which no field holds.
+// What a test reports to its host, line by line. A line is a kind and its fields, separated by tabs, which no field
+// holds.
 //
 //   source   S  the pages that promise it
 //   seen     O  what was looked at / what was seen / what is promised / what soft-RoCE does instead / why, and where

@@ -52,7 +52,7 @@ const Contract kRetryContracts[] = {
        end.meet();
        if (end.active()) gives_up(end, {.opcode = IBV_WR_RDMA_READ});
      }},
-    {"a queue pair number that is nobody's does not answer", kRetries,
+    {"a queue pair number without a queue pair sends no reply", kRetries,
      [](End& end) {
        end.connect({.timeout = kShortTimeout, .retry_cnt = kFewRetries, .dest_qp_num = 0xfffff0});
        if (end.active()) gives_up(end, {});

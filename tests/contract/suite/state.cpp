@@ -108,7 +108,7 @@ const Contract kStateContracts[] = {
        end.connect();
        need(end.to_state(IBV_QPS_ERR), "ibv_modify_qp to ERR");
        need(end.to_state(IBV_QPS_RESET), "ibv_modify_qp to RESET");
-       end.meet();  // nobody speaks to an end that is not there yet
+       end.meet();  // no peer sends to an end that does not exist yet
        need(end.to_init(), "ibv_modify_qp to INIT");
        need(end.to_rtr(), "ibv_modify_qp to RTR");
        need(end.to_rts(), "ibv_modify_qp to RTS");

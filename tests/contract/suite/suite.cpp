@@ -48,7 +48,7 @@ int contract_run(int index, const ContractPlace* place) {
     record(kSourceLine, contract->source);
     End end(*place);
     contract->body(end);
-    end.meet();  // nobody takes down what the other may still need
+    end.meet();  // neither end destroys what the other may still need
     return 0;
   } catch (const std::exception& problem) {
     record(kBrokenLine, problem.what());

@@ -62,7 +62,7 @@ std::vector<Call> calls() {
       {"cuEventQuery of another stream's event", [](T t) { return cu("cuEventQuery", t.event); }},
       {"cuEventSynchronize of another stream's event", [](T t) { return cu("cuEventSynchronize", t.event); }},
       {"cuModuleLoadData", [](T t) { return cu("cuModuleLoadData", &t.spare, static_cast<const void*>(kPtx)); }},
-      {"cuModuleGetFunction, a new module", [](T t) { return cu("cuModuleGetFunction", &t.fresh, t.spare, "nobody"); }},
+      {"cuModuleGetFunction, a new module", [](T t) { return cu("cuModuleGetFunction", &t.fresh, t.spare, "empty"); }},
       {"cuLaunchKernel of a new module's kernel in another stream",
        [](T t) {
          return cu("cuLaunchKernel", t.fresh, 1U, 1U, 1U, 1U, 1U, 1U, 0U, t.other, static_cast<void**>(nullptr),
@@ -252,7 +252,7 @@ void contexts() {
   cu("cuStreamCreate", &stream, 1U);
   cu("cuEventCreate", &event, 0U);
   cu("cuModuleLoadData", &module, static_cast<const void*>(kPtx));
-  cu("cuModuleGetFunction", &function, module, "nobody");
+  cu("cuModuleGetFunction", &function, module, "empty");
   cu("cuMemAlloc_v2", &memory, std::size_t{4096});
   const auto launch = [](Handle kernel, Handle where) {
     return cu("cuLaunchKernel", kernel, 1U, 1U, 1U, 1U, 1U, 1U, 0U, where, static_cast<void**>(nullptr),

@@ -23,7 +23,7 @@ int cu(const char* name, Arguments... arguments) {
 inline constexpr const char* kPtx = R"(.version 7.0
 .target sm_70
 .address_size 64
-.visible .entry nobody() { ret; }
+.visible .entry empty() { ret; }
 .visible .entry spin(.param .u64 words, .param .u64 nanoseconds)
 {
   .reg .pred %p<3>;
@@ -80,7 +80,7 @@ struct Things {
     cu("cuDevicePrimaryCtxRetain", &context, 0);
     cu("cuCtxSetCurrent", context);
     cu("cuModuleLoadData", &module, static_cast<const void*>(kPtx));
-    cu("cuModuleGetFunction", &nobody, module, "nobody");
+    cu("cuModuleGetFunction", &nobody, module, "empty");
     cu("cuModuleGetFunction", &spin, module, "spin");
     cu("cuStreamCreate", &stream, 1U);
     cu("cuStreamCreate", &other, 1U);

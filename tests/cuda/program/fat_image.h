@@ -39,7 +39,7 @@ inline std::string fat_image(const std::vector<FatEntryBytes>& entries) {
     put_number(header, 28, entry.architecture);
     put_number<std::uint64_t>(header, 40, entry.flags);
     put_number(header, 56, entry.text_bytes);
-    if (entry.is_ptx) {  // the options of the compiler: where they are told of, where they stand, and none
+    if (entry.is_ptx) {  // the compiler's options: the place of their record, their own place, and none
       put_number<std::uint32_t>(header, 20, 64);
       put_number<std::uint32_t>(header, 64, 72);
     }

@@ -334,7 +334,7 @@ std::vector<Twin> twins() {
     launch.publish(5, opcode::kDfaStep, {1});
     launch.publish(6, opcode::kBatchFence, {6, 99});
     launch.publish(7, opcode::kPrintf, {1, 2, 3});
-    launch.publish(8, 40, {1, 2, 3});  // nobody's
+    launch.publish(8, 40, {1, 2, 3});  // an unknown opcode
     launch.publish(9, opcode::kNop, {}, 1);
   };
   const auto astray = [](Launch& launch) {

@@ -99,7 +99,7 @@ std::string fat_binary(bool has_ptx) {
       {{.is_ptx = has_ptx, .architecture = 70, .ptx_version = 7U << 16U, .payload = std::move(text)}});
 }
 
-/// Tells which call failed; true: one did.
+/// Prints a call that failed; true: it did.
 bool failed(const char* call, int error) {
   if (error != 0) std::printf("%s: %s\n", call, cudaGetErrorName(error));
   return error != 0;

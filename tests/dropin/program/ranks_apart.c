@@ -1,7 +1,7 @@
 /* A program that knows nccl.h and nothing else of the libraries below it, whose ranks take minutes over something else
  * between any two calls, as those do that load a model. STORY says which: "late" has each rank come later than the one
  * before it, "rank 0 last" the other way round; in "orphans" rank 0's machine loses its power while the others wait,
- * and in "told" a rank gives up. */
+ * and in "abort" a rank gives up. */
 #include <nccl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static int run_apart(ncclUniqueId id, int before) {
   return 0;
 }
 
-static int wait_for_nobody(ncclUniqueId id) {
+static int wait_for_ever(ncclUniqueId id) {
   ncclComm_t comm = NULL;
   NCCL(ncclCommInitRank(&comm, world, id, rank));
   if (rank == 0) be_busy(1000000);
@@ -94,7 +94,7 @@ int main(void) {
   const char* story = getenv("STORY");
   ncclUniqueId id;
   NCCL(ncclGetUniqueId(&id));
-  if (strcmp(story, "orphans") == 0) return wait_for_nobody(id);
-  if (strcmp(story, "told") == 0) return ask_about_others(id);
+  if (strcmp(story, "orphans") == 0) return wait_for_ever(id);
+  if (strcmp(story, "abort") == 0) return ask_about_others(id);
   return run_apart(id, 100 * (strcmp(story, "late") == 0 ? rank : world - 1 - rank));
 }

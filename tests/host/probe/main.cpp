@@ -34,7 +34,7 @@ void* open_library(const char* name, const char* symbol, char* error, std::size_
 
 bool has_library(const char* name) { return ::dlopen(name, RTLD_NOW | RTLD_NOLOAD) != nullptr; }
 
-void throw_where_nobody_catches() noexcept { throw std::runtime_error("probe: nobody catches this"); }
+void throw_where_nobody_catches() noexcept { throw std::runtime_error("probe: nothing catches this"); }
 
 std::int64_t clock_ns(int clock) {
   timespec time{};

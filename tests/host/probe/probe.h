@@ -16,12 +16,12 @@ struct ProbeTable {
   int (*next_global)();  // 1, 2, ...: a static counter
   void* (*open_library)(const char* name, const char* symbol, char* error, std::size_t error_size);
   bool (*has_library)(const char* name);  // it is loaded here already
-  void (*throw_where_nobody_catches)();   // "probe: nobody catches this"; does not return
+  void (*throw_where_nobody_catches)();   // "probe: nothing catches this"; does not return
 
   // --- threads ---
   int (*count_with_threads)(int threads, int rounds);  // std::thread, std::mutex: threads * rounds
   int (*queue_sum)(int items);                         // a producer and a consumer with a std::condition_variable
-  ProbeOutcome (*wait_on_condition)(int timeout_ms);   // ETIMEDOUT after the timeout: nobody notifies
+  ProbeOutcome (*wait_on_condition)(int timeout_ms);   // ETIMEDOUT after the timeout: no thread notifies
   ProbeOutcome (*lock_held_mutex)(int timeout_ms);     // std::timed_mutex that another thread holds
   int (*lock_order)(int threads, int* order);          // order in which waiting threads got a mutex
   int (*create_thread)();                              // the answer; a thread that began is joined

@@ -1,5 +1,5 @@
 #pragma once
-// The words of PTX ISA 9.0: what tells an instruction that is not implemented from one that is not PTX.
+// The words of PTX ISA 9.0, to distinguish an instruction that is not implemented from one that is not PTX.
 
 #include <string_view>
 

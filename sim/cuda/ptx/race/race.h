@@ -1,10 +1,10 @@
 #pragma once
 // Data races between blocks: two blocks that touch the same bytes of global memory, one of which writes, with no
-// grid-wide barrier between. Looked for on request, since it keeps who touched each word last.
+// grid-wide barrier between. Searched for on request only, because it keeps the last block that accessed each word.
 //
-// What it does not see: a race within a block, one between kernels, and order that comes from a flag or a counter of
-// the program's own, which is why accesses by atomics, volatile ones and those with an order (relaxed, acquire,
-// release) do not count. Of the readers of a word the last one is kept, of different bytes of a word the first writer.
+// It does not find a race within a block or one between kernels. It does not recognise order by a flag or a counter of
+// the program's own; so accesses by atomics, volatile ones and those with an order (relaxed, acquire, release) do not
+// count. Of the readers of a word the last one is kept, of different bytes of a word the first writer.
 //
 // Cost: 28 bytes for each word of the pages (of 4 KiB) that a kernel touches, and a look at it for each access.
 
