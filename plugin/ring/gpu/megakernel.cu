@@ -1,6 +1,6 @@
 // The megakernel for a GPU: the machine of plugin/ring/kernel on DeviceWords. See megakernel.h.
 //
-// megakernel.ptx is what nvcc makes of this file, kept so that no build needs the toolkit; CMakeLists.txt (gpu_kernel)
+// megakernel.ptx is what nvcc makes of this file, kept so that no build needs the toolkit; cmake/gpu_kernel.cmake
 // says how, tests/cuda/kept_ptx_test.cpp compares, and `cmake --build build --target keep_gpu_kernels` keeps it anew.
 
 #include "plugin/ring/gpu/device_words.cuh"
