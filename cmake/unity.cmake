@@ -16,8 +16,8 @@ function(precompile_headers)
   endif()
   set(precompiled_headers algorithm array atomic bit charconv chrono cmath condition_variable cstdint deque exception
       filesystem functional initializer_list iosfwd iterator limits map memory mutex new numeric optional ostream set
-      span sstream stdexcept string string_view system_error thread tuple type_traits unordered_map utility variant vector
-      fmt/format.h)
+      span sstream stdexcept string string_view system_error thread tuple type_traits unordered_map utility variant
+      vector fmt/format.h)
   list(TRANSFORM precompiled_headers PREPEND "<")
   list(TRANSFORM precompiled_headers APPEND ">")
   get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)

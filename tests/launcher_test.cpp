@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -452,6 +453,19 @@ TEST_CASE("a failed run ends with the failed cases and the file that has their w
   CAPTURE(passed.output);
   CHECK(passed.status == 0);
   CHECK(passed.output.find("whole output") == std::string::npos);
+}
+
+TEST_CASE("each build folder of the launcher is configured with a preset that exists") {
+  const std::string presets = run_command_line("cd '" MESHBED_SOURCE_DIR "' && cmake --list-presets").output;
+  std::istringstream named(run_command_line("cd '" MESHBED_SOURCE_DIR
+                                            "' && sed -n 's/.*configure \"$[a-z]*\" \\([a-z-]*\\).*/\\1/p' meshbed "
+                                            "tests/run_tests.sh | sort -u")
+                               .output);
+  int count = 0;
+  for (std::string preset; named >> preset; ++count) {
+    CHECK_MESSAGE(presets.find("\"" + preset + "\"") != std::string::npos, preset);
+  }
+  CHECK(count == 6);
 }
 
 TEST_CASE("every shell script is one") {
