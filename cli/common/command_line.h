@@ -43,8 +43,8 @@ struct Syntax {
   std::vector<Bond> bonds;
 };
 
-/// The words of a whole command line that are the command's own: those before `--` and, of `cuda run`, before the name of
-/// the program.
+/// The words of a whole command line that are the command's own: those before `--` and, of `cuda run`, before the name
+/// of the program.
 Arguments own_words(const Arguments& words);
 
 /// Parses `arguments`. False where --help was asked for: usage, operands and options are then printed to `out`. Throws
