@@ -30,8 +30,8 @@ std::string needs(const std::string& kind, const std::string& arguments) {
 std::string targets(const std::string& arguments) { return needs("target", arguments); }
 std::string packages(const std::string& arguments) { return needs("packages", arguments); }
 
-const std::string kPair = "'" + scenario_file("pair.toml") + "'";
-const std::string kGpus = "'" + scenario_file("triangle-gpu.toml") + "'";
+const std::string kPair = scenario_file("pair");
+const std::string kGpus = scenario_file("triangle-gpu");
 
 }  // namespace
 
@@ -68,29 +68,26 @@ TEST_CASE("a command line needs what it runs, and no more") {
 
 TEST_CASE("which libraries a scenario needs is read from the scenario, with the settings of the command line") {
   const std::string folder = scratch_folder("launcher_scenarios");
+  const std::string file = folder + "/some.toml";
   const auto targets_of_file = [&](const std::string& text, const std::string& settings = "") {
-    std::ofstream(folder + "/some.toml") << "[topology]\nkind = \"ring\"\nnodes = 2\ngpus = 1\n" << text;
-    return targets("run '" + folder + "/some.toml' " + settings);
+    std::ofstream(file) << text;
+    return targets("run '" + file + "' " + settings);
   };
-  const std::string model = "gpu_model = \"H100\"\n";
-  for (const char* has_gpus :
-       {"[workload]\nmemory = \"gpu\"\n", "[workload]\n  memory='gpu'\n", "workload = {memory = \"gpu\"}\n",
-        "workload = { bytes = 8, memory = 'gpu' }\n", "workload.memory = \"gpu\"\n"}) {
-    const std::string text = std::string(has_gpus).rfind("[", 0) == 0 ? model + has_gpus : "";
-    if (!text.empty()) CHECK_MESSAGE(targets_of_file(text) == "worlds cuda_libraries", has_gpus);
-    // A key outside a table stands before the first one.
-    if (text.empty()) {
-      std::ofstream(folder + "/flat.toml") << has_gpus << "[topology]\nkind = \"ring\"\nnodes = 2\ngpus = 1\n" << model;
-      CHECK_MESSAGE(targets("run '" + folder + "/flat.toml'") == "worlds cuda_libraries", has_gpus);
-    }
+  const std::string cluster = "[topology]\nkind = \"ring\"\nnodes = 2\ngpus = 1\ngpu_model = \"H100\"\n";
+  // A key outside of all tables stands before them.
+  for (const std::string& has_gpus :
+       {cluster + "[workload]\nmemory = \"gpu\"\n", cluster + "[workload]\n  memory='gpu'\n",
+        "workload = {memory = \"gpu\"}\n" + cluster, "workload = { bytes = 8, memory = 'gpu' }\n" + cluster,
+        "workload.memory = \"gpu\"\n" + cluster}) {
+    CHECK_MESSAGE(targets_of_file(has_gpus) == "worlds cuda_libraries", has_gpus);
   }
-  CHECK(targets_of_file(model + "[workload]\nmemory = \"host\"\n") == "worlds");
-  CHECK(targets_of_file(model + "[workload]\nmemory = \"host\"\n", "--set workload.memory=gpu") ==
-        "worlds cuda_libraries");
-  CHECK(targets_of_file(model + "[workload]\nmemory = \"gpu\"\n", "--set=workload.memory=host") == "worlds");
-  CHECK(targets_of_file(model + "# memory = \"gpu\"\n[workload]\nbytes = 8\n") == "worlds");
+  const std::string on_host = cluster + "[workload]\nmemory = \"host\"\n";
+  CHECK(targets_of_file(on_host) == "worlds");
+  CHECK(targets_of_file(on_host, "--set workload.memory=gpu") == "worlds cuda_libraries");
+  CHECK(targets_of_file(cluster + "[workload]\nmemory = \"gpu\"\n", "--set=workload.memory=host") == "worlds");
+  CHECK(targets_of_file(cluster + "# memory = \"gpu\"\n[workload]\nbytes = 8\n") == "worlds");
   // Programs in emulated nodes find their node's GPUs.
-  CHECK(targets("exec --scenario '" + folder + "/some.toml' -- y") == "worlds cuda_libraries");
+  CHECK(targets("exec --scenario '" + file + "' -- y") == "worlds cuda_libraries");
   // A pipe can be read once, by the command.
   CHECK(run_command_line("bash -c \"" + meshbed_program() + " --needs run <(cat " + kPair + ")\"").output ==
         "target worlds\ntarget cuda_libraries\n");

@@ -85,7 +85,7 @@ TEST_CASE("missing packages are installed, as root or through sudo") {
 
 TEST_CASE("the packages of a group are asked for where the program lists it, and not before") {
   const Checkout checkout("launcher_groups");
-  const std::string pair = "'" + scenario_file("pair.toml") + "'";
+  const std::string pair = scenario_file("pair");
   const auto printed_for = [&](const std::string& arguments) {
     return checkout.run("--no-install " + arguments + " 2>&1").output;
   };
