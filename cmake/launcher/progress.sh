@@ -26,7 +26,8 @@ name_step() {
         gpu_model | fits) room=models ;;
         coll_* | reduce_*) room=coll ;;
         cli_*) room=cli ;;
-        testbed_* | values) room=testbed ;;
+        testbed_* | values | library | libmeshbed) room=testbed ;;
+        python_module) room=python ;;
       esac
       for parent in plugin/ sim/ ''; do
         if [[ -d $root/$parent$room ]]; then break; fi
