@@ -1,5 +1,5 @@
 // Each file includes what it uses. The compiler alone cannot tell: sources are compiled many at a time, and where they
-// are not, the standard library's headers are read once for all (MESHBED_UNITY=OFF in CMakeLists.txt).
+// are not, the standard library's headers are read once for all (MESHBED_UNITY=OFF in cmake/unity.cmake).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -273,7 +273,7 @@ TEST_CASE("a file has a header for each name of the standard library and of fmt 
 }
 
 TEST_CASE("names stand with each header that is read once for all sources of a target") {
-  std::ifstream file(MESHBED_SOURCE_DIR "/CMakeLists.txt");
+  std::ifstream file(MESHBED_SOURCE_DIR "/cmake/unity.cmake");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   std::smatch list;
   REQUIRE(std::regex_search(text, list, std::regex("set\\(precompiled_headers ([^)]*)\\)")));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +55,7 @@ TEST_CASE("--no-install names what is missing with the line that installs it, an
   const std::string build = scratch_folder("launcher_missing_build");
   const CommandResult result =
       run_command_line("cd '" + programs + "' && PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" +
-                       kLauncher + "' --no-install --version 2>&1");
+                       kLauncher + "' --no-install env 2>&1");
   CHECK(result.status == 2);
   CHECK(result.output.find("needs these packages: g++ cmake ninja-build mold libsimgrid-dev") != std::string::npos);
   CHECK(result.output.find("apt-get install -y --no-install-recommends g++ cmake") != std::string::npos);
@@ -70,8 +71,8 @@ TEST_CASE("missing packages are installed, as root or through sudo") {
        {"sudo", "exec \"$@\""},
        {"cmake", "exit 7"}});
   const std::string build = scratch_folder("launcher_install_build");
-  const CommandResult result = run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" +
-                                                kLauncher + "' --version 2>&1");
+  const CommandResult result =
+      run_command_line("PATH='" + programs + "':$PATH MESHBED_BUILD_DIR='" + build + "' '" + kLauncher + "' env 2>&1");
   CHECK(result.status == 2);  // the stand-in for cmake fails, and that is said
   CHECK(result.output.find("configure failed") != std::string::npos);
   std::ifstream log(programs + "/log");
@@ -82,38 +83,36 @@ TEST_CASE("missing packages are installed, as root or through sudo") {
   CHECK(install == "apt-get install -y --no-install-recommends ninja-build");
 }
 
-TEST_CASE("what only the emulated world needs is asked for by its commands alone") {
-  const std::string programs =
-      stand_ins("launcher_emu", {{"dpkg-query",
-                                  "case \"$*\" in *qemu-system-x86 | *iproute2) exit 1;; esac; "
-                                  "echo installed"},
-                                 {"cmake", "exit 7"}});
-  const std::string build = scratch_folder("launcher_emu_build");
-  const auto said_to = [&](const std::string& arguments) { return without_install(programs, build, arguments); };
-  for (const char* emu : {"run x.toml --world emu", "perf --world=emu", "conformance x.so --world emu",
-                          "compare sim emu", "shell node0", "bench perftest x.toml"}) {
-    CHECK(said_to(emu).rfind("meshbed: needs these packages: qemu-system-x86 iproute2\n", 0) == 0);
+TEST_CASE("the packages of a group are asked for where the program lists it, and not before") {
+  const Checkout checkout("launcher_groups");
+  const std::string pair = scenario_file("pair");
+  const auto printed_for = [&](const std::string& arguments) {
+    return checkout.run("--no-install " + arguments + " 2>&1").output;
+  };
+  const auto is_missing = [&](const std::string& packages) {
+    checkout.stand_in("dpkg-query", "case \"$*\" in " + packages + ") exit 1;; esac; echo installed");
+  };
+  is_missing("*qemu-system-x86 | *iproute2");
+  for (const std::string& emu : {"run " + pair + " --world emu", std::string("perf --world=emu"),
+                                 std::string("shell node0"), std::string("bench perftest x.toml")}) {
+    CHECK_MESSAGE(
+        printed_for(emu).find("meshbed: needs these packages: qemu-system-x86 iproute2\n") != std::string::npos, emu);
   }
-  // In the host's own kernel there are no virtual machines.
-  for (const char* namespaces : {"emu up x.toml", "run x.toml --world emu --backend namespaces"}) {
-    CHECK(said_to(namespaces).rfind("meshbed: needs these packages: iproute2\n", 0) == 0);
+  for (const std::string& namespaces :
+       {std::string("emu up x.toml"), "run " + pair + " --world emu --backend namespaces"}) {
+    CHECK_MESSAGE(printed_for(namespaces).find("meshbed: needs these packages: iproute2\n") != std::string::npos,
+                  namespaces);
   }
-  // The stand-in for cmake is as far as these come.
-  for (const char* other : {"run x.toml", "run emu.toml --world sim", "perf emu", "compare a b", "shell --help", "emu",
-                            "bench", "bench perftest x.toml --world metal", "emu down", "emu up x.toml --dry-run"}) {
-    CHECK(said_to(other).find("meshbed: configure failed\n") != std::string::npos);
-  }
-}
-
-TEST_CASE("what counts instructions is asked for by bench cost alone") {
-  const std::string programs =
-      stand_ins("launcher_cost",
-                {{"dpkg-query", "case \"$*\" in *valgrind) exit 1;; esac; echo installed"}, {"cmake", "exit 7"}});
-  const std::string build = scratch_folder("launcher_cost_build");
-  const auto said_to = [&](const std::string& arguments) { return without_install(programs, build, arguments); };
-  CHECK(said_to("bench cost").rfind("meshbed: needs these packages: valgrind\n", 0) == 0);
-  for (const char* other : {"bench", "bench cost --help", "cost"}) {
-    CHECK(said_to(other).find("meshbed: configure failed\n") != std::string::npos);
+  is_missing("*valgrind");
+  CHECK(printed_for("bench cost").find("meshbed: needs these packages: valgrind\n") != std::string::npos);
+  is_missing("*perftest");
+  CHECK(printed_for("bench perftest x.toml").find("meshbed: needs these packages: perftest\n") != std::string::npos);
+  is_missing("*pybind11-dev");
+  CHECK(printed_for("install '" + checkout.folder + "/prefix'").find("meshbed: needs these packages: pybind11-dev\n") !=
+        std::string::npos);
+  is_missing("*qemu-system-x86 | *iproute2 | *valgrind | *perftest | *pybind11-dev");
+  for (const std::string& other : {"run " + pair, std::string("bench"), std::string("emu down")}) {
+    CHECK_MESSAGE(printed_for(other).find("meshbed " + other.substr(0, 3)) != std::string::npos, other);
   }
 }
 
@@ -160,8 +159,7 @@ TEST_CASE("a build folder that cannot be written to is named, with the variable 
   // No user, root included, can make a folder below a file.
   const std::string build = scratch_folder("launcher_foreign") + "/file";
   std::ofstream(build) << "x";
-  const CommandResult result =
-      run_command_line("MESHBED_BUILD_DIR='" + build + "/build' '" + kLauncher + "' --version 2>&1");
+  const CommandResult result = run_command_line("MESHBED_BUILD_DIR='" + build + "/build' '" + kLauncher + "' env 2>&1");
   CHECK(result.status == 2);
   CHECK(result.output.rfind("meshbed: cannot write to the build folder " + build + "/build (owner: ", 0) == 0);
   CHECK(result.output.find("Set MESHBED_BUILD_DIR to a folder of your own") != std::string::npos);
@@ -178,15 +176,13 @@ TEST_CASE("a build folder of another checkout, or from another place, is configu
             ">\"$4/CMakeCache.txt\""},
        {"ninja", "exit 0"}});
   for (const char* checkout : {"/a", "/b"}) {
-    fs::create_directories(folder + checkout + "/tests");
-    fs::copy_file(kLauncher, folder + checkout + "/meshbed");
-    fs::copy_file(std::string(MESHBED_SOURCE_DIR) + "/tests/run_tests.sh", folder + checkout + "/tests/run_tests.sh");
+    copy_launcher(folder + checkout);
   }
   fs::create_directories(folder + "/build/bin");
   fs::copy_file("/bin/true", folder + "/build/bin/meshbed");
   const auto run = [&](const std::string& checkout, const std::string& build) {
     return run_command_line("PATH='" + tools + "':$PATH MESHBED_BUILD_DIR='" + folder + build + "' '" + folder +
-                            checkout + "/meshbed' --version 2>&1");
+                            checkout + "/meshbed' env 2>&1");
   };
   const std::string afresh = "was configured for another checkout or in another place: it is configured afresh";
   const auto starts_afresh = [&](const CommandResult& result) {
@@ -459,8 +455,23 @@ TEST_CASE("a failed run ends with the failed cases and the file that has their w
   CHECK(passed.output.find("whole output") == std::string::npos);
 }
 
+TEST_CASE("each build folder of the launcher is configured with a preset that exists") {
+  const std::string presets = run_command_line("cd '" MESHBED_SOURCE_DIR "' && cmake --list-presets").output;
+  std::istringstream named(run_command_line("cd '" MESHBED_SOURCE_DIR
+                                            "' && sed -n 's/.*configure \"$[a-z]*\" \\([a-z-]*\\).*/\\1/p' meshbed "
+                                            "tests/run_tests.sh | sort -u")
+                               .output);
+  int count = 0;
+  for (std::string preset; named >> preset; ++count) {
+    CHECK_MESSAGE(presets.find("\"" + preset + "\"") != std::string::npos, preset);
+  }
+  CHECK(count == 6);
+}
+
 TEST_CASE("every shell script is one") {
-  for (const char* script : {"meshbed", "tests/run_tests.sh", "emu/guest_init.sh", ".ci/run"}) {
+  for (const char* script :
+       {"meshbed", "cmake/launcher/help.sh", "cmake/launcher/install.sh", "cmake/launcher/packages.sh",
+        "cmake/launcher/progress.sh", "tests/run_tests.sh", "emu/guest_init.sh", ".ci/run"}) {
     const CommandResult parsed = run_command_line("bash -n '" MESHBED_SOURCE_DIR "/" + std::string(script) + "' 2>&1");
     CHECK_MESSAGE(parsed.status == 0, script, ": ", parsed.output);
   }

@@ -341,12 +341,6 @@ suite_targets() {
   done
 }
 
-# Without debug information, which is a sixth of the work.
-configure_other() {
-  configure "$other" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-    -DMESHBED_UNITY=OFF -DMESHBED_TESTS=OFF
-}
-
 # build_for STAGE: what it runs, in a folder of its own where it wants other options.
 build_for() {
   local -a wanted
@@ -358,25 +352,25 @@ build_for() {
       ;;
     emu) build "$build" "${chosen[@]/%/_tests}" worlds ;;
     other-compiler)
-      configure_other
-      build "$other" worlds
+      configure "$clang" clang
+      build "$clang" worlds
       build "$build" determinism_tests worlds
       ;;
     memcheck) build "$build" "${chosen[@]/%/_tests}" ;;
     asan)
-      configure "$asan" -DMESHBED_SANITIZE=address,undefined
+      configure "$asan" asan
       build "$asan" "${chosen[@]/%/_tests}"
       ;;
     tsan)
-      configure "$tsan" -DMESHBED_SANITIZE=thread
+      configure "$tsan" tsan
       build "$tsan" "${chosen[@]/%/_tests}"
       ;;
     clang-tidy)
-      configure "$tidy" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DMESHBED_TESTS=OFF
+      configure "$tidy" clang-tidy
       ninja -C "$tidy" build.ninja >/dev/null  # sources that came since
       ;;
     fuzz)
-      configure "$fuzz" -DMESHBED_FUZZ=ON -DMESHBED_TESTS=OFF -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
+      configure "$fuzz" fuzz
       mapfile -t wanted < <(all_fuzzers)
       build "$fuzz" "${wanted[@]/%/_fuzz}"
       ;;
@@ -449,7 +443,7 @@ run_stage() {
       if has_stage ordinary && ((!quick && ${#rooms[@]} == 0)); then check format format_is_clean; fi
       ;;
     emu) with_parts full "$walks" run_suites "$build" "" "$pattern" "$slow_s" ;;
-    other-compiler) MESHBED_OTHER_BUILDS=$other run_suites "$build" other-compiler/ "$pattern" "$ordinary_s" ;;
+    other-compiler) MESHBED_OTHER_BUILDS=$clang run_suites "$build" other-compiler/ "$pattern" "$ordinary_s" ;;
     # Whole simulations run under Valgrind.
     asan) ASAN_OPTIONS=detect_leaks=0 run_suites "$asan" asan/ "$pattern" "$ordinary_s" ;;
     tsan) run_suites "$tsan" tsan/ "$pattern" "$ordinary_s" ;;
@@ -479,7 +473,7 @@ build_later() {
   for stage in "$@"; do
     case $stage in
       asan | tsan | fuzz) build_for "$stage" ;;
-      other-compiler) configure_other && build "$other" worlds ;;
+      other-compiler) configure "$clang" clang && build "$clang" worlds ;;
     esac
   done
 }
@@ -502,7 +496,8 @@ test_packages() {
 run_tests() {
   local stage name begun beside=''
   local -a packages=()
-  local other=$build-other asan=$build-asan tsan=$build-tsan fuzz=$build-fuzz tidy=$build-tidy
+  # A folder for each preset of CMakePresets.json but the ordinary one.
+  local clang=$build-clang asan=$build-asan tsan=$build-tsan fuzz=$build-fuzz tidy=$build-clang-tidy
   unset MESHBED_TEST_EMU MESHBED_TEST_WALKS  # the options say how much is run, not what the caller happens to have
   mapfile -t packages < <(test_packages "${stages[@]}")
   if ((${#packages[@]})); then require .meshbed-test-packages "${build_packages[@]}" "${packages[@]}"; fi

@@ -1,6 +1,6 @@
 #pragma once
 // Every subcommand of meshbed, each in a file of its own name beside this one or, of meshbed-tools, in tools/.
-// program.cpp has the table of them.
+// commands.def has the table of them.
 
 #include <iosfwd>
 

@@ -11,6 +11,7 @@
 #include <iomanip>
 #include <iostream>
 
+#include "cli/command/needs.h"
 #include "cli/common/progress_bar.h"
 #include "testbed/base/closest_name.h"
 #include "testbed/base/exit_status.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr const char* kMain = "meshbed";
 constexpr const char* kTools = "meshbed-tools";
+constexpr const char* kLauncher = nullptr;  // no program: ./meshbed itself
 
 struct Subcommand {
   const char* name;
@@ -29,31 +31,9 @@ struct Subcommand {
 };
 
 constexpr Subcommand kSubcommands[] = {
-    {"run", kMain, "run a scenario and prove the result"},
-    {"perf", kTools, "sweep a collective over sizes, as nccl-tests prints it"},
-    {"compare", kMain, "two runs of a scenario, joined message by message"},
-    {"conformance", kTools,
-     "does a net plugin keep NCCL's rules? conformance ptx: the PTX interpreter beside this GPU"},
-    {"fuzz", kTools, "random fault schedules, or every order of two ranks' calls: right data, or a reason"},
-    {"state", kMain, "what the mesh plugins of running jobs are doing, and whom they wait for"},
-    {"shell", kMain, "a shell in a node of the emulated cluster"},
-    {"exec", kMain, "any program, once a rank, in the nodes of the emulated cluster"},
-    {"emu", kMain, "the emulated cluster in this host's own kernel: emu up, emu down, emu status"},
-    {"tune", kTools, "which algorithm and protocol is the fastest, size by size, as a tuning table"},
-    {"sweep", kTools, "the variants of a scenario, also with each cable, NIC or node out, as one table"},
-    {"models", kTools, "profiles of machines: every value with its source, and a prediction in parts"},
-    {"validate", kTools, "measured times beside what the models predict"},
-    {"calibrate", kTools, "a class of machines fitted to measured files, as a profile; calibrate gpu: this GPU's"},
-    {"fidelity", kTools, "how good the models are over all measured files, as a page"},
-    {"bench", kTools, "what a simulated message, rank and library copy cost here"},
-    {"ring", kTools, "a megakernel's work ring: ring dump, check, replay, bench, policy, quirks"},
-    {"cuda", kTools, "an unmodified CUDA program on a simulated GPU: cuda run PROGRAM"},
-    {"nccl", kTools, "NVIDIA's own NCCL, built by you: nccl check, run, compare"},
-    {"lint", kMain, "check scenario files"},
-    {"topo", kMain, "who reaches whom: topo check, topo draw, topo rules"},
-    {"zernel", kMain, "what zernel would say of the records that run --zernel-out wrote"},
-    {"env", kMain, "every variable with its value in force and its source"},
-    {"doctor", kMain, "which worlds this machine can run"},
+#define MESHBED_COMMAND(name, program, summary) {#name, program, summary},
+#include "cli/command/commands.def"
+#undef MESHBED_COMMAND
 };
 
 void print_usage(std::ostream& out) {
@@ -62,16 +42,13 @@ void print_usage(std::ostream& out) {
   for (const Subcommand& command : kSubcommands) {
     out << "  " << std::left << std::setw(13) << command.name << command.summary << "\n";
   }
-  out << "  " << std::left << std::setw(13) << "test"
-      << "build and run the tests (only through ./meshbed)\n"
-      << "  " << std::left << std::setw(13) << "install"
-      << "the command, the library and the Python module into a folder (only through ./meshbed)\n\n"
-      << "exit status: 0 as promised, 1 a broken promise or proof, 2 usage, or a file that cannot be read or written,\n"
+  out << "\nexit status: 0 as promised, 1 a broken promise or proof, 2 usage, or a file that cannot be read or "
+         "written,\n"
       << "             3 no progress, 130 interrupted by Ctrl-C (by SIGTERM: 143 in sim, 130 elsewhere)\n";
 }
 
-/// Goes on as the other program, which stands beside this one. Returns only where that cannot be.
-int hand_over(const Subcommand& command, char** argv) {
+/// Continues as the other program, which stands beside this one. Returns only where that fails.
+int hand_over(const Subcommand& command, const Arguments& words, char** argv) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path other = self.parent_path() / command.program;
   if (other == self) {
@@ -80,6 +57,12 @@ int hand_over(const Subcommand& command, char** argv) {
     return kExitUsage;
   }
   execv(other.c_str(), argv);
+  if (errno == ENOENT && asks_for_help(words)) {
+    std::cout << "meshbed " << command.name << ": " << command.summary << "\n\nThis command is in " << command.program
+              << ", which is not built yet. `./meshbed " << command.name
+              << "` builds it; after that --help prints the options.\n";
+    return kExitOk;
+  }
   std::cerr << "meshbed: " << command.name << " is a command of " << other.string()
             << ", which cannot be started: " << std::strerror(errno) << "; ./meshbed " << command.name
             << " builds it\n";
@@ -94,6 +77,10 @@ const Subcommand* find_command(const std::string& name) {
 }
 
 int dispatch(std::span<const OwnCommand> own, const Arguments& words, char** argv) {
+  if (!words.empty() && words.front() == "--needs") {
+    std::cout << to_text(needs_of(Arguments(words.begin() + 1, words.end())));
+    return kExitOk;
+  }
   if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
     print_usage(words.empty() ? std::cerr : std::cout);
     return words.empty() ? kExitUsage : kExitOk;
@@ -107,7 +94,8 @@ int dispatch(std::span<const OwnCommand> own, const Arguments& words, char** arg
       return command.function(Arguments(words.begin() + 1, words.end()), std::cout, std::cerr);
     }
   }
-  if (const Subcommand* command = find_command(words.front())) return hand_over(*command, argv);
+  const Subcommand* command = find_command(words.front());
+  if (command != nullptr && command->program != kLauncher) return hand_over(*command, words, argv);
   if (words.front() == "test") {
     std::cerr << "meshbed: the launcher builds and runs the tests: ./meshbed test\n";
     return kExitUsage;
@@ -116,8 +104,8 @@ int dispatch(std::span<const OwnCommand> own, const Arguments& words, char** arg
     std::cerr << "meshbed: the launcher builds and installs: ./meshbed install PREFIX\n";
     return kExitUsage;
   }
-  std::vector<std::string> names{"test", "install", "help"};
-  for (const Subcommand& command : kSubcommands) names.emplace_back(command.name);
+  std::vector<std::string> names{"help"};
+  for (const Subcommand& each : kSubcommands) names.emplace_back(each.name);
   const std::string close = closest_name(words.front(), names);
   std::cerr << "meshbed: there is no command \"" << words.front() << "\""
             << (close.empty() ? "" : " (did you mean \"" + close + "\"?)") << "; meshbed --help lists them\n";
@@ -148,13 +136,18 @@ void occupy_closed_descriptors() {
 
 }  // namespace
 
+bool is_command_of_tools(const std::string& name) {
+  const Subcommand* command = find_command(name);
+  return command != nullptr && command->program == kTools;
+}
+
 int become_command(const Arguments& words) {
   std::string name = kMain;
   std::vector<char*> argv{name.data()};
   Arguments copies = words;
   for (std::string& word : copies) argv.push_back(word.data());
   argv.push_back(nullptr);
-  return hand_over(*find_command(words.front()), argv.data());
+  return hand_over(*find_command(words.front()), words, argv.data());
 }
 
 int run_program(std::span<const OwnCommand> own, int argc, char** argv) {

@@ -4,6 +4,7 @@
 // result does not wait for them to be compiled. Each program knows all commands and hands over to the other one.
 
 #include <span>
+#include <string>
 
 #include "cli/command/commands.h"
 
@@ -17,6 +18,8 @@ struct OwnCommand {
 /// The program's main: finds the command in `own`, hands over to the other program where the command is that one's, and
 /// turns exceptions into one line. Returns the exit status.
 int run_program(std::span<const OwnCommand> own, int argc, char** argv);
+
+bool is_command_of_tools(const std::string& name);
 
 /// Goes on as another command, with these words behind `meshbed`, in this process. Returns only where that cannot be,
 /// with the exit status.

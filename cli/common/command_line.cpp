@@ -62,6 +62,17 @@ void refuse_idle_options(const Syntax& syntax, const po::variables_map& values) 
 
 }  // namespace
 
+Arguments own_words(const Arguments& words) {
+  auto end = std::find(words.begin(), words.end(), "--");
+  if (words.size() > 2 && words[0] == "cuda" && words[1] == "run") {
+    for (end = words.begin() + 2; end < words.end() && end->rfind('-', 0) == 0; ++end) {
+      const bool has_value = *end == "--gpu" || *end == "--perfetto-out" || *end == "--seed";
+      if (has_value && end + 1 < words.end()) ++end;
+    }
+  }
+  return Arguments(words.begin(), end);
+}
+
 bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out) {
   // No guessing: an abbreviation that works today would break when an option is added.
   constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;

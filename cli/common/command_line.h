@@ -43,6 +43,10 @@ struct Syntax {
   std::vector<Bond> bonds;
 };
 
+/// The words of a whole command line that are the command's own: those before `--` and, of `cuda run`, before the name
+/// of the program.
+Arguments own_words(const Arguments& words);
+
 /// Parses `arguments`. False where --help was asked for: usage, operands and options are then printed to `out`. Throws
 /// on unknown options (with the likely one), missing and surplus arguments, and options that would be ignored.
 bool parse_arguments(const Arguments& arguments, const Syntax& syntax, std::ostream& out);

@@ -9,18 +9,18 @@
 #include "testbed/base/files.h"
 
 namespace meshbed::testbed {
-namespace {
+
+bool has_gpus(const models::Cluster& cluster) {
+  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [](const models::Node& node) {
+    return std::any_of(node.gpus.begin(), node.gpus.end(), [](const models::Gpu& gpu) { return !gpu.model.empty(); });
+  });
+}
 
 bool calls_cuda(const Scenario& scenario) {
   if (scenario.workload.kind == WorkloadKind::kReconnect) return false;
-  const auto& nodes = scenario.cluster.nodes;
-  const bool has_gpus = std::any_of(nodes.begin(), nodes.end(), [](const models::Node& node) {
-    return std::any_of(node.gpus.begin(), node.gpus.end(), [](const models::Gpu& gpu) { return !gpu.model.empty(); });
-  });
-  return scenario.workload.gpu_memory || (scenario.workload.kind == WorkloadKind::kProgram && has_gpus);
+  return scenario.workload.gpu_memory ||
+         (scenario.workload.kind == WorkloadKind::kProgram && has_gpus(scenario.cluster));
 }
-
-}  // namespace
 
 std::optional<sim::CudaFiles> cuda_files_of(const Scenario& scenario, const std::string& folder) {
   if (!calls_cuda(scenario)) return std::nullopt;

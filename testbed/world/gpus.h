@@ -14,6 +14,11 @@
 
 namespace meshbed::testbed {
 
+/// Whether a node has a GPU of a known model.
+bool has_gpus(const models::Cluster& cluster);
+/// Whether the scenario's ranks load the simulated CUDA in the simulated world.
+bool calls_cuda(const Scenario& scenario);
+
 /// `folder`: of the simulated CUDA's libraries. nullopt: no rank of the scenario calls CUDA, and none finds any.
 std::optional<sim::CudaFiles> cuda_files_of(const Scenario& scenario, const std::string& folder);
 

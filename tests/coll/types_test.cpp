@@ -462,7 +462,7 @@ TEST_CASE("every operation, type and reduction on 2 and 3 channels and with the 
              2);
 }
 
-// The long one of these two is too long for Valgrind and ThreadSanitizer (tests/CMakeLists.txt).
+// The long one of these two is too long for Valgrind and ThreadSanitizer (tests/coll/room.cmake).
 TEST_CASE("every operation, type and reduction by every algorithm on a plugin that hesitates, for one size") {
   std::vector<TypeCase> cases;
   for (const char* algorithm : {"tree", "halving-doubling", "direct"}) {

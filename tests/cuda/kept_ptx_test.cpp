@@ -55,7 +55,8 @@ TEST_CASE("the kept PTX of our kernels is what nvcc makes of their sources, and 
       MESSAGE("not compared with its source: no nvcc and ptxas were found when the build was configured");
       continue;
     }
-    // That the build came to its end says that ptxas made machine code of it for each machine in CMakeLists.txt.
+    // That the build came to its end says that ptxas made machine code of it for each machine in
+    // cmake/gpu_kernel.cmake.
     const std::string made = read_file(kernel.made);
     if (compiler_of(made) != compiler_of(kept)) {
       MESSAGE("not compared with its source: kept is what another compiler made (" << compiler_of(kept) << ", here "

@@ -26,8 +26,21 @@ inline std::string stand_ins(const std::string& name, const std::vector<std::pai
   return folder;
 }
 
+/// Copies the launcher and the files that it reads.
+inline void copy_launcher(const std::string& folder) {
+  const fs::path from = MESHBED_SOURCE_DIR;
+  for (const char* file :
+       {"meshbed", "CMakeLists.txt", "CMakePresets.json", "tests/run_tests.sh", "cli/command/commands.def"}) {
+    fs::create_directories((fs::path(folder) / file).parent_path());
+    fs::copy_file(from / file, fs::path(folder) / file);
+  }
+  fs::create_directories(fs::path(folder) / "cmake");
+  fs::copy(from / "cmake/launcher", fs::path(folder) / "cmake/launcher");
+}
+
 /// A checkout of nothing but the launcher, whose build folder is beside it, with stand-ins for what it starts: a cmake
-/// that succeeds, a ninja that only notes its command lines in ninja.log, and a meshbed that says how it was called.
+/// that succeeds, a ninja that only notes its command lines in ninja.log, and a meshbed that prints its command line,
+/// with the real program's --needs.
 struct Checkout {
   std::string folder, tools;
 
@@ -40,16 +53,15 @@ struct Checkout {
           "printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\nCMAKE_CACHEFILE_DIR:INTERNAL=%s\n' \"$2\" \"$4\" "
           ">\"$4/CMakeCache.txt\""},
          {"ninja", "case \"$*\" in *build.ninja | *' -n '*) ;; *) echo \"$@\" >>'" + folder + "/ninja.log' ;; esac"}});
-    fs::create_directories(folder + "/tests");
+    copy_launcher(folder);
     fs::create_directories(folder + "/plugin/net");
     fs::create_directories(folder + "/build/bin");
-    fs::copy_file(kLauncher, folder + "/meshbed");
-    fs::copy_file(std::string(MESHBED_SOURCE_DIR) + "/tests/run_tests.sh", folder + "/tests/run_tests.sh");
     for (const char* room : {"net", "cli"}) {
       fs::create_directories(folder + "/tests/" + room);
       std::ofstream(folder + "/tests/" + room + "/x_test.cpp").close();
     }
-    write_script(folder + "/build/bin/meshbed", "echo \"meshbed $*\"");
+    write_script(folder + "/build/bin/meshbed",
+                 "case \"${1:-}\" in --needs) exec '" + meshbed_program() + "' \"$@\" ;; esac\necho \"meshbed $*\"");
   }
 
   void stand_in(const std::string& program, const std::string& script) const {

@@ -1,4 +1,4 @@
-// Every test program's main(): doctest's, and two things that ctest asks for by environment (tests/CMakeLists.txt).
+// Every test program's main(): doctest's, and two things that ctest asks for by environment (cmake/tests.cmake).
 //
 // MESHBED_SHARD=2/3: the second of three parts of the program's test cases. No two parts share one, and all together
 // are all; neighbours in a file go to different parts, for they take similarly long.

@@ -79,17 +79,6 @@ void set_variable(const char* name, const std::string& value) {
   }
 }
 
-/// Words up to the program's name are ours, the others its own.
-std::size_t program_at(const Arguments& arguments) {
-  std::size_t at = 1;
-  for (; at < arguments.size(); ++at) {
-    const std::string& word = arguments[at];
-    if (word.empty() || word[0] != '-') return at;
-    if (word == "--gpu" || word == "--perfetto-out" || word == "--seed") ++at;
-  }
-  return at;
-}
-
 }  // namespace
 
 int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
@@ -109,7 +98,9 @@ int cuda_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   syntax.operands.add_options()("action", po::value(&action)->required()->value_name("run"), "run")(
       "program", po::value(&words)->value_name("PROGRAM"), "an unmodified program, linked with nvcc -cudart shared");
   syntax.positions.add("action", 1).add("program", -1);
-  const std::size_t at = program_at(arguments);
+  Arguments line{"cuda"};
+  line.insert(line.end(), arguments.begin(), arguments.end());
+  const std::size_t at = own_words(line).size() - 1;  // of the program's name
   const Arguments ours(arguments.begin(),
                        arguments.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, arguments.size())));
   if (!parse_arguments(ours, syntax, out)) return kExitOk;

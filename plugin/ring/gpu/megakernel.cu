@@ -1,7 +1,7 @@
 // The megakernel for a GPU: the machine of plugin/ring/kernel on DeviceWords. See megakernel.h.
 //
-// megakernel.ptx is what nvcc makes of this file, kept so that no build needs the toolkit; CMakeLists.txt (gpu_kernel)
-// has the command, tests/cuda/kept_ptx_test.cpp compares, and the target keep_gpu_kernels replaces the kept file.
+// megakernel.ptx is what nvcc makes of this file, kept so that no build needs the toolkit. cmake/gpu_kernel.cmake has the
+// command, tests/cuda/kept_ptx_test.cpp compares, and the target keep_gpu_kernels replaces the kept file.
 
 #include "plugin/ring/gpu/device_words.cuh"
 #include "plugin/ring/gpu/megakernel.h"

@@ -1,0 +1,35 @@
+# shellcheck shell=bash disable=SC2154  # root and program are the launcher's
+# --help and --version, which never wait for a build; sourced by ./meshbed.
+
+# may_want_help WORD...: is one of the words --help? Some are another program's, as in `exec ... -- PROGRAM --help`:
+# `meshbed --needs` decides, which prints nothing for a command line that asks for help.
+may_want_help() {
+  [[ -z ${1:-} || $1 == help || $1 == --version || " $* " == *" --help "* || " $* " == *" -h "* ]]
+}
+
+# own_help WORD...: what the launcher itself prints before anything is built.
+own_help() {
+  local version commands
+  version=$(sed -n 's/^project(meshbed VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+  if [[ ${1:-} == --version ]]; then
+    printf 'meshbed %s\n' "$version"
+    return
+  fi
+  commands=$(sed -n 's/^MESHBED_COMMAND(\([a-z]*\), [A-Za-z]*, "\(.*\)")$/\1 \2/p' "$root/cli/command/commands.def" |
+    while read -r name summary; do printf '  %-13s%s\n' "$name" "$summary"; done)
+  printf '%s\n' "meshbed $version: try an RDMA mesh before you cable it" '' 'usage: ./meshbed COMMAND [arguments]' '' \
+    "$commands" '' 'Nothing is built yet. Build first for the options of each command: ./meshbed env builds the program,' \
+    'and ./meshbed run scenarios/pair.toml runs a first scenario.'
+}
+
+# show_help WORD...: ends with the help of the last built program, or with the launcher's own. It never builds. Returns
+# where the words do not ask for help.
+show_help() {
+  local needs
+  if [[ -x $program ]]; then
+    if needs=$("$program" --needs "$@" 2>/dev/null) && [[ -z $needs ]]; then exec "$program" "$@"; fi
+  elif [[ " $* " != *" -- "* ]]; then
+    if (($#)); then own_help "$@"; else own_help >&2; fi
+    exit "$((2 * ($# == 0)))"
+  fi
+}

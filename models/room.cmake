@@ -1,0 +1,15 @@
+# Pure functions of values. The shipped profiles travel inside the program.
+meshbed_files(gpu_sources gpu.cpp gpu_fields.cpp)
+meshbed_room(gpu_model_objects PRODUCT FILES ${gpu_sources})  # in the simulated CUDA, too, which a CUDA program loads
+meshbed_room(meshbed_models STATIC FOLDERS . lan EXCEPT ${gpu_sources} UNITY 24)
+file(GLOB profiles CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/profiles/*.toml)
+embedded_file(meshbed_models shipped_profiles profiles embed_profiles.cmake DEPENDS ${profiles})
+target_sources(meshbed_models PRIVATE $<TARGET_OBJECTS:gpu_model_objects>)
+target_link_libraries(meshbed_models PUBLIC meshbed_base PRIVATE tomlplusplus::tomlplusplus)
+target_compile_definitions(meshbed_models PRIVATE TOML_HEADER_ONLY=0)
+
+# What calls cost on a machine; and the fits of that, for the commands that predict and judge.
+meshbed_room(meshbed_times STATIC FOLDERS time UNITY 24)
+target_link_libraries(meshbed_times PUBLIC meshbed_models)
+meshbed_room(meshbed_fits STATIC FOLDERS fit UNITY 24)
+target_link_libraries(meshbed_fits PUBLIC meshbed_times)
