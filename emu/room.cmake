@@ -6,4 +6,4 @@ target_link_libraries(meshbed_emu PUBLIC meshbed_base fmt::fmt ${XXHASH_LIBRARY}
 
 # What traces rdma-core's calls outside the simulator; it calls the real libibverbs.so.1, which it must not replace.
 meshbed_room(meshbed-verbs-trace SHARED FOLDERS trace UNITY 24 OPTIONS -fvisibility=hidden)
-target_link_libraries(meshbed-verbs-trace PRIVATE ${CMAKE_DL_LIBS})
+target_link_libraries(meshbed-verbs-trace PRIVATE meshbed_base ${CMAKE_DL_LIBS})

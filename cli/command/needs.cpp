@@ -102,12 +102,12 @@ std::vector<std::string> targets_of(const Arguments& words, const Arguments& all
 bool boots_nodes(const Arguments& words) {
   const std::string& command = words.front();
   if (command == "shell" || command == "exec") return true;
-  if (command == "compare") return has_word(words, kEmulatedWorld);
+  if (command == "compare") return has_word(words, name_of(WorldKind::kEmulated));
   if (command == "bench") {
-    return words.size() > 1 && words[1] == "perftest" && !has_value(words, "--world", kMetalWorld);
+    return words.size() > 1 && words[1] == "perftest" && !has_value(words, "--world", name_of(WorldKind::kMetal));
   }
   return (command == "run" || command == "perf" || command == "conformance") &&
-         has_value(words, "--world", kEmulatedWorld);
+         has_value(words, "--world", name_of(WorldKind::kEmulated));
 }
 
 /// Whether it sets the emulated nodes up in this host's own kernel.
