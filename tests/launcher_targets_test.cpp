@@ -60,6 +60,7 @@ TEST_CASE("a command line needs what it runs, and no more") {
                                    "nccl run --nccl x -- y", "nccl compare --nccl x"}) {
     CHECK_MESSAGE(targets(starts_ranks) == "worlds bin/meshbed-tools cuda_libraries", starts_ranks);
   }
+  CHECK(targets("sweep x.toml --fail each-cable") == "worlds bin/meshbed-tools cuda_libraries bin/meshbed-run");
   CHECK(targets("cuda run x --help") == tools + " cuda_libraries");
   CHECK(targets("cuda run --gpu H100 x") == tools + " cuda_libraries");
   CHECK(targets("bench cost") == "worlds bin/meshbed-tools cuda_libraries cost_programs");
