@@ -40,6 +40,7 @@ nlohmann::ordered_json json_of(const Section& section) {
 
 nlohmann::ordered_json json_of(const Document& document) {
   Value json = Value::object();
+  for (const std::string& key : document.first_keys) json[key] = nullptr;
   for (const Section& section : document.sections) {
     if (!section.has_values) {
       if (section.empty == Empty::kNull) json[section.key] = nullptr;

@@ -152,6 +152,7 @@ struct Section {
 struct Document {
   std::string title;  // "run"
   std::vector<Section> sections{};
+  std::vector<std::string> first_keys{};  // come first in JSON, in this order; the others follow by section
 
   /// nullptr where no section has such a table.
   const Table* find_table(std::string_view key) const;

@@ -18,7 +18,13 @@ std::map<int, Entry>& entries() {
   return all;
 }
 
-constexpr const char* kTitle = "run";
+/// A run's document without its sections. What every tool reads comes first.
+Document empty_document() {
+  return {
+      .title = "run",
+      .first_keys = {"scenario", "world", "seed", "plugin_sha256", "ranks", "collective", "bytes", "time_ns",
+                     "algbw_GBps", "busbw_GBps", "wrong", "messages", "cpu_s", "peak_rss_bytes", "proofs", "digest"}};
+}
 
 }  // namespace
 
@@ -29,7 +35,7 @@ RunSection::RunSection(int place, Shape shape, Fill fill) {
 }
 
 Document run_document(const RunView& run) {
-  Document document{.title = kTitle};
+  Document document = empty_document();
   for (const auto& [place, entry] : entries()) {
     Section section = entry.shape();
     entry.fill(section, run);
@@ -39,7 +45,7 @@ Document run_document(const RunView& run) {
 }
 
 Document run_document_shape() {
-  Document document{.title = kTitle};
+  Document document = empty_document();
   for (const auto& [place, entry] : entries()) document.sections.push_back(entry.shape());
   return document;
 }

@@ -62,6 +62,10 @@ TEST_CASE("JSON has each key once, null for what is not known, and leaves out wh
   CHECK(json.dump() ==
         R"({"paths":{"count":2,"time_ns":null,"rows":[{"name":"a \"b\", c","rank":3,"time_ns":12345.6,"hidden":7},)"
         R"({"name":"d","rank":-1,"time_ns":1.0,"hidden":null}]}})");
+  Section two = filled_paths();
+  two.key = "first";
+  CHECK(json_of(Document{.title = "t", .sections = {filled_paths(), two}, .first_keys = {"first"}}).begin().key() ==
+        "first");
   Section without = paths_shape();
   without.has_values = false;
   CHECK(json_of(Document{.title = "t", .sections = {without}}).dump() == R"({"paths":null})");
