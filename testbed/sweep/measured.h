@@ -14,7 +14,7 @@ struct Point {
   Values values;
   std::string failed;  // empty: nothing is
   Changes changes;
-  Changes removed;  // with what fails taken away from the start; tells whether all ranks still reach each other
+  Changes removed;  // with what fails taken away from the start; shows whether all ranks still reach each other
 };
 
 inline constexpr const char* kOk = "ok";

@@ -2,7 +2,7 @@
 // Sweep: the variants of a scenario, each run in the simulated world by a process of its own, as one table.
 //
 // What has been run stands in a journal, a line a point, so that a sweep that was ended can be resumed. The table is in
-// the order of the points, whatever the order in which they ended: the same points give the same bytes.
+// the order of the points, not in that in which they ended: the same points give the same bytes.
 
 #include <cstddef>
 #include <functional>
