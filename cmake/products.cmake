@@ -34,13 +34,18 @@ function(objects_of variable)
   set(${variable} ${objects} PARENT_SCOPE)
 endfunction()
 
+# object_files(VARIABLE OBJECTS...): what those libraries of objects compile.
+function(object_files variable)
+  list(TRANSFORM ARGN PREPEND "$<TARGET_OBJECTS:")
+  list(TRANSFORM ARGN APPEND ">")
+  set(${variable} ${ARGN} PARENT_SCOPE)
+endfunction()
+
 # product_archive(TARGET PART...): an archive of objects that the product's libraries hold, too.
 function(product_archive target)
   objects_of(objects ${ARGN})
-  set(sources ${objects})
-  list(TRANSFORM sources PREPEND "$<TARGET_OBJECTS:")
-  list(TRANSFORM sources APPEND ">")
-  add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
+  object_files(files ${objects})
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${files})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX meshbed_objects "${objects}")
 endfunction()
 
@@ -50,10 +55,8 @@ function(product_library target map)
   cmake_parse_arguments(PARSE_ARGV 2 product "NODELETE" "FOLDER" "PARTS;LINKS;SONAME")
   meshbed_files(map ${map})
   objects_of(objects ${product_PARTS})
-  set(sources ${objects})
-  list(TRANSFORM sources PREPEND "$<TARGET_OBJECTS:")
-  list(TRANSFORM sources APPEND ">")
-  add_library(${target} SHARED ${sources})
+  object_files(files ${objects})
+  add_library(${target} SHARED ${files})
   target_link_options(${target} PRIVATE ${link_time_options} -Wl,--version-script=${map} -Wl,--gc-sections
                       -Wl,-z,noseparate-code
                       -Wl,-z,now -Wl,--as-needed -Wl,--exclude-libs,ALL

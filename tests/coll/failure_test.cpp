@@ -369,7 +369,7 @@ TEST_CASE("a listener for the break of the communicator is called before anythin
 
 TEST_CASE("ranks that wait for each other in a circle are named once each, and that the circle closes") {
   loopback::configure({});
-  std::atomic<int> told{0};
+  std::atomic<int> named{0};
   run_ranks(
       3, [](meshcoll_options& options) { options.connect_timeout_ms = options.rank == 0 ? 1400 : 2000; },
       [&](meshcoll_comm* comm, int rank) {
@@ -385,10 +385,10 @@ TEST_CASE("ranks that wait for each other in a circle are named once each, and t
           const auto name = [&](int after) { return "rank " + std::to_string((first + after) % 3); };
           const std::string circle =
               "; " + name(0) + " waits for " + name(1) + ", which waits for " + name(2) + ", which closes the circle";
-          if (error.ends_with(circle)) ++told;
+          if (error.ends_with(circle)) ++named;
         }
       });
-  CHECK(told >= 1);  // a rank that asks late finds no rank waiting any more
+  CHECK(named >= 1);  // a rank that asks late finds no rank waiting any more
 }
 
 TEST_CASE("counts that differ between two ranks are an error, not silence") {

@@ -201,7 +201,7 @@ TEST_CASE("a handle that is invalid, used up or another communicator's is an err
   });
 }
 
-TEST_CASE("an error's text stays with the thread that asked for it, whatever other threads do meanwhile") {
+TEST_CASE("an error's text stays with its thread while other threads cause errors") {
   loopback::configure({});
   run_ranks(1, nullptr, [](meshcoll_comm*, int) {
     meshcoll_options options{};

@@ -19,7 +19,7 @@ function(cuda_program name)
   target_link_libraries(${name} PRIVATE ${program_LINKS})
 endfunction()
 cuda_program(cuda-saxpy program/saxpy.cpp LINKS cuda_sim_runtime)
-# Programs of their own, which find whatever libcuda.so.1 there is: a ring, the engine's kernels, both the processor's
+# Programs of their own, which load the libcuda.so.1 that is installed: a ring, the engine's kernels, both the processor's
 # and the GPU's, and one that asks a driver for its answers and knows nothing of the simulator.
 cuda_program(cuda-ring-twin program/ring_twin.cpp program/ring_twins.cpp LINKS meshbed_ring_gpu)
 cuda_program(cuda-reduce-twin program/reduce_twin.cpp LINKS meshbed_coll)

@@ -29,7 +29,7 @@ if(MESHBED_SANITIZE)
 endif()
 meshbed_test(net COMPUTES SOURCES ${suite} LINKS meshbed_net_rules meshbed_sim NEEDS ${needs} SHARDS 3 COST 40)
 
-# A million handles: AddressSanitizer runs them. Long streams and messages, polling for seconds, and one story told at
+# A million handles: AddressSanitizer runs them. Long streams and messages, polling for seconds, and one story at
 # many moments: short ones do the same things. No descriptor left: Valgrind lets accept(2) happen and then takes the
 # connection away. Every third case: under Valgrind each takes seconds, most of them for translating one more copy of
 # the same plugin.

@@ -68,9 +68,9 @@ Result<void> ConnectAttempt::publish(char kind, const std::string& text) {
 
 Error ConnectAttempt::refuse(const std::string& reason) {
   published_ = true;
-  auto told = publish(edge_.direction == Direction::kSend ? kConnect : kAccept, kBad + reason);
-  const std::string untold = told ? "" : " (and the peer could not be notified: " + told.error().text + ")";
-  return {ErrorCode::kUnreachable, Scope::kQueuePair, "no " + name() + ": " + reason + untold};
+  const auto notified = publish(edge_.direction == Direction::kSend ? kConnect : kAccept, kBad + reason);
+  const std::string problem = notified ? "" : " (and the peer could not be notified: " + notified.error().text + ")";
+  return {ErrorCode::kUnreachable, Scope::kQueuePair, "no " + name() + ": " + reason + problem};
 }
 
 void ConnectAttempt::abandon(const std::string& reason) {

@@ -75,7 +75,7 @@ std::vector<Call> calls() {
       {"cuGraphExecDestroy", [](T t) { return cu("cuGraphExecDestroy", t.spare); }},
       {"cuLaunchKernel in another stream",
        [](T t) {
-         return cu("cuLaunchKernel", t.nobody, 1U, 1U, 1U, 1U, 1U, 1U, 0U, t.other, static_cast<void**>(nullptr),
+         return cu("cuLaunchKernel", t.empty, 1U, 1U, 1U, 1U, 1U, 1U, 0U, t.other, static_cast<void**>(nullptr),
                    static_cast<void**>(nullptr));
        }},
       {"cuMemsetD32Async in another stream",
@@ -109,12 +109,12 @@ std::vector<Call> calls() {
       {"cuFuncGetAttribute",
        [](T t) {
          int value = 0;
-         return cu("cuFuncGetAttribute", &value, 0, t.nobody);
+         return cu("cuFuncGetAttribute", &value, 0, t.empty);
        }},
       {"cuOccupancyMaxActiveBlocksPerMultiprocessor",
        [](T t) {
          int blocks = 0;
-         return cu("cuOccupancyMaxActiveBlocksPerMultiprocessor", &blocks, t.nobody, 32, std::size_t{0});
+         return cu("cuOccupancyMaxActiveBlocksPerMultiprocessor", &blocks, t.empty, 32, std::size_t{0});
        }},
       {"cuLaunchHostFunc in another stream",
        [](T t) {
@@ -261,10 +261,10 @@ void contexts() {
   for (const bool own : {true, false}) {
     cu("cuCtxSetCurrent", own ? second : t.context);
     std::printf("two contexts: now the %s one is current\n", own ? "second" : "first");
-    say("a kernel of the first in a stream of the second", launch(t.nobody, stream));
-    say("a kernel of the first in a stream of the first", launch(t.nobody, t.other));
+    say("a kernel of the first in a stream of the second", launch(t.empty, stream));
+    say("a kernel of the first in a stream of the first", launch(t.empty, t.other));
     say("a kernel of the second in a stream of the second", launch(function, stream));
-    say("a kernel of the first in the default stream", launch(t.nobody, nullptr));
+    say("a kernel of the first in the default stream", launch(t.empty, nullptr));
     say("an event of the first in a stream of the second", cu("cuEventRecord", t.event, stream));
     say("an event of the first in a stream of the first", cu("cuEventRecord", t.event, t.other));
     say("a stream of the second waits for an event of the first", cu("cuStreamWaitEvent", stream, t.event, 0U));

@@ -68,7 +68,7 @@ struct AllocNode {
 };
 
 struct Things {
-  Handle context = nullptr, module = nullptr, nobody = nullptr, spin = nullptr, fresh = nullptr;
+  Handle context = nullptr, module = nullptr, empty = nullptr, spin = nullptr, fresh = nullptr;
   Handle stream = nullptr, other = nullptr;  // neither waits for the default stream
   Handle event = nullptr, graph = nullptr, executable = nullptr, spare = nullptr;
   Address memory = 0, freed = 0, managed = 0;
@@ -80,7 +80,7 @@ struct Things {
     cu("cuDevicePrimaryCtxRetain", &context, 0);
     cu("cuCtxSetCurrent", context);
     cu("cuModuleLoadData", &module, static_cast<const void*>(kPtx));
-    cu("cuModuleGetFunction", &nobody, module, "empty");
+    cu("cuModuleGetFunction", &empty, module, "empty");
     cu("cuModuleGetFunction", &spin, module, "spin");
     cu("cuStreamCreate", &stream, 1U);
     cu("cuStreamCreate", &other, 1U);
@@ -96,7 +96,7 @@ struct Things {
     cu("cuGraphInstantiateWithFlags", &executable, graph, 0ULL);
     void* no_arguments = nullptr;
     // Both kernels are there, and have run: nothing is loaded later.
-    cu("cuLaunchKernel", nobody, 1U, 1U, 1U, 1U, 1U, 1U, 0U, other, static_cast<void**>(nullptr), &no_arguments);
+    cu("cuLaunchKernel", empty, 1U, 1U, 1U, 1U, 1U, 1U, 0U, other, static_cast<void**>(nullptr), &no_arguments);
     cu("cuGraphLaunch", executable, other);
     cu("cuEventRecord", event, other);
     cu("cuCtxSynchronize");

@@ -27,7 +27,7 @@ int count_with_threads(int count, int rounds) {
       for (int round = 0; round < rounds; ++round) {
         const std::lock_guard lock(mutex);
         const int seen = total;
-        std::this_thread::sleep_for(1us);  // a thread that entered now would lose our increment
+        std::this_thread::sleep_for(1us);  // the others run now; one that could enter would lose our increment
         total = seen + 1;
       }
     });
