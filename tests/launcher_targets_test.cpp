@@ -168,6 +168,11 @@ TEST_CASE("help waits for no build: the last built program prints it, and before
   for (const char* help : {"--help", "-h", "help", "--version", "run --help", "exec --scenario x --help"}) {
     CHECK(checkout.run(std::string(help) + " 2>&1").output == "meshbed " + std::string(help) + "\n");
   }
+  // A program that was built before --needs existed.
+  write_script(checkout.folder + "/build/bin/meshbed", "[ \"$1\" = --needs ] && exit 2; echo older \"$@\"");
+  for (const char* help : {"--help", "--version", "run --help"}) {
+    CHECK(checkout.run(std::string(help) + " 2>&1").output == "older " + std::string(help) + "\n");
+  }
   fs::remove(checkout.folder + "/build/bin/meshbed");
   for (const char* help : {"--help", "-h", "help", "run --help", "bench cost -h"}) {
     const CommandResult shown = checkout.run(std::string(help) + " 2>&1");

@@ -27,7 +27,11 @@ own_help() {
 show_help() {
   local needs
   if [[ -x $program ]]; then
-    if needs=$("$program" --needs "$@" 2>/dev/null) && [[ -z $needs ]]; then exec "$program" "$@"; fi
+    if needs=$("$program" --needs "$@" 2>/dev/null); then
+      [[ -n $needs ]] || exec "$program" "$@"
+    elif [[ " $* " != *" -- "* ]]; then
+      exec "$program" "$@"  # a program older than --needs
+    fi
   elif [[ " $* " != *" -- "* ]]; then
     if (($#)); then own_help "$@"; else own_help >&2; fi
     exit "$((2 * ($# == 0)))"

@@ -27,8 +27,7 @@ Value identity_of(const Options& options) {
 
 std::string key_of(const Point& point) {
   Value key = Value::array();
-  for (const auto& [name, value] : point.changes.settings) key.push_back(name + "=" + value);
-  for (const std::string& fault : point.changes.faults) key.push_back("fault=" + fault);
+  for (const auto& [name, value] : point.changes) key.push_back(name + "=" + value);
   key.push_back(point.failed);
   return json_text(key);
 }

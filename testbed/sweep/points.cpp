@@ -68,25 +68,24 @@ std::vector<CableLink> links_of(const models::Cluster& cluster) {
 void take_down(Changes& changes, const models::Cluster& cluster, models::PortRef port) {
   const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
   const models::Nic& nic = node.nics[static_cast<std::size_t>(port.nic)];
-  changes.settings.emplace_back(fmt::format("node.{}.nic.{}.link", node.name, nic.device), "down");
+  changes.emplace_back(fmt::format("node.{}.nic.{}.link", node.name, nic.device), "down");
 }
 
 Failure failure_of(const models::Cluster& cluster, const CableLink& link, const std::string& at) {
   Failure failure{.name = link.name, .removed = {}, .at_time = {}};
   for (const models::PortRef port : link.ports) take_down(failure.removed, cluster, port);
-  failure.at_time.faults.push_back(
-      link.is_cable ? fmt::format("cable_down,target={},at={}", link.name, at)
-                    : fmt::format("port_down,target={},at={}", sim::port_name(cluster, link.ports.front()), at));
+  failure.at_time.emplace_back(
+      kAddedFault, link.is_cable
+                       ? fmt::format("cable_down,target={},at={}", link.name, at)
+                       : fmt::format("port_down,target={},at={}", sim::port_name(cluster, link.ports.front()), at));
   return failure;
 }
 
 Failure both(const Failure& one, const Failure& other) {
   Failure failure = one;
   failure.name += " + " + other.name;
-  for (auto [to, from] : {std::pair{&failure.removed, &other.removed}, std::pair{&failure.at_time, &other.at_time}}) {
-    to->settings.insert(to->settings.end(), from->settings.begin(), from->settings.end());
-    to->faults.insert(to->faults.end(), from->faults.begin(), from->faults.end());
-  }
+  failure.removed.insert(failure.removed.end(), other.removed.begin(), other.removed.end());
+  failure.at_time.insert(failure.at_time.end(), other.at_time.begin(), other.at_time.end());
   return failure;
 }
 
@@ -98,11 +97,11 @@ Failure node_failure(const Scenario& scenario, std::size_t node, const std::stri
     const auto its = static_cast<std::size_t>(node_of(scenario, rank));
     if (its != node) placement += fmt::format("{}\"{}\"", placement.empty() ? "" : ", ", cluster.nodes[its].name);
   }
-  failure.removed.settings.emplace_back("workload.placement", "[" + placement + "]");
+  failure.removed.emplace_back("workload.placement", "[" + placement + "]");
   for (std::size_t nic = 0; nic < cluster.nodes[node].nics.size(); ++nic) {
     take_down(failure.removed, cluster, {static_cast<int>(node), static_cast<int>(nic)});
   }
-  failure.at_time.faults.push_back(fmt::format("node_kill,target={},at={}", failure.name, at));
+  failure.at_time.emplace_back(kAddedFault, fmt::format("node_kill,target={},at={}", failure.name, at));
   return failure;
 }
 
@@ -177,10 +176,10 @@ Changes changes_of(const std::vector<Axis>& axes, const Values& values) {
   for (std::size_t at = 0; at < axes.size(); ++at) {
     const std::string& value = values[at];
     if (axes[at].key != kFaultKey) {
-      changes.settings.emplace_back(axes[at].key, value);
+      changes.emplace_back(axes[at].key, value);
     } else if (value != kNone) {
       const bool is_bracketed = value.size() > 2 && value.front() == '[' && value.back() == ']';
-      changes.faults.push_back(is_bracketed ? value.substr(1, value.size() - 2) : value);
+      changes.emplace_back(kAddedFault, is_bracketed ? value.substr(1, value.size() - 2) : value);
     }
   }
   return changes;

@@ -27,11 +27,10 @@ std::vector<Values> combine(const std::vector<Axis>& axes, bool zip, std::size_t
 /// the line's number.
 std::pair<std::vector<Axis>, std::vector<Values>> read_points(const std::string& csv, const std::string& path);
 
-/// What makes a variant of a scenario: keys and values as --set takes them, faults as --fault takes them.
-struct Changes {
-  std::vector<std::pair<std::string, std::string>> settings;
-  std::vector<std::string> faults;
-};
+/// What makes a variant of a scenario: keys and values as --set takes them. The key kAddedFault adds a fault, as
+/// --fault takes it.
+using Changes = std::vector<std::pair<std::string, std::string>>;
+inline constexpr const char* kAddedFault = "fault.+";
 Changes changes_of(const std::vector<Axis>& axes, const Values& values);
 
 enum class Fail { kNothing, kEachCable, kEachNic, kEachNode, kPairs };

@@ -27,28 +27,26 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 meshbed::Scenario base_scenario(const Options& options) {
   meshbed::Scenario scenario = meshbed::Scenario::load(options.scenario_path);
-  std::vector<std::pair<std::string, std::string>> settings;
+  Changes settings;
   for (const std::string& each : options.overrides) {
     const std::size_t equals = each.find('=');
     settings.emplace_back(each.substr(0, equals), equals == std::string::npos ? "" : each.substr(equals + 1));
   }
   settings.emplace_back("expect", "{}");  // the scenario's promises are of the scenario as it is
+  for (const std::string& fault : options.faults) settings.emplace_back(kAddedFault, fault);
   scenario.set(settings);
-  for (const std::string& fault : options.faults) scenario.fault(fault);
   return scenario;
 }
 
 meshbed::Scenario changed(const meshbed::Scenario& base, const Changes& changes) {
   meshbed::Scenario scenario = base;
-  if (!changes.settings.empty()) scenario.set(changes.settings);
-  for (const std::string& fault : changes.faults) scenario.fault(fault);
+  if (!changes.empty()) scenario.set(changes);
   return scenario;
 }
 
 Changes joined(const Changes& one, const Changes& other) {
   Changes all = one;
-  all.settings.insert(all.settings.end(), other.settings.begin(), other.settings.end());
-  all.faults.insert(all.faults.end(), other.faults.begin(), other.faults.end());
+  all.insert(all.end(), other.begin(), other.end());
   return all;
 }
 

@@ -15,9 +15,9 @@ double seconds(const timeval& time) {
 
 }  // namespace
 
-double RunResult::algbw_GBps() const {
+double RunResult::algbw_GBps(Picoseconds iteration_ps) const {
   // bytes per picosecond are TB/s.
-  return time_ps > 0 ? static_cast<double>(bytes) / static_cast<double>(time_ps) * 1e3 : 0;
+  return iteration_ps > 0 ? static_cast<double>(bytes) / static_cast<double>(iteration_ps) * 1e3 : 0;
 }
 
 double RunResult::over_bound() const {

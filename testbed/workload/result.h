@@ -64,7 +64,8 @@ struct RunResult {
   double cpu_s = 0;
   std::uint64_t peak_rss_bytes = 0;
 
-  double algbw_GBps() const;
+  double algbw_GBps() const { return algbw_GBps(time_ps); }
+  double algbw_GBps(Picoseconds iteration_ps) const;  // of one iteration that took so long
   double busbw_GBps() const { return algbw_GBps() * busbw_factor; }
   double over_bound() const;  // 0: no bound
 };

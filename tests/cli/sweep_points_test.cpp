@@ -83,8 +83,8 @@ TEST_CASE("failures of a ring: cables, NICs, nodes, pairs of cables") {
   CHECK(failures_of(ring, Fail::kPairs, "0s").size() == 6);
   const auto nodes = failures_of(ring, Fail::kEachNode, "2ms");
   CHECK(names_of(nodes) == Words{"node0", "node1", "node2", "node3"});
-  CHECK(nodes[1].removed.settings.front().second == "[\"node0\", \"node2\", \"node3\"]");
-  CHECK(nodes[1].at_time.faults == Words{"node_kill,target=node1,at=2ms"});
+  CHECK(nodes[1].removed.front().second == "[\"node0\", \"node2\", \"node3\"]");
+  CHECK(nodes[1].at_time == Changes{{kAddedFault, "node_kill,target=node1,at=2ms"}});
   CHECK(failures_of(ring, Fail::kNothing, "0s").empty());
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("a NIC's link to a switch counts as a cable, with the NIC's name if th
   const auto two = failures_of(read("[topology]\nkind = \"switch\"\nnodes = 2\nrails = 2\n"), Fail::kEachCable, "1ms");
   REQUIRE(two.size() == 4);
   CHECK(two[0].name.rfind("node0", 0) == 0);
-  CHECK(two[0].at_time.faults.front().rfind("port_down,target=node0/", 0) == 0);
+  CHECK(two[0].at_time.front().second.rfind("port_down,target=node0/", 0) == 0);
 }
 
 }  // namespace sweep_points_test

@@ -69,15 +69,6 @@ class SweepProgress {
   Deadline next_ = Deadline::after_ms(terminal_ ? 200 : 10'000);
 };
 
-std::uint64_t count_of(const char* option, const std::string& text, std::uint64_t most) {
-  const bool is_number = !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
-  const std::uint64_t count = is_number ? std::stoull(text) : 0;
-  if (count < 1 || count > most) {
-    throw std::runtime_error(fmt::format("{} {}: expects a whole number from 1 to {}", option, text, most));
-  }
-  return count;
-}
-
 std::string default_folder(const sweep::Options& options) {
   std::vector<std::string> settings = options.overrides;
   for (const std::string& fault : options.faults) settings.push_back("fault=" + fault);
@@ -86,11 +77,10 @@ std::string default_folder(const sweep::Options& options) {
 }
 
 void take_words(const SweepWords& words, sweep::Options& options) {
-  options.points_max = count_of("--max-points", words.max_points, 10'000'000);
+  options.points_max = parse_count("--max-points", words.max_points, 1, 10'000'000);
   options.workers = static_cast<int>(words.workers.empty() ? std::max(1U, std::thread::hardware_concurrency())
-                                                           : count_of("--workers", words.workers, 1024));
-  const std::string limit = words.time_limit;
-  options.time_limit_s = static_cast<double>(count_of("--time-limit", limit, 1'000'000));
+                                                           : parse_count("--workers", words.workers, 1, 1024));
+  options.time_limit_s = static_cast<double>(parse_count("--time-limit", words.time_limit, 1, 1'000'000));
   if (!words.fail.empty()) options.fail = sweep::parse_fail(words.fail);
   if (!options.fail_at.empty()) {
     if (words.fail.empty()) throw std::runtime_error("--fail-at has no effect without --fail; add --fail each-cable");

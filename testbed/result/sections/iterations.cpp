@@ -38,7 +38,7 @@ void fill_iterations_lines(Section& section, const RunView& run) {
     add_faults(iteration.end_ps);
     const Picoseconds time_ps = iteration.end_ps - iteration.start_ps;
     const auto time = static_cast<double>(time_ps);
-    const double algbw_GBps = time_ps > 0 ? static_cast<double>(result.bytes) / time * 1e3 : 0;
+    const double algbw_GBps = result.algbw_GBps(time_ps);
     section.line("{:>9} {:>14} {:>14.3f} {:>9.3f} {:>9.3f} {:>9}", index, duration_text(start_of(result, iteration)),
                  time / 1e6, algbw_GBps, algbw_GBps * result.busbw_factor,
                  result.bound_ps > 0 ? fmt::format("{:.3f}", time / static_cast<double>(result.bound_ps)) : "-");

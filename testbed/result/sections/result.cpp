@@ -15,10 +15,6 @@ namespace {
 
 double nanoseconds(Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e3; }
 
-double algbw_of(const RunResult& result, Picoseconds time_ps) {
-  return time_ps > 0 ? static_cast<double>(result.bytes) / static_cast<double>(time_ps) * 1e3 : 0;
-}
-
 /// XXH3-64.
 std::string hash_text(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
@@ -87,7 +83,7 @@ void fill_matrix(Section& section, const RunResult& result) {
 void fill_result_lines(Section& section, const RunView& run) {
   const RunResult& result = run.result;
   const auto figures = [&](Picoseconds time_ps) {
-    const double algbw_GBps = algbw_of(result, time_ps);
+    const double algbw_GBps = result.algbw_GBps(time_ps);
     return fmt::format("{:<16} {:>12} {:>12.3f} {:>9.3f} {:>9.3f}", result.workload, result.bytes,
                        static_cast<double>(time_ps) / 1e6, algbw_GBps, algbw_GBps * result.busbw_factor);
   };
@@ -128,7 +124,7 @@ void fill_result(Section& section, const RunView& run) {
   section.set("management_bytes", result.simulation.host.management_bytes);
   section.set("data", hash_texts(result.data));
   for (const FaultPhase& phase : fault_phases(run.scenario, result)) {
-    const double algbw_GBps = algbw_of(result, phase.time_ps);
+    const double algbw_GBps = result.algbw_GBps(phase.time_ps);
     section.table("fault_phases")
         .add({phase.name, phase.iterations, nanoseconds(phase.time_ps), algbw_GBps, algbw_GBps * result.busbw_factor});
   }
