@@ -1,6 +1,6 @@
 #pragma once
-// The profiles of models/profiles, which travel inside the program: found by name wherever it runs. Their text is put
-// together when the program is built (models/embed_profiles.cmake).
+// The files of models/profiles and models/data/decode, which are part of the program: found by name wherever it runs
+// (models/embed_folder.cmake).
 
 #include <optional>
 #include <string>
@@ -15,5 +15,9 @@ inline constexpr const char* kSparkFamily = "dgx-spark";
 /// The text of models/profiles/NAME.toml.
 std::optional<std::string_view> shipped_profile(std::string_view name);
 std::vector<std::string> shipped_profile_names();
+
+/// The text of models/data/decode/NAME.toml: a token of a model that several nodes compute together.
+std::optional<std::string_view> shipped_decode(std::string_view name);
+std::vector<std::string> shipped_decode_names();
 
 }  // namespace meshbed::models

@@ -41,6 +41,7 @@ set_target_properties(libmeshbed PROPERTIES OUTPUT_NAME meshbed EXPORT_NAME mesh
 # Variants of a scenario, each run as the library runs it.
 meshbed_room(testbed_sweep_objects COMMAND FOLDERS sweep)
 target_include_directories(testbed_sweep_objects PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
+meshbed_room(testbed_plan_objects COMMAND FOLDERS plan)
 
 # meshbed-run: the process of each run of libmeshbed's.
 meshbed_sources(run_sources library/child)

@@ -124,6 +124,8 @@ std::vector<Arrow> every_arrow() {
     std::vector<std::string> allowed = beside_another;
     allowed.insert(allowed.end(), {"meshbed/", "testbed/library/"});
     all.push_back({"testbed/sweep/", allowed, "a sweep stands on the library's runs"});
+    allowed.insert(allowed.end(), {"testbed/sweep/", "testbed/topology/"});
+    all.push_back({"testbed/plan/", allowed, "a plan stands on sweeps"});
   }
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};

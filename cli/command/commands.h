@@ -67,6 +67,10 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// a point failed; 2: usage.
 int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed plan: every cabling of so many nodes, the best of them run, ranked by time, price and the loss of a cable.
+/// 0: a plan was made; 2: usage, or no cabling meets the request.
+int plan_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed models: which profiles of machines there are (models/profiles), and what one is made of: every value with
 /// its source, and a prediction in parts.
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& err);

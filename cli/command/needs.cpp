@@ -22,7 +22,7 @@ constexpr const char* kRankTargets = "worlds";  // with kProgramTarget
 constexpr const char* kCudaTargets = "cuda_libraries";
 
 /// Commands of meshbed-tools that start ranks. They choose their workloads themselves, some with GPUs.
-constexpr const char* kRunningTools[] = {"perf", "conformance", "fuzz", "tune", "bench", "sweep"};
+constexpr const char* kRunningTools[] = {"perf", "conformance", "fuzz", "tune", "bench", "sweep", "plan"};
 
 template <typename List>
 bool has_word(const List& list, const std::string& word) {
@@ -88,7 +88,7 @@ std::vector<std::string> targets_of(const Arguments& words, const Arguments& all
   if (has_word(kRunningTools, command) || (command == "nccl" && (action == "run" || action == "compare"))) {
     std::vector<std::string> targets{kRankTargets, kToolsTarget, kCudaTargets};
     if (command == "bench" && action == "cost") targets.emplace_back("cost_programs");
-    if (command == "sweep") targets.emplace_back("bin/meshbed-run");  // the process of each run
+    if (command == "sweep" || command == "plan") targets.emplace_back("bin/meshbed-run");  // the process of each run
     return targets;
   }
   // `cuda run` with a program behind its own words.

@@ -14,18 +14,37 @@ constexpr int kBarColumnsMin = 5;
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::FILE* stream) : stream_(stream), visible_(isatty(fileno(stream)) == 1) {}
+ProgressBar::ProgressBar(std::FILE* stream, int line_every_ms)
+    : stream_(stream), terminal_(isatty(fileno(stream)) == 1), line_every_ms_(line_every_ms) {}
 
 void ProgressBar::begin(const std::string& label, int total) {
   label_ = label;
   total_ = total;
   shown_percent_ = -1;
-  show(0);
+  begun_s_ = now_s();
+  next_line_ = Deadline::after_ms(line_every_ms_);
+  if (terminal_) show_bar(0);
 }
 
 void ProgressBar::show(int done) {
+  if (terminal_) {
+    show_bar(done);
+  } else if (next_line_.passed() && done < total_) {
+    show_line(done);
+  }
+}
+
+void ProgressBar::show_line(int done) {
+  next_line_ = Deadline::after_ms(line_every_ms_);
+  const double gone_s = now_s() - begun_s_;
+  fmt::print(stream_, "meshbed: {}: {} of {}, {:.0f} s gone, about {:.0f} s left\n", label_, done, total_, gone_s,
+             done > 0 ? gone_s / done * (total_ - done) : 0.0);
+  std::fflush(stream_);
+}
+
+void ProgressBar::show_bar(int done) {
   const int percent = std::min(100, 100 * done / total_);
-  if (!visible_ || percent == shown_percent_) return;
+  if (percent == shown_percent_) return;
   shown_percent_ = percent;
   winsize window{};
   const int columns = ioctl(fileno(stream_), TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
@@ -41,7 +60,7 @@ void ProgressBar::show(int done) {
 }
 
 void ProgressBar::end() {
-  if (visible_) fmt::print(stream_, "\r\033[K");
+  if (terminal_) fmt::print(stream_, "\r\033[K");
 }
 
 }  // namespace meshbed::testbed
