@@ -129,10 +129,11 @@ void end_of_process() {
     std::fputs(summary_of(system().record, gpu, g_process_host->now()).c_str(), stderr);
   }
   if (const std::string path = value_of(variables, kPerfettoVariable); !path.empty()) {
-    std::ofstream file(path);
-    file << perfetto_of(system().record);
+    std::ofstream file(path, std::ios::binary);
+    file << perfetto_of(system().record, path.ends_with(".json"));
     file.close();
     if (!file) MESHBED_WARN("%s: cannot be written", path.c_str());
+    warn_of_lost_spans(system().record);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "sim/cuda/process/world_entry.h"
 
 #include "sim/cuda/nvml/nvml.h"
-#include "sim/cuda/record.h"
 
 namespace meshbed::sim::cuda {
 namespace {
@@ -97,6 +96,11 @@ extern "C" __attribute__((visibility("default"))) const meshbed::sim::cuda::Worl
                                       set_host(nullptr);
                                     },
                                 .counts = &counts_of,
-                                .in_use = [](ProcessKey process) { return driver_of(process) != nullptr; }};
+                                .in_use = [](ProcessKey process) { return driver_of(process) != nullptr; },
+                                .keep_spans = [] { system().record.keeps_spans = true; },
+                                .record = []() -> const Record& {
+                                  warn_of_lost_spans(system().record);
+                                  return system().record;
+                                }};
   return &entry;
 }
