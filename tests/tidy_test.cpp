@@ -99,11 +99,13 @@ std::vector<Arrow> every_arrow() {
       "the engine's layers are plan, reduce, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_testbed{"sim/", "emu/", "models/", "plugin/"};
-  add(layers("testbed/", {"base", "scenario", "workload", "result", "world", "render"}, below_testbed,
-             "the rooms of testbed are base, scenario, workload, result, world, render, then topology, verify and "
-             "fidelity; it "
-             "knows no command"));
+  add(layers(
+      "testbed/", {"base", "plot", "scenario", "workload", "result", "world", "render"}, below_testbed,
+      "the rooms of testbed are base, plot, scenario, workload, result, world, render, then topology, verify and "
+      "fidelity; it "
+      "knows no command"));
   const std::vector<std::string> beside_another{"testbed/base/",
+                                                "testbed/plot/",
                                                 "testbed/scenario/",
                                                 "testbed/workload/",
                                                 "testbed/result/",
