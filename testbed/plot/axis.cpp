@@ -21,7 +21,7 @@ std::string bytes_label(double bytes) {
 
 /// The values 1, 2 and 5 times powers of ten apart, or powers of two apart, in [low, high]; about five of them.
 std::vector<double> even_ticks(double low, double high, bool binary) {
-  const double wanted = (high - low) / 5;
+  const double wanted = (high - low) / 6;
   double step = binary ? std::exp2(std::floor(std::log2(wanted))) : std::pow(10, std::floor(std::log10(wanted)));
   for (const double factor : {2.0, binary ? 2.0 : 2.5, 2.0}) {
     if (step * 1.001 >= wanted) break;
@@ -68,7 +68,7 @@ void PlotRange::close() {
   }
   // From 0 on where that is near: then heights compare.
   if (!has_any_) high_ = 1;
-  if (low_ > 0 && low_ < 0.5 * high_) low_ = 0;
+  if (low_ > 0 && (axis_.from_zero || low_ < 0.5 * high_)) low_ = 0;
   if (low_ == high_) {
     const double margin = low_ == 0 ? 1 : std::abs(low_) / 2;
     low_ -= margin;

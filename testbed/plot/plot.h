@@ -26,6 +26,7 @@ struct PlotAxis {
   std::string unit{};   // "us"; empty: a number, or names
   PlotScale scale = PlotScale::kLinear;
   std::vector<std::string> names{};
+  bool from_zero = false;  // of a linear one: also where all values are far from it
 };
 
 struct PlotSeries {

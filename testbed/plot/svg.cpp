@@ -25,6 +25,9 @@ constexpr std::size_t kMostLegend = 24;
 constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9"};
 constexpr std::array kDashes{"", "7 3", "2 3", "9 3 2 3"};
 constexpr std::size_t kMarkers = 5;
+// Later series are thinner and smaller, so that those that they cover stay visible around them.
+constexpr std::array kLineWidths{3.4, 2.2, 1.3};
+constexpr std::array kMarkerScales{1.4, 1.1, 0.8};
 
 std::string text_at(double x, double y, const std::string& attributes, const std::string& text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y, attributes, xml_text(text));
@@ -51,28 +54,18 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t letters) {
 }
 
 std::string marker(std::size_t series, double x, double y) {
-  const char* colour = kColours[series % kColours.size()];
-  const auto shape = [&](const char* path) {
-    return fmt::format("<path class=\"m\" transform=\"translate({:.1f} {:.1f})\" d=\"{}\" fill=\"{}\"/>\n", x, y, path,
-                       colour);
-  };
-  switch (series % kMarkers) {
-    case 0:
-      return fmt::format("<circle class=\"m\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.6\" fill=\"{}\"/>\n", x, y, colour);
-    case 1:
-      return shape("M-3.3 -3.3h6.6v6.6h-6.6z");
-    case 2:
-      return shape("M0 -4.4L4.2 3.2H-4.2z");
-    case 3:
-      return shape("M0 -4.8L4.8 0L0 4.8L-4.8 0z");
-    default:
-      return shape("M0 4.4L4.2 -3.2H-4.2z");
-  }
+  constexpr std::array<const char*, kMarkers> kShapes{"M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z",
+                                                      "M-3.3 -3.3h6.6v6.6h-6.6z", "M0 -4.4L4.2 3.2H-4.2z",
+                                                      "M0 -4.8L4.8 0L0 4.8L-4.8 0z", "M0 4.4L4.2 -3.2H-4.2z"};
+  return fmt::format("<path class=\"m\" transform=\"translate({:.1f} {:.1f}) scale({})\" d=\"{}\" fill=\"{}\"/>\n", x,
+                     y, kMarkerScales[series % kMarkerScales.size()], kShapes[series % kMarkers],
+                     kColours[series % kColours.size()]);
 }
 
 std::string stroke_of(std::size_t series) {
   const char* dash = kDashes[series / kColours.size() % kDashes.size()];
-  return fmt::format(" stroke=\"{}\"{}", kColours[series % kColours.size()],
+  return fmt::format(" stroke=\"{}\" stroke-width=\"{}\"{}", kColours[series % kColours.size()],
+                     kLineWidths[series % kLineWidths.size()],
                      *dash == '\0' ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash));
 }
 
@@ -108,7 +101,7 @@ class Drawing {
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
                "{1:.0f}\" font-family=\"DejaVu Sans,Verdana,sans-serif\" font-size=\"{2:.0f}\" fill=\"#222\" "
                "role=\"img\">\n<title>{3}</title>\n"
-               "<style>.g{{stroke:#ddd}}.a{{stroke:#444;fill:none}}.p{{fill:none;stroke-width:1.8}}"
+               "<style>.g{{stroke:#ddd}}.a{{stroke:#444;fill:none}}.p{{fill:none}}"
                ".m{{stroke:#fff;stroke-width:.6}}</style>\n<rect width=\"{0:.0f}\" height=\"{1:.0f}\" "
                "fill=\"#fff\"/>\n",
                kWidth, bottom_, kFont, xml_text(plot_.title)) +

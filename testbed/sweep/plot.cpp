@@ -111,6 +111,7 @@ Plot plot_of(const Options& options, const document::Table& table) {
     most = std::max(most, *times[index]);
   }
   if (least > 0 && most / least > 20) plot.y.scale = PlotScale::kLog;
+  plot.y.from_zero = plot.x.scale == PlotScale::kNames;  // there heights are compared
   if (plot.x.scale != PlotScale::kNames) {
     for (PlotSeries& series : plot.series) {
       series.line = series.marks;

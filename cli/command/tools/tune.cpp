@@ -113,7 +113,7 @@ Plot empty_plot(const Scenario& scenario, int ranks) {
           .x = {.title = "message size", .unit = "bytes", .scale = PlotScale::kBytes},
           .y = {.title = "time of one operation", .unit = "us", .scale = PlotScale::kLog},
           .empty_reason = "no size was tried",
-          .caption = {"Solid markers: the fastest. Lines without markers: the ring by the protocol simple.",
+          .caption = {"Markers: the fastest. Lines without markers: the ring by the protocol simple.",
                       fmt::format("Scenario {}, {} ranks, simulated, profile {}.", scenario.path, ranks, machine)}};
 }
 
