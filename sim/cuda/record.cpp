@@ -35,7 +35,8 @@ std::string track_events_of(const Record& record) {
                    [](const Span* left, const Span* right) { return left->begin_ps < right->begin_ps; });
   std::map<std::string, Lanes> streams;
   for (const Span* span : spans) {
-    perfetto::Event event = writer.event("gpu", span->grid.empty() ? span->name : demangled(span->name));
+    perfetto::Event event = writer.event(span->track == kCallTrack ? "cuda" : "gpu",
+                                         span->grid.empty() ? span->name : demangled(span->name));
     if (!span->grid.empty()) event.argument("grid", span->grid);
     if (span->bytes > 0) event.argument("bytes", span->bytes);
     streams.try_emplace(span->track, writer, program, span->track)
@@ -46,9 +47,16 @@ std::string track_events_of(const Record& record) {
 
 }  // namespace
 
+void keep_call(Record& record, const char* name, ProcessKey process, const std::pair<Picoseconds, Picoseconds>& time) {
+  std::string& last = record.last_calls[process];
+  if (time.first == time.second && last == name) return;
+  last = name;
+  record.keep({.name = name, .track = kCallTrack, .process = process, .begin_ps = time.first, .end_ps = time.second});
+}
+
 void warn_of_lost_spans(const Record& record) {
   if (record.lost_spans == 0) return;
-  MESHBED_WARN("the time line leaves out the last %llu things that GPUs did: it has no more than %zu",
+  MESHBED_WARN("the time line leaves out the last %llu calls and things that GPUs did: it has no more than %zu",
                static_cast<unsigned long long>(record.lost_spans), Record::kMostSpans);
 }
 
@@ -73,8 +81,10 @@ std::string summary_of(const Record& record, const std::string& gpu, Picoseconds
 
 std::string perfetto_of(const Record& record, bool json) {
   if (!json) return track_events_of(record);
+  // What the GPUs did alone.
   std::vector<std::string> tracks;
   for (const Span& span : record.spans) {
+    if (span.track == kCallTrack) continue;
     if (std::find(tracks.begin(), tracks.end(), span.track) == tracks.end()) tracks.push_back(span.track);
   }
   std::string text = "{\"traceEvents\":[";
@@ -83,6 +93,7 @@ std::string perfetto_of(const Record& record, bool json) {
                         track == 0 ? "\n" : ",\n", track, quoted(tracks[track]));
   }
   for (const Span& span : record.spans) {
+    if (span.track == kCallTrack) continue;
     const auto track = std::find(tracks.begin(), tracks.end(), span.track) - tracks.begin();
     text +=
         fmt::format(",\n{{\"ph\":\"X\",\"name\":{},\"pid\":0,\"tid\":{},\"ts\":{:.6f},\"dur\":{:.6f}}}",

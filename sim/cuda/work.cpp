@@ -226,18 +226,13 @@ void note(const Work& work) {
     name = "host function";
   }
   if (!record.keeps_spans || name.empty()) return;
-  if (record.spans.size() >= Record::kMostSpans) {
-    ++record.lost_spans;
-    return;
-  }
-  record.spans.push_back(
-      {.name = std::string(name),
-       .track = "GPU " + std::to_string(device_of(work).index) + ", stream " + std::to_string(work.stream_id),
-       .process = work.context->driver->process,
-       .begin_ps = work.started_ps,
-       .end_ps = work.ended_ps,
-       .grid = std::move(grid),
-       .bytes = bytes});
+  record.keep({.name = std::string(name),
+               .track = "GPU " + std::to_string(device_of(work).index) + ", stream " + std::to_string(work.stream_id),
+               .process = work.context->driver->process,
+               .begin_ps = work.started_ps,
+               .end_ps = work.ended_ps,
+               .grid = std::move(grid),
+               .bytes = bytes});
 }
 
 void finish(const WorkRef& work) {

@@ -381,7 +381,7 @@ void write_gpus(TrackWriter& writer, Groups& groups, const RunResult& result) {
                    [](const GpuSpan& left, const GpuSpan& right) { return left.start_ps < right.start_ps; });
   std::map<std::pair<int, std::string>, Lanes> streams;
   for (const GpuSpan& span : spans) {
-    Event event = writer.event("gpu", span.name);
+    Event event = writer.event(span.is_call ? "cuda" : "gpu", span.name);
     if (!span.grid.empty()) event.argument("grid", span.grid);
     if (span.bytes > 0) event.argument("bytes", span.bytes);
     streams.try_emplace({span.rank, span.track}, writer, groups.rank(span.rank), span.track, kGpuPlace)

@@ -41,10 +41,11 @@ struct GpuMemoryChange {
   std::uint64_t held_bytes = 0;  // by the rank, after it
 };
 
-/// What a GPU's stream did for a rank.
+/// What a GPU's stream did for a rank, or a call of CUDA.
 struct GpuSpan {
   int rank = 0;
-  std::string track;  // "GPU 0, stream 3"
+  bool is_call = false;
+  std::string track;  // "GPU 0, stream 3", "CUDA calls"
   std::string name;   // of a kernel, demangled; "copy host to device"
   Picoseconds start_ps = 0, end_ps = 0;
   std::string grid;         // of a kernel: "108x1x1 blocks of 256x1x1"

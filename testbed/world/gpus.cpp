@@ -47,6 +47,7 @@ std::vector<GpuSpan> gpu_spans(const sim::WorldCuda& gpus) {
   for (auto& [process, span] : gpus.spans()) {
     if (process->rank < 0) continue;
     spans.push_back({.rank = process->rank,
+                     .is_call = span.track == sim::cuda::kCallTrack,
                      .track = span.track,
                      .name = span.grid.empty() ? span.name : demangled(span.name),
                      .start_ps = span.begin_ps,

@@ -275,8 +275,28 @@ TEST_CASE("a collective in GPU memory: the copies of each rank's stream, with th
     CHECK(path.find(" / GPU 0, stream ") != std::string::npos);
     copied[path.substr(0, path.find(" / "))] += std::stoull(event.arguments.at("bytes"));
   }
+  CHECK(first_of(run.trace, "cuda").name.rfind("cu", 0) == 0);
   CHECK(copied.size() == 3);
   for (const auto& [node, bytes] : copied) CHECK(bytes >= run.summary.at("bytes").get<std::uint64_t>());
+}
+
+TEST_CASE("cuda run's trace: the program's calls, and each stream's kernels with their grid") {
+  const std::string file = scratch_folder("perfetto-cuda") + "/run.pftrace";
+  const CommandResult run = run_command_line(meshbed_program() + " cuda run --virtual --perfetto-out " + file + " " +
+                                             MESHBED_BINARY_DIR "/bin/cuda-saxpy");
+  CHECK(run.status == 0);
+  const DecodedTrace trace = decode_trace(content_of(file));
+  CHECK(trace.problems.empty());
+  check_nesting(trace);
+  const DecodedEvent& kernel = first_of(trace, "gpu");
+  CHECK(trace.path_of(kernel.track).rfind("program / GPU 0, stream ", 0) == 0);
+  std::set<std::string> calls, kernels;
+  for (const DecodedEvent& event : trace.events) {
+    if (event.category == "cuda") calls.insert(event.name);
+    if (event.arguments.count("grid") != 0) kernels.insert(event.name);
+  }
+  CHECK(calls.count("cudaMalloc") == 1);
+  CHECK(kernels.count("saxpy") == 1);
 }
 
 }  // namespace perfetto_trace_test

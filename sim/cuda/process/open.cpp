@@ -11,6 +11,7 @@
 
 #include "plugin/base/log.h"
 #include "sim/cuda/nvml/nvml.h"
+#include "sim/cuda/process/call_span.h"
 #include "sim/cuda/record.h"
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
@@ -36,6 +37,7 @@ struct Turn {
 #define MESHBED_CUDA_CALL(type, name, parameters, arguments) \
   table.name = [] parameters -> type {                       \
     const Turn turn;                                         \
+    const CallSpan span(#name);                              \
     return cuda::name arguments;                             \
   };
 

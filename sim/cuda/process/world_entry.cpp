@@ -1,6 +1,7 @@
 #include "sim/cuda/process/world_entry.h"
 
 #include "sim/cuda/nvml/nvml.h"
+#include "sim/cuda/process/call_span.h"
 
 namespace meshbed::sim::cuda {
 namespace {
@@ -18,7 +19,11 @@ const DriverTable& world_driver_table() {
       *now_ps = host().now();
       return kSuccess;
     };
-#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) \
+  made.name = [] parameters -> type {                        \
+    const CallSpan span(#name);                              \
+    return cuda::name arguments;                             \
+  };
 #include "sim/cuda/driver_calls.def"
 #undef MESHBED_CUDA_CALL
     return made;
@@ -35,7 +40,11 @@ const RuntimeTable& world_runtime_table() {
       refuse(name);
       return remember(kNotSupported);
     };
-#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) \
+  made.name = [] parameters -> type {                        \
+    const CallSpan span(#name);                              \
+    return cuda::name arguments;                             \
+  };
 #include "sim/cuda/runtime_calls.def"
 #undef MESHBED_CUDA_CALL
     return made;

@@ -205,7 +205,9 @@ void WorldCuda::keep_spans() { g_entry->keep_spans(); }
 
 std::vector<std::pair<const Process*, cuda::Span>> WorldCuda::spans() const {
   std::vector<std::pair<const Process*, cuda::Span>> all;
-  for (const cuda::Span& span : g_entry->record().spans) all.emplace_back(&process_of(span.process), span);
+  for (const cuda::Span& span : g_entry->record().spans) {
+    if (span.process != nullptr) all.emplace_back(&process_of(span.process), span);
+  }
   return all;
 }
 
