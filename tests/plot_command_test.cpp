@@ -30,8 +30,10 @@ std::vector<Plotted> plotted(const std::string& folder) {
        "predicted by spark-pair-200g + spark-pair-oneshot"},
       {"perf", "perf all_reduce --scenario scenarios/pair.toml -b 1K -e 64K -f 4", "message size (bytes)",
        "bus bandwidth, as nccl-tests defines it (GB/s)", "in place", "Scenario scenarios/pair.toml, world sim, seed 1"},
-      {"sweep", "sweep scenarios/pair.toml --vary workload.bytes=1K,64K --vary fabric=chunk,fluid --results " + folder,
-       "workload.bytes (bytes)", "time of one iteration (us)", "fabric=fluid", "Scenario scenarios/pair.toml"},
+      {"sweep",
+       "sweep scenarios/pair.toml --vary workload.bytes=1K,64K --vary workload.in_place=true,false --results " + folder,
+       "workload.bytes (bytes)", "time of one iteration (us)", "workload.in_place=false",
+       "Scenario scenarios/pair.toml"},
       {"tune", "tune scenarios/pair.toml --collective all_reduce -b 1K -e 16K -f 16 --out " + folder + "/table.csv",
        "message size (bytes)", "time of one operation (us)", "all_reduce: ring, simple",
        "Scenario scenarios/pair.toml, 2 ranks"}};

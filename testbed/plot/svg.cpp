@@ -26,8 +26,7 @@ constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#0000
 constexpr std::array kDashes{"", "7 3", "2 3", "9 3 2 3"};
 constexpr std::size_t kMarkers = 5;
 // Later series are thinner and smaller, so that those that they cover stay visible around them.
-constexpr std::array kLineWidths{3.4, 2.2, 1.3};
-constexpr std::array kMarkerScales{1.4, 1.1, 0.8};
+constexpr double kWidestLine = 3.2, kThinnestLine = 1.2, kLargestMarker = 1.4, kSmallestMarker = 0.8;
 
 std::string text_at(double x, double y, const std::string& attributes, const std::string& text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y, attributes, xml_text(text));
@@ -53,19 +52,25 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t letters) {
   return lines;
 }
 
-std::string marker(std::size_t series, double x, double y) {
+/// From `first` of the first series to `last` of the last one.
+double graded(std::size_t series, std::size_t count, double first, double last) {
+  if (count < 2) return (first + last) / 2;
+  return first + (last - first) * static_cast<double>(series) / static_cast<double>(count - 1);
+}
+
+std::string marker(std::size_t series, std::size_t count, double x, double y) {
   constexpr std::array<const char*, kMarkers> kShapes{"M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z",
                                                       "M-3.3 -3.3h6.6v6.6h-6.6z", "M0 -4.4L4.2 3.2H-4.2z",
                                                       "M0 -4.8L4.8 0L0 4.8L-4.8 0z", "M0 4.4L4.2 -3.2H-4.2z"};
-  return fmt::format("<path class=\"m\" transform=\"translate({:.1f} {:.1f}) scale({})\" d=\"{}\" fill=\"{}\"/>\n", x,
-                     y, kMarkerScales[series % kMarkerScales.size()], kShapes[series % kMarkers],
+  return fmt::format("<path class=\"m\" transform=\"translate({:.1f} {:.1f}) scale({:.2f})\" d=\"{}\" fill=\"{}\"/>\n",
+                     x, y, graded(series, count, kLargestMarker, kSmallestMarker), kShapes[series % kMarkers],
                      kColours[series % kColours.size()]);
 }
 
-std::string stroke_of(std::size_t series) {
+std::string stroke_of(std::size_t series, std::size_t count) {
   const char* dash = kDashes[series / kColours.size() % kDashes.size()];
-  return fmt::format(" stroke=\"{}\" stroke-width=\"{}\"{}", kColours[series % kColours.size()],
-                     kLineWidths[series % kLineWidths.size()],
+  return fmt::format(" stroke=\"{}\" stroke-width=\"{:.2f}\"{}", kColours[series % kColours.size()],
+                     graded(series, count, kWidestLine, kThinnestLine),
                      *dash == '\0' ? "" : fmt::format(" stroke-dasharray=\"{}\"", dash));
 }
 
@@ -176,9 +181,10 @@ class Drawing {
       if (!holds(point)) continue;
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x_at(point.x), y_at(point.y));
     }
-    if (!path.empty()) text += fmt::format("<path class=\"p\"{} d=\"{}\"/>\n", stroke_of(index), path);
+    if (!path.empty())
+      text += fmt::format("<path class=\"p\"{} d=\"{}\"/>\n", stroke_of(index, plot_.series.size()), path);
     for (const PlotPoint& point : own.marks) {
-      if (holds(point)) text += marker(index, x_at(point.x), y_at(point.y));
+      if (holds(point)) text += marker(index, plot_.series.size(), x_at(point.x), y_at(point.y));
     }
     return text + "</g>\n";
   }
@@ -198,10 +204,12 @@ class Drawing {
       const double y = top + 19 * static_cast<double>(index / columns);
       const PlotSeries& own = plot_.series[index];
       if (!own.line.empty()) {
-        text += fmt::format("<path class=\"p\"{} d=\"M{:.1f} {:.1f}h28\"/>\n", stroke_of(index), x, y - 4);
+        text += fmt::format("<path class=\"p\"{} d=\"M{:.1f} {:.1f}h28\"/>\n", stroke_of(index, plot_.series.size()), x,
+                            y - 4);
       }
-      if (!own.marks.empty()) text += marker(index, x + 14, y - 4);
-      text += text_at(x + 36, y, "", fitted(own.name, letters_in(width - 40, 12)));
+      if (!own.marks.empty()) text += marker(index, plot_.series.size(), x + 14, y - 4);
+      const bool is_empty = own.line.empty() && own.marks.empty();
+      text += text_at(x + 36, y, "", fitted(own.name + (is_empty ? ": no values" : ""), letters_in(width - 40, 12)));
     }
     bottom_ = top + 19 * static_cast<double>((shown - 1) / columns);
     if (shown < plot_.series.size()) {

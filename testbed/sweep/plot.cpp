@@ -14,8 +14,10 @@
 #include <system_error>
 #include <vector>
 
+#include "models/time/machine.h"
 #include "testbed/base/units.h"
 #include "testbed/render/render.h"
+#include "testbed/scenario/scenario.h"
 #include "testbed/sweep/table.h"
 
 namespace meshbed::testbed::sweep {
@@ -119,7 +121,10 @@ Plot plot_of(const Options& options, const document::Table& table) {
                        [](const PlotPoint& left, const PlotPoint& right) { return left.x < right.x; });
     }
   }
-  plot.caption.push_back(fmt::format("Scenario {}, simulated; {} points.", options.scenario_path, times.size()));
+  const auto machine = read_scenario(options.scenario_path, options.overrides).software.machine;
+  plot.caption.push_back(fmt::format("Scenario {}, simulated, profile {} where it is not varied; {} points.",
+                                     options.scenario_path, machine != nullptr ? machine->name : "ideal",
+                                     times.size()));
   if (!options.overrides.empty()) {
     std::string settings;
     for (const std::string& each : options.overrides) settings += (settings.empty() ? "" : ", ") + each;
