@@ -70,7 +70,7 @@ std::string sweep_findings(const Scenario& scenario, const RunResult& result, co
 /// The last lines of every sweep: cost, what went wrong, the digest.
 std::string sweep_closing(const RunResult& result);
 nlohmann::ordered_json sweep_json(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs);
-/// perf_plot.cpp: bus bandwidth over sizes.
+/// Bus bandwidth over sizes.
 Plot perf_plot(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
                const std::vector<SizeRun>& runs);
 /// Over all sizes and both placements.

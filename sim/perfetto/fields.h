@@ -1,7 +1,7 @@
 #pragma once
 // Field numbers of Perfetto's public schema, as of https://github.com/google/perfetto at
 // ec5d16b14b743ba6063d720956d6d6af6610fd72 (2026-08-22). Files are below protos/perfetto/trace. The test that decodes
-// a trace has the same numbers in a schema of its own (tests/trace/perfetto_trace.proto).
+// a trace has the same numbers in a schema of its own (tests/perfetto/trace.proto).
 
 #include <cstdint>
 

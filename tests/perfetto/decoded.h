@@ -1,13 +1,13 @@
 #pragma once
 // DecodedTrace: a trace in Perfetto's format, read with its schema (trace.proto), with names in the place of numbers.
 
+#include <trace.pb.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "trace.pb.h"
 
 namespace meshbed::test {
 

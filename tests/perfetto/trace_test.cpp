@@ -16,7 +16,7 @@
 #include "tests/perfetto/decoded.h"
 #include "tests/support/command.h"
 
-namespace perfetto_trace_test {
+namespace trace_test {
 
 using namespace meshbed::test;
 using perfetto::protos::TrackEvent;
@@ -300,4 +300,4 @@ TEST_CASE("cuda run's trace: the program's calls, and each stream's kernels with
   CHECK(kernels.count("saxpy") == 1);
 }
 
-}  // namespace perfetto_trace_test
+}  // namespace trace_test
