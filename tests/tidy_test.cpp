@@ -74,7 +74,10 @@ std::vector<Arrow> every_arrow() {
       {"sim/cuda/world/",
        {"models/", "plugin/base/", "sim/engine/", "sim/host/", "sim/cuda/"},
        "a cluster's GPUs join the simulated CUDA with the simulated world"},
-      {"sim/cuda/", {"models/", "plugin/base/"}, "the simulated CUDA meets who runs it at sim/cuda/host.h alone"},
+      {"sim/perfetto/", {"plugin/base/"}, "the writer of Perfetto's format stands on base alone"},
+      {"sim/cuda/",
+       {"models/", "plugin/base/", "sim/perfetto/"},
+       "the simulated CUDA meets who runs it at sim/cuda/host.h alone"},
       {"sim/", {"models/", "plugin/base/"}, "the simulator does not know what runs in it"},
       {"emu/", {"plugin/base/"}, "the emulated world takes plain values; it knows neither scenarios nor the simulator"},
       {"cli/bench/cost/", {"plugin/"}, "what counts the plugin's instructions knows the plugin alone"},
@@ -96,11 +99,13 @@ std::vector<Arrow> every_arrow() {
       "the engine's layers are plan, reduce, store, transport, run, api; it meets the mesh only at the ncclNet table"));
   all.push_back({"plugin/coll/", {"plugin/base/"}, "meshcoll.cpp is the engine's C interface"});
   const std::vector<std::string> below_testbed{"sim/", "emu/", "models/", "plugin/"};
-  add(layers("testbed/", {"base", "scenario", "workload", "result", "world", "render"}, below_testbed,
-             "the rooms of testbed are base, scenario, workload, result, world, render, then topology, verify and "
-             "fidelity; it "
-             "knows no command"));
+  add(layers(
+      "testbed/", {"base", "plot", "scenario", "workload", "result", "world", "render"}, below_testbed,
+      "the rooms of testbed are base, plot, scenario, workload, result, world, render, then topology, verify and "
+      "fidelity; it "
+      "knows no command"));
   const std::vector<std::string> beside_another{"testbed/base/",
+                                                "testbed/plot/",
                                                 "testbed/scenario/",
                                                 "testbed/workload/",
                                                 "testbed/result/",

@@ -10,6 +10,7 @@
 #include "cli/bench/perf_format.h"
 #include "cli/common/run_options.h"
 #include "testbed/base/interruption.h"
+#include "testbed/plot/plot.h"
 #include "testbed/workload/result.h"
 #include "testbed/world/world.h"
 
@@ -34,6 +35,7 @@ struct PerfOptions {
   std::string type_text, reduction_text, root_text;  // as they were given
   std::vector<std::string> notes;                    // what was passed over, and what "all" leaves out
   std::string json_path;                             // -J; empty: none
+  std::string plot;                                  // --plot; empty: none
 };
 
 /// One size: what it comes to, and both ways of placing it.
@@ -68,6 +70,9 @@ std::string sweep_findings(const Scenario& scenario, const RunResult& result, co
 /// The last lines of every sweep: cost, what went wrong, the digest.
 std::string sweep_closing(const RunResult& result);
 nlohmann::ordered_json sweep_json(const Scenario& scenario, const RunResult& result, const std::vector<SizeRun>& runs);
+/// Bus bandwidth over sizes.
+Plot perf_plot(const PerfOptions& options, const Scenario& scenario, const RunResult& result,
+               const std::vector<SizeRun>& runs);
 /// Over all sizes and both placements.
 double average_busbw(const std::vector<SizeRun>& runs, double bus_factor);
 

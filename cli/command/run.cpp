@@ -17,6 +17,7 @@
 #include "testbed/base/units.h"
 #include "testbed/render/perfetto.h"
 #include "testbed/render/render.h"
+#include "testbed/render/track_events.h"
 #include "testbed/result/expect.h"
 #include "testbed/result/provenance.h"
 #include "testbed/result/results_folder.h"
@@ -61,6 +62,9 @@ void write_results(ResultsFolder& folder, const Scenario& scenario, const RunRes
                   json_text(provenance(scenario, result, command_line), kIndent) + "\n");
   folder.publish();
 }
+
+/// A trace of that name is in the older format.
+bool is_json(const std::string& trace) { return trace.ends_with(".json"); }
 
 /// What a run has come to, in its folder and for the user; returns the exit status.
 int conclude(ResultsFolder& folder, const Scenario& scenario, RunResult& result, const RunCommandOptions& options,
@@ -122,8 +126,11 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
 
   sim::Recorder recorder(scenario.cluster, options.no_trace ? "" : folder.aside("messages.csv"));
-  RunResult result = run_workload(
-      world, scenario, {.recorder = &recorder, .contexts = options.run.contexts, .time_limit_s = time_limit_s});
+  RunResult result = run_workload(world, scenario,
+                                  {.recorder = &recorder,
+                                   .contexts = options.run.contexts,
+                                   .for_time_line = !options.perfetto_out.empty() && !is_json(options.perfetto_out),
+                                   .time_limit_s = time_limit_s});
   recorder.close();
   if (result.rings != nullptr && !options.no_trace) {
     write_text_file(folder.aside("slots.csv"), result.rings->trace.csv());
@@ -133,8 +140,8 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   write_telemetry(options.telemetry, scenario, result, err);
   if (!options.perfetto_out.empty()) {
     // The recorder keeps no messages, which may be millions: they are read back from its file.
-    write_text_file(options.perfetto_out,
-                    perfetto_trace(scenario, result, read_trace_file(folder.path() + "/messages.csv")));
+    const auto write = is_json(options.perfetto_out) ? perfetto_trace : track_events;
+    write_text_file(options.perfetto_out, write(scenario, result, read_trace_file(folder.path() + "/messages.csv")));
   }
   return status;
 }
@@ -262,7 +269,8 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
       ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")                      //
       ("no-expect", po::bool_switch(&options.no_expect), "leave out what the scenario's [expect] promises")         //
       ("perfetto-out", po::value(&options.perfetto_out)->value_name("FILE"),
-       "also write the run as a trace for ui.perfetto.dev: collectives, messages, slots and faults on one time line");
+       "also write the run as a trace for ui.perfetto.dev: calls, messages, links, slots and faults on one time line; "
+       "as TrackEvents, or of a name that ends in .json in the older JSON format");
   syntax.options.add_options()  //
       ("junit", po::value(&options.junit)->value_name("FILE"),
        "also write proofs and expectations as JUnit XML, a test case each, for a CI system")  //

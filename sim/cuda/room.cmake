@@ -13,9 +13,9 @@ meshbed_room(ptx_objects PRODUCT FOLDERS ptx ptx/cache ptx/cluster ptx/isa ptx/r
 
 set(links fmt::fmt ${ZSTD_LIBRARY} ${LZ4_LIBRARY} Threads::Threads)
 product_archive(meshbed_cuda cuda_objects ptx_objects gpu_model_objects)
-target_link_libraries(meshbed_cuda PUBLIC meshbed_base ${links})
+target_link_libraries(meshbed_cuda PUBLIC meshbed_perfetto meshbed_base ${links})
 add_library(meshbed-cuda SHARED $<TARGET_OBJECTS:cuda_objects> $<TARGET_OBJECTS:ptx_objects>
-            $<TARGET_OBJECTS:gpu_model_objects> $<TARGET_OBJECTS:base_objects>)
+            $<TARGET_OBJECTS:gpu_model_objects> $<TARGET_OBJECTS:perfetto_objects> $<TARGET_OBJECTS:base_objects>)
 meshbed_files(open_map process/open.map)
 target_link_options(meshbed-cuda PRIVATE -Wl,--version-script=${open_map} -Wl,--as-needed)
 target_link_libraries(meshbed-cuda PRIVATE ${links})

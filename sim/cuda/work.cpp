@@ -1,8 +1,14 @@
 #include "sim/cuda/work.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "plugin/base/log.h"
 #include "sim/cuda/ptx/vector/single_access.h"
@@ -179,10 +185,18 @@ void take_effect(Work& work) {
   }
 }
 
+std::string text_of_grid(const KernelLaunch& launch) {
+  const auto& [x, y, z] = launch.grid;
+  const auto& [threads_x, threads_y, threads_z] = launch.block;
+  return fmt::format("{}x{}x{} blocks of {}x{}x{}", x, y, z, threads_x, threads_y, threads_z);
+}
+
 void note(const Work& work) {
   Record& record = system().record;
   const Picoseconds taken_ps = work.ended_ps - work.started_ps;
   std::string_view name;
+  std::uint64_t bytes = 0;
+  std::string grid;
   if (const auto* launch = std::get_if<KernelLaunch>(&work.task)) {
     const models::GpuModel& model = *device_of(work).model;
     const models::GridShape shape = shape_on(model, *launch);
@@ -193,29 +207,32 @@ void note(const Work& work) {
     totals.time_ps += taken_ps;
     totals.occupancy = static_cast<double>(shape.resident_blocks * launch->threads()) / model.threads_per_sm;
     name = launch->name();
+    if (record.keeps_spans) grid = text_of_grid(*launch);
   } else if (const auto* copy = std::get_if<Copy>(&work.task)) {
     name = copy->engine == Engine::kIn    ? "copy host to device"
            : copy->engine == Engine::kOut ? "copy device to host"
                                           : "copy inside the device";
     CopyTotals& totals = record.copies[std::string(name)];
     ++totals.copies;
-    totals.bytes += copy->width_bytes * copy->height * copy->depth;
+    totals.bytes += bytes = copy->width_bytes * copy->height * copy->depth;
     totals.time_ps += taken_ps;
   } else if (const auto* fill = std::get_if<Fill>(&work.task)) {
     name = "fill";
     CopyTotals& totals = record.copies[std::string(name)];
     ++totals.copies;
-    totals.bytes += fill->element_bytes * fill->count * fill->rows;
+    totals.bytes += bytes = fill->element_bytes * fill->count * fill->rows;
     totals.time_ps += taken_ps;
   } else if (std::holds_alternative<HostCall>(work.task)) {
     name = "host function";
   }
   if (!record.keeps_spans || name.empty()) return;
-  record.spans.push_back(
-      {.name = std::string(name),
-       .track = "GPU " + std::to_string(device_of(work).index) + ", stream " + std::to_string(work.stream_id),
-       .begin_ps = work.started_ps,
-       .end_ps = work.ended_ps});
+  record.keep({.name = std::string(name),
+               .track = "GPU " + std::to_string(device_of(work).index) + ", stream " + std::to_string(work.stream_id),
+               .process = work.context->driver->process,
+               .begin_ps = work.started_ps,
+               .end_ps = work.ended_ps,
+               .grid = std::move(grid),
+               .bytes = bytes});
 }
 
 void finish(const WorkRef& work) {

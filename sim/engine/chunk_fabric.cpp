@@ -299,6 +299,7 @@ class ChunkFabric final : public Fabric {
 
   void piece_ended(Transfer& transfer) {
     for (const int link : transfer.path->links) {
+      note_load(link, transfer.wire_bytes - server(link).serving->sent_bytes);
       server(link).serving = nullptr;
       server(link).in_one_piece = false;
     }
@@ -309,6 +310,7 @@ class ChunkFabric final : public Fabric {
     Server& ended = server(link);
     Hop& hop = *std::exchange(ended.serving, nullptr);
     Transfer& transfer = *hop.transfer;
+    note_load(link, ended.service_bytes);
     hop.sent_bytes += ended.service_bytes;
     hop.engaged = false;
     if (transfer.hops[transfer.hop_count() - 1].sent_bytes == transfer.wire_bytes) {
@@ -322,6 +324,10 @@ class ChunkFabric final : public Fabric {
       }
     }
     serve(link);
+  }
+
+  void note_load(int link, std::uint64_t bytes) {
+    network_.links()[static_cast<std::size_t>(link)].load.add(server(link).start_ps, timeline_.now(), bytes);
   }
 
   void finish(Transfer& transfer) {

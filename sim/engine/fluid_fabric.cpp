@@ -23,7 +23,9 @@ namespace s4u = simgrid::s4u;
 
 class FluidFabric final : public Fabric {
  public:
-  FluidFabric(World& world, Network& network) : world_(world), network_(network), usage_(network) { build_platform(); }
+  FluidFabric(World& world, Network& network) : world_(world), network_(network), usage_(network, /*adds_load=*/true) {
+    build_platform();
+  }
 
   void transfer(const Path& path, std::uint64_t wire_bytes, std::uint64_t, EventFunction done, void* self,
                 std::uint64_t argument) override {

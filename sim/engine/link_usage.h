@@ -13,12 +13,18 @@ namespace meshbed::sim {
 
 class LinkUsage {
  public:
-  explicit LinkUsage(Network& network) : network_(network), entries_(network.links().size()) {}
+  /// `adds_load`: to each link's load what it carried, evenly over the time for which it was busy. A fabric that knows
+  /// more leaves it out and adds that itself.
+  explicit LinkUsage(Network& network, bool adds_load = false)
+      : network_(network), adds_load_(adds_load), entries_(network.links().size()) {}
 
   void begin(const Path& path, std::uint64_t wire_bytes, Picoseconds now) {
     for (const int index : path.links) {
       Entry& entry = entries_[static_cast<std::size_t>(index)];
-      if (entry.active++ == 0) entry.since_ps = now;
+      if (entry.active++ == 0) {
+        entry.since_ps = entry.busy_from_ps = now;
+        entry.busy_bytes = 0;
+      }
       link(index).bytes_in += wire_bytes;
       link(index).bytes_under_way += wire_bytes;
     }
@@ -32,7 +38,8 @@ class LinkUsage {
       // Up to now, though others may still be under way: the run may end before they do.
       link(index).busy_ps += now - entry.since_ps;
       entry.since_ps = now;
-      --entry.active;
+      entry.busy_bytes += wire_bytes;
+      if (--entry.active == 0 && adds_load_) link(index).load.add(entry.busy_from_ps, now, entry.busy_bytes);
       link(index).bytes_out += wire_bytes;
       link(index).bytes_under_way -= wire_bytes;
     }
@@ -50,9 +57,11 @@ class LinkUsage {
     int transfers = 0;
   };
   struct Entry {
-    int active = 0;               // transfers under way on the link
-    Picoseconds since_ps = 0;     // busy since then, and not counted yet
-    std::vector<Sender> senders;  // of a receiver's link, and of a shared one of a sender
+    int active = 0;                // transfers under way on the link
+    Picoseconds since_ps = 0;      // busy since then, and not counted yet
+    Picoseconds busy_from_ps = 0;  // of the time without a pause that `since_ps` is in
+    std::uint64_t busy_bytes = 0;  // of transfers that ended in it
+    std::vector<Sender> senders;   // of a receiver's link, and of a shared one of a sender
   };
 
   std::vector<Sender>& senders(int index) { return entries_[static_cast<std::size_t>(index)].senders; }
@@ -116,6 +125,7 @@ class LinkUsage {
   Link& link(int index) { return network_.links()[static_cast<std::size_t>(index)]; }
 
   Network& network_;
+  bool adds_load_;
   std::vector<Entry> entries_;
 };
 

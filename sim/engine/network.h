@@ -22,6 +22,7 @@
 #include "models/cluster.h"
 #include "plugin/base/units.h"
 #include "sim/engine/bonds.h"
+#include "sim/engine/link_load.h"
 
 namespace meshbed::sim {
 
@@ -39,6 +40,7 @@ struct Link {
   // Into a receiver's side: the largest sum of the senders' port rates at one time, if nothing had held them back.
   // Above rate_bps: a lossless network is assumed (link_usage.h).
   std::uint64_t offered_bps = 0;
+  LinkLoad load{};  // WorldOptions::keep_link_load
 };
 
 /// What a port does to the packets that it sends, as tc-netem(8) on its interface would. All 0: nothing.

@@ -31,6 +31,9 @@ World::World(WorldOptions options) : options_(std::move(options)) {
   g_world = this;
   let_go_of_unused_code();
   network_ = std::make_unique<Network>(options_.cluster);
+  if (options_.keep_link_load) {
+    for (Link& link : network_->links()) link.load.keep();
+  }
   impl_ = std::make_unique<Impl>(*this);
   fabric_ =
       options_.fabric == FabricKind::kFluid ? make_fluid_fabric(*this, *network_) : make_chunk_fabric(*this, *network_);

@@ -73,6 +73,7 @@ struct WorldOptions {
   // What threads run on: "raw", "ucontext", "boost", "thread" are SimGrid's context factories; empty: fibers of our own
   // where the fabric does without SimGrid's time (fiber.h), else SimGrid's default.
   std::string contexts = {};
+  bool keep_link_load = false;  // Link::load
 };
 
 enum class OutcomeKind { kFinished, kDeadlock, kStall, kTimeLimit };

@@ -8,6 +8,7 @@
 
 #include "models/time/machine.h"
 #include "testbed/fidelity/measured_file.h"
+#include "testbed/plot/plot.h"
 
 namespace meshbed::testbed {
 
@@ -34,7 +35,7 @@ Validated validate_file(MeasuredFile file, const std::vector<models::Machine>& p
 /// The same rows by other values of their machines.
 Validated validate_with(const Validated& validated, const std::vector<models::Machine>& machines);
 
-/// Measured and predicted times over sizes, both axes logarithmic, as SVG text.
-std::string plot_svg(const Validated& validated);
+/// Measured and predicted times over sizes, a series for each kind of call.
+Plot plot_of(const Validated& validated);
 
 }  // namespace meshbed::testbed

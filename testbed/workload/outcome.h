@@ -41,6 +41,17 @@ struct GpuMemoryChange {
   std::uint64_t held_bytes = 0;  // by the rank, after it
 };
 
+/// What a GPU's stream did for a rank, or a call of CUDA.
+struct GpuSpan {
+  int rank = 0;
+  bool is_call = false;
+  std::string track;  // "GPU 0, stream 3", "CUDA calls"
+  std::string name;   // of a kernel, demangled; "copy host to device"
+  Picoseconds start_ps = 0, end_ps = 0;
+  std::string grid;         // of a kernel: "108x1x1 blocks of 256x1x1"
+  std::uint64_t bytes = 0;  // of a copy or fill
+};
+
 /// How NCCL carries out an operation of a size, as its profiler announces it (plugin/profiler).
 struct NcclDecision {
   std::string operation, datatype;  // "AllReduce", "Send"; "float"
@@ -71,6 +82,7 @@ struct Simulation {
   std::vector<std::uint32_t> process_ids;   // by rank, as its own getpid() says it
   std::vector<BarrierWait> waits;           // as they ended
   std::vector<GpuMemoryChange> gpu_memory;  // in order
+  std::vector<GpuSpan> gpu_spans;           // where they were asked for (WorldProgram::for_time_line), as they ended
   std::vector<FaultEvent> faults;           // the steps that were taken, in order
   std::string plugin_sha256;                // of the net plugin as the ranks loaded it; empty where nobody did
   std::string engine_sha256;                // of libmeshcoll.so likewise

@@ -5,6 +5,7 @@
 
 #include "models/gpu_profile.h"
 #include "sim/cuda/process/variables.h"
+#include "sim/perfetto/demangled.h"
 #include "testbed/base/environment.h"
 #include "testbed/base/files.h"
 
@@ -39,6 +40,22 @@ std::vector<std::pair<std::string, std::string>> gpu_environment(const models::N
   if (!words || words->empty() || !std::filesystem::exists(folder + "/libcuda.so.1")) return {};
   return {{"LD_LIBRARY_PATH", (library_path.empty() ? "" : library_path + ":") + folder},
           {sim::cuda::kGpuVariable, *words}};
+}
+
+std::vector<GpuSpan> gpu_spans(const sim::WorldCuda& gpus) {
+  std::vector<GpuSpan> spans;
+  for (auto& [process, span] : gpus.spans()) {
+    if (process->rank < 0) continue;
+    spans.push_back({.rank = process->rank,
+                     .is_call = span.track == sim::cuda::kCallTrack,
+                     .track = span.track,
+                     .name = span.grid.empty() ? span.name : demangled(span.name),
+                     .start_ps = span.begin_ps,
+                     .end_ps = span.end_ps,
+                     .grid = span.grid,
+                     .bytes = span.bytes});
+  }
+  return spans;
 }
 
 }  // namespace meshbed::testbed

@@ -11,6 +11,7 @@
 #include "models/cluster.h"
 #include "sim/cuda/world/world_cuda.h"
 #include "testbed/scenario/scenario.h"
+#include "testbed/workload/outcome.h"
 
 namespace meshbed::testbed {
 
@@ -27,5 +28,8 @@ std::optional<sim::CudaFiles> cuda_files_of(const Scenario& scenario, const std:
 /// with colons between.
 std::vector<std::pair<std::string, std::string>> gpu_environment(const models::Node& node,
                                                                  const std::string& library_path);
+
+/// What the ranks' GPUs did since WorldCuda::keep_spans(), as it ended.
+std::vector<GpuSpan> gpu_spans(const sim::WorldCuda& gpus);
 
 }  // namespace meshbed::testbed

@@ -291,6 +291,7 @@ sim::WorldOptions world_options(const Scenario& scenario, const SimulateOptions&
   world.seed = scenario.seed;
   world.time_limit_ps = static_cast<Picoseconds>(scenario.time_limit_s * static_cast<double>(kPicosecondsPerSecond));
   world.contexts = options.contexts;
+  world.keep_link_load = options.for_time_line;
   if (scenario.workload.kind == WorkloadKind::kProgram) {
     world.stall_limit_ps = world.time_limit_ps;  // a program may sleep as long as it likes
     world.stack_bytes = kProgramStackBytes;
@@ -415,6 +416,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   sim::install_verbs(world, options.files.libibverbs, &recorder);
   std::optional<sim::WorldCuda> gpus;
   if (const auto files = cuda_files_of(scenario, options.files.cuda_folder)) gpus.emplace(world, *files);
+  if (gpus && options.for_time_line) gpus->keep_spans();
 
   coll::set_speaker_of_thread(&speaker_of_thread);
 
@@ -474,6 +476,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     result.elapsed_ps = world.now();
     result.states = look.states();
   }
+  if (gpus && options.for_time_line) result.gpu_spans = gpu_spans(*gpus);
   result.faults = faults.taken();
   result.links = world.network().links();
   result.paths.assign(world.network().paths().begin(), world.network().paths().end());

@@ -15,7 +15,8 @@ namespace meshbed::testbed {
 
 struct SimulateOptions {
   BuiltFiles files;
-  std::string contexts;  // what threads run on: see sim::WorldOptions
+  std::string contexts;        // what threads run on: see sim::WorldOptions
+  bool for_time_line = false;  // keep what links carried when: see WorldProgram
 };
 
 /// Throws std::runtime_error where the simulation cannot be set up (a missing library).

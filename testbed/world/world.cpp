@@ -19,8 +19,9 @@ class SimulatedWorld final : public RunWorld {
   WorldOutcome run(const Scenario& scenario, const WorldProgram& program) const override {
     WorldOutcome outcome;
     outcome.result.world = facts();
-    outcome.result.simulation =
-        simulate(scenario, {.files = built_files(), .contexts = program.contexts}, *program.recorder, program.run_rank);
+    outcome.result.simulation = simulate(
+        scenario, {.files = built_files(), .contexts = program.contexts, .for_time_line = program.for_time_line},
+        *program.recorder, program.run_rank);
     return outcome;
   }
 };

@@ -25,6 +25,7 @@ struct WorldProgram {
   RankProgram run_rank = {};
   sim::Recorder* recorder = nullptr;  // sees the messages
   std::string contexts = {};          // what simulated threads run on: see sim::WorldOptions
+  bool for_time_line = false;         // keep what links carried when, for a trace of the run; simulated world alone
   // Where each is a process:
   std::function<nlohmann::json()> common = {};              // what all must have in common: see MetalSession::run()
   std::function<nlohmann::json()> findings = {};            // what this rank found out; not set: nothing is gathered

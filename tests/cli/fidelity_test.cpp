@@ -209,18 +209,18 @@ TEST_CASE("of every profile, time grows with bytes by any one way, and none beat
 }
 
 TEST_CASE("a plot has a dot for each measured point and a line for each kind of call") {
-  const std::string svg = plot_svg(validate_file(
+  const std::string svg = svg_of(plot_of(validate_file(
       parse_measured(
           kColumns + "all_reduce,2,2,64,5,,,out,a\nall_reduce,2,2,1024,6,,,out,a\nall_reduce,2,2,64,7,,,out,<b>\n",
           "x.csv", {}),
-      meshbed::models::Machine{}));
+      meshbed::models::Machine{})));
   const auto count = [&](const std::string& what) {
     std::size_t found = 0;
     for (std::size_t at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) ++found;
     return found;
   };
-  CHECK(count("<circle ") == 3);
-  CHECK(count("<path class=\"p\"") == 2);
+  CHECK(count("class=\"m\"") == 3 + 2);  // and the legend's
+  CHECK(count("<path class=\"p\"") == 2 + 2);
   CHECK(svg.find("&lt;b&gt;") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
 }

@@ -46,7 +46,7 @@ int fidelity_command(const Arguments& arguments, std::ostream& out, std::ostream
   const std::filesystem::path place = folder;
   for (const Validated& each : all) {
     const std::filesystem::path name = std::filesystem::path(each.file.name).replace_extension(".svg");
-    write_text_file((place / "plots" / name).string(), plot_svg(each));
+    write_text_file((place / "plots" / name).string(), svg_of(plot_of(each)));
   }
   write_text_file((place / "README.md").string(), page);
   return kExitOk;

@@ -188,6 +188,8 @@ std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& 
       ("per_iter_skip,K", po::value(&skip)->value_name("N")->default_value(0), "of -I, without the first N")  //
       ("output_file,J", po::value(&options.json_path)->value_name("FILE.json"),
        "write nccl-tests' JSON (version 3); where the file is there, FILE.json.0")  //
+      ("plot", po::value(&options.plot)->value_name("FILE.svg|png"),
+       "also draw bus bandwidth over sizes")  //
       ("algorithm", po::value(&algorithm)->value_name("NAME"),
        "ring, tree, halving-doubling, direct, mesh or auto; default: the scenario's")                               //
       ("protocol", po::value(&protocol)->value_name("NAME"), "simple, ll, ll128 or auto; default: the scenario's")  //
@@ -200,6 +202,7 @@ std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& 
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
 
   options.op = parse_operation(op_text);
+  if (!options.plot.empty()) require_plot_file("--plot", options.plot);
   if (!algorithm.empty()) options.run.overrides.push_back("workload.algorithm=" + algorithm);
   if (!protocol.empty()) options.run.overrides.push_back("workload.protocol=" + protocol);
   options.iterations = iterations.value_or(run_world(options.run.world).facts().virtual_time ? 2 : 5);
@@ -340,6 +343,9 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   std::vector<SizeRun> runs = plan_sweep(*options, scenario);
   const RunWorld& world = run_world(options->run.world);
   if (world.speaks()) report_findings(as_swept(*options, scenario), world, err);
+  if (!options->plot.empty() && world.boots_nodes()) {
+    throw std::runtime_error("--plot: not from emulated nodes; plot what -J writes there");
+  }
   std::optional<PerfJsonFile> json_file;
   if (!options->json_path.empty() && world.speaks()) {
     json_file.emplace(options->json_path);
@@ -382,6 +388,9 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     std::vector<std::string> command_line{"meshbed", "perf"};
     command_line.insert(command_line.end(), arguments.begin(), arguments.end());
     json_file->write(*options, scenario, result, runs, command_line);
+  }
+  if (speaks && !options->plot.empty()) {
+    write_plot("--plot", options->plot, perf_plot(*options, scenario, result, runs));
   }
   const int status = !speaks && result.simulation.ended_well() ? kExitOk : exit_status(result);
   if (status != kExitOk) err << "meshbed: " << failure_line(result) << "\n";

@@ -19,6 +19,7 @@
 #include "testbed/base/units.h"
 #include "testbed/render/render.h"
 #include "testbed/result/results_folder.h"
+#include "testbed/sweep/table.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -27,7 +28,7 @@ namespace po = boost::program_options;
 
 struct SweepWords {
   std::vector<std::string> vary;
-  std::string fail, points_file, results, csv, max_points = "100000", time_limit = "300", workers;
+  std::string fail, points_file, results, csv, plot, max_points = "100000", time_limit = "300", workers;
   bool zip = false, strict = false, json = false;
 };
 
@@ -135,8 +136,10 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& e
       ("set", po::value(&options.overrides)->value_name("KEY=VALUE"), "override a key in all points")             //
       ("fault", po::value(&options.faults)->value_name("KIND,KEY=VALUE,..."), "add a fault to all points")        //
       ("results", po::value(&words.results)->value_name("DIR"),
-       "where sweep.json, sweep.csv and points.jsonl are written; default: results/SCENARIO/sweep")    //
-      ("csv", po::value(&words.csv)->value_name("FILE"), "also write the table there")                 //
+       "where sweep.json, sweep.csv and points.jsonl are written; default: results/SCENARIO/sweep")  //
+      ("csv", po::value(&words.csv)->value_name("FILE"), "also write the table there")               //
+      ("plot", po::value(&words.plot)->value_name("FILE.svg|png"),
+       "also draw the times over the first varied key, a line for each combination of the others")     //
       ("json", po::bool_switch(&words.json), "print JSON instead of the table")                        //
       ("resume", po::bool_switch(&options.resume), "take over the points that DIR has of this sweep")  //
       ("strict", po::bool_switch(&words.strict), "exit status 1 if a point failed")                    //
@@ -148,6 +151,7 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   syntax.only_with({"vary"}, {"zip"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   take_words(words, options);
+  if (!words.plot.empty()) require_plot_file("--plot", words.plot);
 
   const std::string folder = words.results.empty() ? default_folder(options) : words.results;
   std::error_code problem;
@@ -168,6 +172,7 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   write_text_file(folder + "/sweep.json", json);
   write_text_file(folder + "/sweep.csv", csv_of(table));
   if (!words.csv.empty()) write_text_file(words.csv, csv_of(table));
+  if (!words.plot.empty()) write_plot("--plot", words.plot, plot_of(options, table));
   if (words.json) {
     out << json;
   } else {

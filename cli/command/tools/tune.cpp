@@ -11,12 +11,14 @@
 #include "cli/bench/perf_format.h"
 #include "cli/command/commands.h"
 #include "cli/common/run_options.h"
+#include "models/time/machine.h"
 #include "plugin/base/collective.h"
 #include "plugin/coll/plan/algorithm_choice.h"
 #include "plugin/coll/plan/schedule.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/interruption.h"
+#include "testbed/plot/plot.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/workload/workload.h"
@@ -40,6 +42,7 @@ struct TuneOptions {
   RunOptions run;
   SweepOptions sweep{.min_bytes = 64, .max_bytes = 16 * kMiB, .step_factor = 16};
   std::string out_path;
+  std::string plot;
 };
 
 /// Every way that the collective can go on this cabling; the simplest first, which keeps what others do not beat.
@@ -94,12 +97,37 @@ std::vector<Winner> find_winners(const TuneOptions& options, Collective tuned, b
       best_us = time_us;
       winner = {bytes, way.algorithm, way.protocol};
     }
+    winner.time_us = best_us;
+    winner.ring_us = ring_us;
     err << fmt::format("{:<15} {:>12} B  {:<17} {:<7} {:10.1f} us; ring, simple: {:10.1f} us\n", name_of(tuned), bytes,
                        name_of(winner.algorithm), name_of(winner.protocol), best_us, ring_us)
         << std::flush;
     winners.push_back(winner);
   }
   return winners;
+}
+
+Plot empty_plot(const Scenario& scenario, int ranks) {
+  const std::string machine = scenario.software.machine != nullptr ? scenario.software.machine->name : "ideal";
+  return {.title = fmt::format("Fastest algorithm and protocol on {}", scenario.name),
+          .x = {.title = "message size", .unit = "bytes", .scale = PlotScale::kBytes},
+          .y = {.title = "time of one operation", .unit = "us", .scale = PlotScale::kLog},
+          .empty_reason = "no size was tried",
+          .caption = {"Markers: the fastest. Lines without markers: the ring by the protocol simple.",
+                      fmt::format("Scenario {}, {} ranks, simulated, profile {}.", scenario.path, ranks, machine)}};
+}
+
+void add_series(Plot& plot, Collective collective, const std::vector<Winner>& winners) {
+  PlotSeries fastest{.name = fmt::format("{}: fastest", name_of(collective))};
+  PlotSeries ring{.name = fmt::format("{}: ring, simple", name_of(collective))};
+  for (const Winner& winner : winners) {
+    const auto bytes = static_cast<double>(winner.bytes);
+    fastest.marks.push_back({bytes, winner.time_us});
+    fastest.line.push_back({bytes, winner.time_us});
+    ring.line.push_back({bytes, winner.ring_us});
+  }
+  plot.series.push_back(std::move(fastest));
+  plot.series.push_back(std::move(ring));
 }
 
 }  // namespace
@@ -140,7 +168,11 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
        "multiply the size by this, at least 2")                                                               //
       ("set", po::value(&options.run.overrides)->value_name("KEY=VALUE"), "override a key; may be repeated")  //
       ("out", po::value(&options.out_path)->value_name("FILE"), "write the table there; default: standard output");
+  syntax.options.add_options()  //
+      ("plot", po::value(&options.plot)->value_name("FILE.svg|png"),
+       "also draw the fastest way's time over sizes, beside that of the ring");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  if (!options.plot.empty()) require_plot_file("--plot", options.plot);
   options.sweep.min_bytes = parse_size(min_text);
   options.sweep.max_bytes = parse_size(max_text);
   constexpr std::uint64_t kFactorMax = 1 << 20;
@@ -157,6 +189,7 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   const Scenario scenario = scenario_with(options, "all_reduce", {coll::Algorithm::kMesh, {}}, kMiB);
   const int ranks = ranks_of(scenario);
   const bool knows_cables = !engine_options(scenario, built_files()).cable_mbps.empty();
+  Plot plot = empty_plot(scenario, ranks);
   std::string text = coll::tuning_heading();
   text += fmt::format("# {}, {} ranks, simulated: the fastest for each size from {} to {}, times {}\n", scenario.name,
                       ranks, options.sweep.min_bytes, options.sweep.max_bytes, options.sweep.step_factor);
@@ -164,12 +197,13 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     const bool wanted =
         collectives.empty() || std::find(collectives.begin(), collectives.end(), name_of(tuned)) != collectives.end();
     if (!wanted) continue;
-    for (const auto& row : rows_of(tuned, ranks, find_winners(options, tuned, knows_cables, ranks, err))) {
-      text += to_text(row);
-    }
+    const std::vector<Winner> winners = find_winners(options, tuned, knows_cables, ranks, err);
+    for (const auto& row : rows_of(tuned, ranks, winners)) text += to_text(row);
+    add_series(plot, tuned, winners);
   }
   (table ? table->stream() : out) << text;
   if (table) table->publish();
+  if (!options.plot.empty()) write_plot("--plot", options.plot, plot);
   return kExitOk;
 }
 

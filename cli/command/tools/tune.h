@@ -15,6 +15,7 @@ struct Winner {
   std::uint64_t bytes = 0;
   coll::Algorithm algorithm = coll::Algorithm::kRing;
   coll::Protocol protocol = coll::Protocol::kSimple;
+  double time_us = 0, ring_us = 0;  // its own, and that of the ring by the protocol simple
 };
 /// A row for each run of equal winners: from behind the size before to the last of them; the first from 0, the last
 /// without end.

@@ -208,10 +208,12 @@ int validate_command(const Arguments& arguments, std::ostream& out, std::ostream
        "without what was fitted to collectives: data sheet, perftest and NCCL's constants only")  //
       ("unseen", po::bool_switch(&options.unseen),
        "the same, with what other classes of its transport tell")  //
-      ("plot", po::value(&options.plot)->value_name("FILE.svg"),
-       "draw measured and predicted times; of several files a folder, where each has a plot of its name")  //
+      ("plot", po::value(&options.plot)->value_name("FILE.svg|png"),
+       "draw measured and predicted times; of several files a folder, where each has a plot of its name, in SVG")  //
       ("json", po::bool_switch(&options.json), "one object a file");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  const bool one_plot = !options.plot.empty() && options.paths.size() == 1;
+  if (one_plot) require_plot_file("--plot", options.plot);
   const Known known = known_for(options);
   for (const std::string& path : options.paths) {
     const Validated validated = validate_path(path, options, known, err);
@@ -221,7 +223,7 @@ int validate_command(const Arguments& arguments, std::ostream& out, std::ostream
     if (!options.plot.empty()) {
       const std::filesystem::path own =
           std::filesystem::path(options.plot) / std::filesystem::path(validated.file.name).replace_extension(".svg");
-      write_text_file(options.paths.size() > 1 ? own.string() : options.plot, plot_svg(validated));
+      write_plot("--plot", one_plot ? options.plot : own.string(), plot_of(validated));
     }
     if (options.json) {
       out << json_text(to_json(validated)) << "\n";

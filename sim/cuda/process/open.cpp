@@ -11,6 +11,7 @@
 
 #include "plugin/base/log.h"
 #include "sim/cuda/nvml/nvml.h"
+#include "sim/cuda/process/call_span.h"
 #include "sim/cuda/record.h"
 #include "sim/cuda/runtime.h"
 #include "sim/cuda/system.h"
@@ -36,6 +37,7 @@ struct Turn {
 #define MESHBED_CUDA_CALL(type, name, parameters, arguments) \
   table.name = [] parameters -> type {                       \
     const Turn turn;                                         \
+    const CallSpan span(#name);                              \
     return cuda::name arguments;                             \
   };
 
@@ -129,10 +131,11 @@ void end_of_process() {
     std::fputs(summary_of(system().record, gpu, g_process_host->now()).c_str(), stderr);
   }
   if (const std::string path = value_of(variables, kPerfettoVariable); !path.empty()) {
-    std::ofstream file(path);
-    file << perfetto_of(system().record);
+    std::ofstream file(path, std::ios::binary);
+    file << perfetto_of(system().record, path.ends_with(".json"));
     file.close();
     if (!file) MESHBED_WARN("%s: cannot be written", path.c_str());
+    warn_of_lost_spans(system().record);
   }
 }
 

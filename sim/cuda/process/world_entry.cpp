@@ -1,7 +1,7 @@
 #include "sim/cuda/process/world_entry.h"
 
 #include "sim/cuda/nvml/nvml.h"
-#include "sim/cuda/record.h"
+#include "sim/cuda/process/call_span.h"
 
 namespace meshbed::sim::cuda {
 namespace {
@@ -19,7 +19,11 @@ const DriverTable& world_driver_table() {
       *now_ps = host().now();
       return kSuccess;
     };
-#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) \
+  made.name = [] parameters -> type {                        \
+    const CallSpan span(#name);                              \
+    return cuda::name arguments;                             \
+  };
 #include "sim/cuda/driver_calls.def"
 #undef MESHBED_CUDA_CALL
     return made;
@@ -36,7 +40,11 @@ const RuntimeTable& world_runtime_table() {
       refuse(name);
       return remember(kNotSupported);
     };
-#define MESHBED_CUDA_CALL(type, name, parameters, arguments) made.name = &cuda::name;
+#define MESHBED_CUDA_CALL(type, name, parameters, arguments) \
+  made.name = [] parameters -> type {                        \
+    const CallSpan span(#name);                              \
+    return cuda::name arguments;                             \
+  };
 #include "sim/cuda/runtime_calls.def"
 #undef MESHBED_CUDA_CALL
     return made;
@@ -97,6 +105,11 @@ extern "C" __attribute__((visibility("default"))) const meshbed::sim::cuda::Worl
                                       set_host(nullptr);
                                     },
                                 .counts = &counts_of,
-                                .in_use = [](ProcessKey process) { return driver_of(process) != nullptr; }};
+                                .in_use = [](ProcessKey process) { return driver_of(process) != nullptr; },
+                                .keep_spans = [] { system().record.keeps_spans = true; },
+                                .record = []() -> const Record& {
+                                  warn_of_lost_spans(system().record);
+                                  return system().record;
+                                }};
   return &entry;
 }

@@ -6,6 +6,7 @@
 
 #include "sim/cuda/backend.h"
 #include "sim/cuda/host.h"
+#include "sim/cuda/record.h"
 #include "sim/cuda/system.h"
 
 namespace meshbed::sim::cuda {
@@ -34,6 +35,9 @@ struct WorldEntry {
   WorkCounts (*counts)(ProcessKey process);
   /// Whether the process has called CUDA.
   bool (*in_use)(ProcessKey process);
+  /// From now on what the GPUs do is kept, and what they have done since; of what is open.
+  void (*keep_spans)();
+  const Record& (*record)();
 };
 
 /// The symbol: const WorldEntry*().

@@ -201,6 +201,16 @@ WorldCuda::~WorldCuda() {
   g_entry->close();
 }
 
+void WorldCuda::keep_spans() { g_entry->keep_spans(); }
+
+std::vector<std::pair<const Process*, cuda::Span>> WorldCuda::spans() const {
+  std::vector<std::pair<const Process*, cuda::Span>> all;
+  for (const cuda::Span& span : g_entry->record().spans) {
+    if (span.process != nullptr) all.emplace_back(&process_of(span.process), span);
+  }
+  return all;
+}
+
 CudaCounts cuda_counts_of(const Process& process) {
   return g_entry != nullptr ? g_entry->counts(&process) : CudaCounts{};
 }

@@ -9,8 +9,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "sim/cuda/process/world_entry.h"
+#include "sim/cuda/record.h"
 #include "sim/engine/world.h"
 
 namespace meshbed::sim {
@@ -36,6 +39,11 @@ class WorldCuda {
   ~WorldCuda();
   WorldCuda(const WorldCuda&) = delete;
   WorldCuda& operator=(const WorldCuda&) = delete;
+
+  /// What the GPUs do from now on is kept.
+  void keep_spans();
+  /// What they did, as it ended, each with the process that it was done for.
+  std::vector<std::pair<const Process*, cuda::Span>> spans() const;
 
  private:
   class WorldHost;

@@ -1,6 +1,5 @@
 #include "sim/host/load/stack_trace.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include "sim/host/load/elf_image.h"
+#include "sim/perfetto/demangled.h"
 
 namespace meshbed::sim {
 namespace {
@@ -32,13 +32,6 @@ struct Frame {
 };
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
-
-std::string demangled(const std::string& symbol) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
-                                                    &std::free);
-  return status == 0 && name != nullptr ? name.get() : symbol;
-}
 
 /// What the program prints; empty where it cannot be run.
 std::string output_of(std::vector<std::string> words) {
