@@ -8,6 +8,9 @@
 #include <ostream>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/command/commands.h"
 #include "cli/common/run_options.h"
@@ -15,7 +18,9 @@
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
 #include "testbed/base/units.h"
+#include "testbed/render/render.h"
 #include "testbed/result/compare_messages.h"
+#include "testbed/result/compare_results.h"
 #include "testbed/result/results_folder.h"
 #include "testbed/workload/result.h"
 #include "testbed/world/world.h"
@@ -53,7 +58,8 @@ class Comparison {
  public:
   Comparison(Run left, Run right) : left_(std::move(left)), right_(std::move(right)) {}
 
-  void run() {
+  /// `needs_messages`: throws std::runtime_error where a run has kept none; otherwise they are left out.
+  void run(bool needs_messages) {
     for (const char* field : {"scenario_sha256", "overrides", "seed", "plugin_sha256", "engine_sha256"}) {
       equal(field, left_.provenance, right_.provenance);
     }
@@ -70,11 +76,36 @@ class Comparison {
     } else {
       equal("data", left_.summary, right_.summary);
     }
+    for (const Run* run : {&left_, &right_}) {
+      const std::string path = run->folder + "/messages.csv";
+      if (!needs_messages && unread_.empty() && !fs::exists(path)) unread_ = path;
+    }
+    if (!unread_.empty()) return;
     messages_ = compare_messages(traced(left_), traced(right_));
+    general_ = differences_.size();
     for (const std::string& each : messages_.differences) differences_.push_back(each);
   }
 
   const std::vector<std::string>& differences() const { return differences_; }
+
+  const Run& left() const { return left_; }
+  const Run& right() const { return right_; }
+
+  /// Everything that differs beside times, and the first message that does; with `each_message` all of them.
+  std::string short_text(bool each_message) const {
+    std::string text;
+    const std::size_t general = std::min(general_, differences_.size());
+    const std::size_t shown = each_message ? differences_.size() : std::min(general + 1, differences_.size());
+    for (std::size_t each = 0; each < shown; ++each) {
+      text += (each < general ? "differs: " : "message: ") + differences_[each] + "\n";
+    }
+    if (shown < differences_.size()) {
+      text += fmt::format("... and {} of messages; --messages lists them\n",
+                          counted(differences_.size() - shown, "difference"));
+    }
+    if (!unread_.empty()) text += "messages are not compared: there is no " + unread_ + "\n";
+    return text.empty() ? agreement() : text;
+  }
 
   std::string text() const {
     std::string text;
@@ -216,6 +247,8 @@ class Comparison {
   MessageComparison messages_;
   std::size_t faults_ = 0, cases_ = 0;
   std::vector<std::string> differences_;
+  std::size_t general_ = std::string::npos;  // of `differences_`: those before the messages'
+  std::string unread_;                       // the messages.csv that is missing; empty: none
 };
 
 bool is_world(const std::string& word) {
@@ -223,16 +256,87 @@ bool is_world(const std::string& word) {
   return std::find(names.begin(), names.end(), word) != names.end();
 }
 
+/// "5%", "0.05"; as a fraction.
+double tolerance_of(const std::string& text) {
+  const bool is_percent = !text.empty() && text.back() == '%';
+  std::size_t end = 0;
+  double value = -1;
+  try {
+    value = std::stod(text, &end);
+  } catch (const std::logic_error&) {  // reported below
+  }
+  if (end + (is_percent ? 1 : 0) != text.size() || !(value >= 0)) {
+    throw std::runtime_error("--tolerance " + text + ": expects a percentage or fraction, as in 5% or 0.05");
+  }
+  return is_percent ? value / 100 : value;
+}
+
+json read_sweep(const std::string& folder) {
+  const std::string path = folder + "/sweep.json";
+  try {
+    return json::parse(read_text_file(path));
+  } catch (const json::exception& problem) {
+    throw std::runtime_error(
+        fmt::format("compare: {} is not a sweep's: {}; remove the folder and sweep again", path, problem.what()));
+  }
+}
+
+struct Report {
+  ResultComparison results;
+  std::vector<std::string> differences;
+  std::string text;  // behind that of `results`
+};
+
+/// Prints it. The exit status: of times within the tolerance, where one is given; otherwise of what differs.
+int report(const Report& report, const std::string& left, const std::string& right, const std::string& tolerance,
+           bool as_json, std::ostream& out) {
+  bool agrees = report.differences.empty();
+  std::string verdict;
+  if (!tolerance.empty()) {
+    const double most = tolerance_of(tolerance), change = report.results.change.value_or(0);
+    agrees = report.results.broken.empty() && change <= most;
+    verdict = !report.results.broken.empty() ? "not within any tolerance: " + report.results.broken + "\n"
+                                             : fmt::format("{} {}: times differ by {:.2f} % at most\n",
+                                                           agrees ? "within" : "not within", tolerance, 100 * change);
+  }
+  if (as_json) {
+    nlohmann::ordered_json object{
+        {"left", left}, {"right", right}, {"agree", agrees}, {"differences", report.differences}};
+    object.update(json_of(report.results.section));
+    out << json_text(object, kIndent) << "\n";
+  } else {
+    for (const std::string& line : text_lines(report.results.section)) out << line << "\n";
+    out << report.text << verdict;
+  }
+  return agrees ? kExitOk : kExitBroken;
+}
+
+int compare_sweep_folders(const std::string& left, const std::string& right, const std::string& tolerance, bool as_json,
+                          std::ostream& out) {
+  try {
+    Report both{.results = compare_sweeps(read_sweep(left), read_sweep(right)), .differences = {}, .text = ""};
+    for (const document::Row& row : both.results.section.table("points").rows) {
+      both.differences.push_back(row.cells.front().get<std::string>());
+    }
+    if (both.differences.empty()) both.text = "the sweeps agree in every point\n";
+    return report(both, left, right, tolerance, as_json, out);
+  } catch (const json::exception& problem) {
+    throw std::runtime_error(fmt::format("compare: {} or {} has a sweep.json that no sweep of this version wrote: {}",
+                                         left, right, problem.what()));
+  }
+}
+
 }  // namespace
 
 int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   std::string left, right, scenario, results;
   RunOptions settings;
-  bool as_json = false;
+  bool as_json = false, each_message = false;
+  std::string tolerance;
   Syntax syntax("compare LEFT RIGHT [--scenario FILE] [options]");
   syntax.operands.add_options()  //
       ("left", po::value(&left)->required()->value_name("LEFT"),
-       "sim, emu or metal, with --scenario; or a results folder")(
+       "sim, emu or metal, with --scenario; or the results folder of a run or a sweep")(
           "right", po::value(&right)->required()->value_name("RIGHT"), "likewise");
   syntax.positions.add("left", 1).add("right", 1);
   syntax.options.add_options()                                                                      //
@@ -241,6 +345,9 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
        "where the runs wrote theirs, as their --results; default: results")                                           //
       ("set", po::value(&settings.overrides)->value_name("KEY=VALUE"), "of the runs without --results: their --set")  //
       ("fault", po::value(&settings.faults)->value_name("KIND,..."), "likewise their --fault")                        //
+      ("messages", po::bool_switch(&each_message), "of folders: every message that differs, not only the first")      //
+      ("tolerance", po::value(&tolerance)->value_name("PERCENT"),
+       "exit status 0 if no time differs by more, as 5%, and data and proofs are right in both; otherwise 1")  //
       ("json", po::bool_switch(&as_json), "print JSON");
   syntax.only_with({"scenario"}, {"results", "set", "fault"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
@@ -249,6 +356,14 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
         fmt::format("compare: --scenario {} says whose run of a world, and neither {} nor {} is one (sim, emu, metal): "
                     "leave it out",
                     scenario, left, right));
+  }
+
+  if (!tolerance.empty()) (void)tolerance_of(tolerance);
+  const auto is_sweep = [](const std::string& word) { return !is_world(word) && fs::exists(word + "/sweep.json"); };
+  if (is_sweep(left) && is_sweep(right)) return compare_sweep_folders(left, right, tolerance, as_json, out);
+  if (is_sweep(left) || is_sweep(right)) {
+    throw std::runtime_error(fmt::format("compare: {} has a sweep and {} has none; name two sweeps or two runs",
+                                         is_sweep(left) ? left : right, is_sweep(left) ? right : left));
   }
 
   const auto run_of = [&](const std::string& word) {
@@ -266,23 +381,20 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
                     run);
   };
   Comparison comparison(run_of(left), run_of(right));
+  const bool worlds = is_world(left) || is_world(right);
+  Report both;
   try {
-    comparison.run();
+    comparison.run(worlds || each_message);
+    both.results = compare_runs(comparison.left().summary, comparison.right().summary);
   } catch (const json::exception& problem) {
     throw std::runtime_error(
         fmt::format("compare: {} or {} holds a summary.json or provenance.json that no run wrote: {}", left, right,
                     problem.what()));
   }
-  if (as_json) {
-    const nlohmann::ordered_json object{{"left", left},
-                                        {"right", right},
-                                        {"agree", comparison.differences().empty()},
-                                        {"differences", comparison.differences()}};
-    out << json_text(object, kIndent) << "\n";
-  } else {
-    out << comparison.text();
-  }
-  return comparison.differences().empty() ? kExitOk : kExitBroken;
+  both.differences = comparison.differences();
+  both.text = worlds ? comparison.text() : comparison.short_text(each_message);
+  if (worlds) both.results.section.blocks.clear();  // two worlds' times are shown, never compared
+  return report(both, left, right, tolerance, as_json, out);
 }
 
 }  // namespace meshbed::testbed
