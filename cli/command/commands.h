@@ -67,6 +67,9 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// a point failed; 2: usage.
 int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed report RESULTS... [-o FILE.html]: results of runs and sweeps as one HTML file that needs nothing beside it.
+int report_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed models: which profiles of machines there are (models/profiles), and what one is made of: every value with
 /// its source, and a prediction in parts.
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& err);

@@ -11,7 +11,7 @@ constexpr meshbed::testbed::OwnCommand kOwn[] = {
     {"calibrate", meshbed::testbed::calibrate_command}, {"fidelity", meshbed::testbed::fidelity_command},
     {"bench", meshbed::testbed::bench_command},         {"ring", meshbed::testbed::ring_command},
     {"cuda", meshbed::testbed::cuda_command},           {"nccl", meshbed::testbed::nccl_command},
-    {"sweep", meshbed::testbed::sweep_command},
+    {"sweep", meshbed::testbed::sweep_command},         {"report", meshbed::testbed::report_command},
 };
 
 }  // namespace
