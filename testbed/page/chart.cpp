@@ -109,6 +109,7 @@ std::string chart_svg(const Chart& chart) {
       sizes.push_back(x);
     }
     for (const double y : series.y) most = std::max(most, y);
+    for (const double y : series.high) most = std::max(most, y);
   }
   if (sizes.empty()) return "";
   std::sort(sizes.begin(), sizes.end());
@@ -132,6 +133,17 @@ std::string chart_svg(const Chart& chart) {
     if (!series.is_bound) ++number;
     const std::size_t colour = (number == 0 ? 0 : number - 1) % kSeriesMost;
     drawing.add(R"(<g class="s{}{}">)", colour, series.is_bound ? " bound" : "");
+    if (!series.low.empty()) {
+      std::string band;
+      for (std::size_t index = 0; index < series.x.size(); ++index) {
+        band += fmt::format("{}{:.1f} {:.1f}", index == 0 ? "M" : "L", level.x(series.x[index]),
+                            upright.y(series.high[index]));
+      }
+      for (std::size_t index = series.x.size(); index-- > 0;) {
+        band += fmt::format("L{:.1f} {:.1f}", level.x(series.x[index]), upright.y(series.low[index]));
+      }
+      drawing.add(R"(<path class="band" d="{}z"/>)", band);
+    }
     std::string path;
     for (std::size_t index = 0; index < series.x.size(); ++index) {
       path +=

@@ -11,7 +11,8 @@ namespace meshbed::testbed::page {
 struct Series {
   std::string name;
   std::vector<double> x, y;
-  bool is_bound = false;  // dashed, without marks, in the colour of the series before it
+  std::vector<double> low{}, high{};  // of a band around y; empty: none
+  bool is_bound = false;              // dashed, without marks, in the colour of the series before it
 };
 
 struct Chart {

@@ -20,6 +20,7 @@ using document::Row;
 using document::Table;
 using document::ValueKind;
 
+constexpr std::size_t kWideMost = 44;           // letters; a longer text is broken into lines
 constexpr const char* kNarrowSpace = "\u202f";  // between groups of digits; does not break
 
 /// "1234.500" without what says nothing.
@@ -99,10 +100,12 @@ std::string body_cell(const Field& field, const Value& value, bool is_first) {
   const char* tag = is_first ? "th scope=\"row\"" : "td";
   std::string classes;
   if (is_numeric(field)) classes = "n";
-  if (field.kind == ValueKind::kBool) classes = value.is_boolean() && value.get<bool>() ? "yes" : "no";
+  if (field.key == "ok") classes = value == true ? "yes" : "no";
   if (field.key == "status" && value.is_string()) classes = value == "ok" ? "yes" : "no";
-  return fmt::format("<{}{}>{}</{}>", tag, classes.empty() ? "" : " class=\"" + classes + "\"",
-                     xml_text(cell_text(field, value)), is_first ? "th" : "td");
+  const std::string text = cell_text(field, value);
+  if (text.size() > kWideMost) classes = "w";
+  return fmt::format("<{}{}>{}</{}>", tag, classes.empty() ? "" : " class=\"" + classes + "\"", xml_text(text),
+                     is_first ? "th" : "td");
 }
 
 }  // namespace

@@ -64,10 +64,9 @@ std::string lead_of(const RunSource& source) {
   if (time_ns > 0)
     lead += fmt::format(" took {}{}", short_time(time_ns),
                         iterations > 1 ? fmt::format(" an iteration, on average over {}", iterations) : "");
-  if (time_ns > 0 && number_of(summary, "busbw_GBps") > 0)
-    lead += fmt::format(", a bus bandwidth of {:.2f} GB/s", number_of(summary, "busbw_GBps"));
-  if (number_of(summary, "over_bound") > 0)
-    lead += fmt::format("; that is {:.2f} times the lower bound of this cabling", number_of(summary, "over_bound"));
+  const double over = number_of(summary, "over_bound"), busbw = number_of(summary, "busbw_GBps");
+  if (over > 0) lead += fmt::format(", {:.2f} times the lower bound of this cabling", over);
+  if (time_ns > 0 && busbw > 0) lead += fmt::format("{} a bus bandwidth of {:.2f} GB/s", over > 0 ? ":" : ",", busbw);
   lead += ".";
   if (const std::size_t faults = source.table("Faults", "faults").rows.size(); faults > 0) {
     lead += fmt::format(" {}: {}{}.", counted(faults, "fault step"),
@@ -94,8 +93,8 @@ std::string tiles(const RunSource& source) {
                                   summary.at("warmup_iterations").get<std::uint64_t>()));
   }
   if (const double busbw = number_of(summary, "busbw_GBps"); busbw > 0) {
-    html += tile_html("Bus bandwidth", fmt::format("{:.3f} GB/s", busbw),
-                      fmt::format("algorithm {:.3f} GB/s", number_of(summary, "algbw_GBps")));
+    html += tile_html("Bus bandwidth", fmt::format("{:.2f} GB/s", busbw),
+                      fmt::format("algorithm {:.2f} GB/s", number_of(summary, "algbw_GBps")));
   }
   if (const double over = number_of(summary, "over_bound"); over > 0) {
     html += tile_html("Over the bound", fmt::format("{:.3f} ×", over),

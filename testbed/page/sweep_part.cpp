@@ -36,6 +36,8 @@ class Point {
   std::optional<double> busbw_GBps() const { return number(2); }
   std::optional<double> ratio() const { return number(3); }
   std::optional<double> over_bound() const { return number(4); }
+  std::optional<double> low_us() const { return number(7); }
+  std::optional<double> high_us() const { return number(8); }
 
   /// "64K, ring"; without the column `but`.
   std::string values(std::size_t but = ~std::size_t{0}) const {
@@ -85,7 +87,7 @@ std::string curves_html(const SweepSource& source, const std::vector<Point>& poi
   const std::optional<std::size_t> sizes = size_column(source, points);
   if (!sizes) return "";
   struct Curve {
-    std::map<double, double> busbw, bound;
+    std::map<double, double> busbw, bound, low, high;
   };
   std::vector<std::string> order;
   std::map<std::string, Curve> curves;
@@ -96,6 +98,10 @@ std::string curves_html(const SweepSource& source, const std::vector<Point>& poi
     const auto bytes = static_cast<double>(*parse_size_bytes(point.text(*sizes)));
     curves[name].busbw.emplace(bytes, *point.busbw_GBps());
     if (point.over_bound()) curves[name].bound.emplace(bytes, *point.busbw_GBps() * *point.over_bound());
+    if (point.low_us() && point.high_us() && *point.low_us() > 0) {
+      curves[name].low.emplace(bytes, *point.busbw_GBps() * *point.time_us() / *point.high_us());
+      curves[name].high.emplace(bytes, *point.busbw_GBps() * *point.time_us() / *point.low_us());
+    }
   }
   Chart chart{.title = "Bus bandwidth over size, beside the bound",
               .x_name = source.points().columns[*sizes].key,
@@ -111,9 +117,16 @@ std::string curves_html(const SweepSource& source, const std::vector<Point>& poi
     }
     chart.series.push_back(std::move(series));
   };
+  bool bands = false;
   for (std::size_t index = 0; index < std::min(order.size(), kSeriesMost); ++index) {
     const std::string name = order[index].empty() ? "measured" : order[index];
     add(name, curves[order[index]].busbw, false);
+    const Curve& curve = curves[order[index]];
+    if (curve.low.size() == curve.busbw.size() && !curve.low.empty()) {
+      bands = true;
+      for (const auto& [bytes, busbw] : curve.low) chart.series.back().low.push_back(busbw);
+      for (const auto& [bytes, busbw] : curve.high) chart.series.back().high.push_back(busbw);
+    }
     add(name + ": bound", curves[order[index]].bound, true);
   }
   if (chart.series.empty()) return "";
@@ -122,7 +135,9 @@ std::string curves_html(const SweepSource& source, const std::vector<Point>& poi
       chart_svg(chart) + "</div>\n";
   if (order.size() > kSeriesMost)
     html += note_html(fmt::format("The first {} of {} curves.", kSeriesMost, order.size()));
-  return html + note_html("Points that end well, with nothing taken away. The figures are in the table below.");
+  return html +
+         note_html(std::string("Points that end well, with nothing taken away. The figures are in the table below.") +
+                   (bands ? " The band is the error of the class of machines: 9 of 10 measured points." : ""));
 }
 
 bool takes_away(const std::vector<Point>& points) {

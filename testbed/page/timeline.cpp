@@ -97,7 +97,7 @@ class Timeline {
     std::string text = fmt::format("Times are exact to {}.", time_text(tick_ps_));
     const auto part = [&](std::size_t stride, const char* what, std::size_t count) {
       if (stride > 1) {
-        text += fmt::format(" Every {}th of {} {} is shown; the tables count all.", stride,
+        text += fmt::format(" One of {} of the {} {} is shown; the tables count all.", stride,
                             grouped(std::to_string(count)), what);
       }
     };

@@ -334,11 +334,15 @@ class Timeline {
     }
   }
 
-  /// The part of each pixel's time that items fill, as a column.
+  /// How many items fill each pixel's time, as a column.
   drawDensity(lane, first, last, y, height) {
     const width = Math.ceil(this.width);
-    if (!this.filled || this.filled.length !== width + 1) this.filled = new Float32Array(width + 1);
+    if (!this.filled || this.filled.length !== width + 2) {
+      this.filled = new Float64Array(width + 2);
+      this.whole = new Float64Array(width + 2); // changes of how many items fill whole pixels
+    }
     const filled = this.filled.fill(0);
+    const whole = this.whole.fill(0);
     const scale = this.width / (this.to - this.from);
     for (let i = first; i < last; ++i) {
       const left = Math.max(0, (lane.start[i] - this.from) * scale);
@@ -350,14 +354,23 @@ class Timeline {
         filled[from] += right - left;
       } else {
         filled[from] += from + 1 - left;
-        for (let x = from + 1; x < to; ++x) filled[x] += 1;
         filled[to] += right - to;
+        ++whole[from + 1];
+        --whole[to];
       }
     }
-    for (let x = 0; x < width; ++x) {
-      if (filled[x] <= 0) continue;
-      const part = Math.max(1, Math.min(1, filled[x] / lane.rows) * height);
-      this.context.fillRect(kNameWidth + x, y + height - part, 1, part);
+    // Equal neighbours are one rectangle.
+    let level = 0;
+    let begun = 0;
+    let before = 0;
+    for (let x = 0; x <= width; ++x) {
+      level += whole[x];
+      const part = x < width ? (level + filled[x]) / lane.rows : 0;
+      const tall = part <= 0 ? 0 : Math.max(1, Math.round(Math.min(1, part) * height));
+      if (tall === before) continue;
+      if (before > 0) this.context.fillRect(kNameWidth + begun, y + height - before, x - begun, before);
+      begun = x;
+      before = tall;
     }
   }
 

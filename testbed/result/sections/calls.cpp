@@ -43,7 +43,7 @@ Section calls_shape() {
                      .meaning = "each collective, warm-ups with negative numbers",
                      .columns = {integer("iteration", "", "its number"), number("start_ns", "ns", "of the first rank"),
                                  number("skew_ns", "ns", "from the first rank's call to the last rank's"),
-                                 integer("last_rank", "", "that called last"),
+                                 integer("last_rank", "", "that called last; null without skew").or_null(),
                                  number("time_ns", "ns", "from the first call to the last rank's result"),
                                  integer("slowest_rank", "", "that had its result last")}});
   section.with(Table{.key = "by_rank",
@@ -88,7 +88,8 @@ void fill_calls(Section& section, const RunView& run) {
     if (++iterations <= kIterationsMost) {
       section.table("iterations")
           .add({begin->iteration, call_ns(first->time->start_ps), call_ns(last->time->start_ps - first->time->start_ps),
-                last->time->rank, call_ns(slowest->time->end_ps - first->time->start_ps), slowest->time->rank});
+                known_value(last->time->start_ps > first->time->start_ps, last->time->rank),
+                call_ns(slowest->time->end_ps - first->time->start_ps), slowest->time->rank});
     }
     begin = end;
   }
