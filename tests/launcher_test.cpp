@@ -329,7 +329,9 @@ END)");
   CHECK(log_has("ctest build-asan emu=no walks=no "));
   CHECK(log_has("base_tests models_tests net_tests cli_tests trace_tests cuda_tests\n"));
 
+  checkout.stand_in("npm", "exit 127");
   const CommandResult full = test("--full");
+  CHECK(full.output.find("\n  skipped  page: npm or node does not run here\n") != std::string::npos);
   CHECK(full.output.find("\n  ordinary, walks ") != std::string::npos);
   CHECK(log_has("ctest build emu=full walks=full -j"));
   CHECK(log_has(" -R ^(emu|worlds|contract)(/[0-9]+)?$ --timeout 5400"));

@@ -361,7 +361,7 @@ std::string topology_html(const RunSource& source) {
   }
   html += table_html(link_table(links), {.caption = "Links, each direction by itself, the busiest first."});
   html += table_html(relays_of(cluster),
-                     {.caption = "Nodes without a cable or switch in common: their messages are relayed."});
+                     {.caption = "Nodes without a cable or switch in common: messages between them need a relay."});
   return html;
 }
 

@@ -111,7 +111,7 @@ std::string tiles(const RunSource& source) {
                       "done");
   }
   html += tile_html("Simulated", short_time(number_of(summary, "simulated_ns")),
-                    "world " + summary.at("world").get<std::string>());
+                    "world: " + summary.at("world").get<std::string>());
   return html + "</dl>\n";
 }
 
@@ -272,9 +272,7 @@ Part run_part(const RunSource& source, const std::string& prefix, const Budget& 
                                                           "Topology",   "Calls",  "End"};
     if (std::find(kElsewhere.begin(), kElsewhere.end(), section.title) != kElsewhere.end()) continue;
     std::string name = section.title;
-    std::replace_if(
-        name.begin(), name.end(),
-        [](char letter) { return !((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z')); }, '-');
+    std::replace(name.begin(), name.end(), ' ', '-');
     sections.add(name, section.title, generic_html(section, budget));
   }
   sections.add("paths", "Paths and operations",

@@ -4,8 +4,11 @@
 
 # page_lacks: why the stage cannot run here; empty: it can.
 page_lacks() {
-  command -v npm >/dev/null && command -v node >/dev/null || { echo "npm and node are not installed"; return; }
-  page_browser >/dev/null || echo "chromium is not installed"
+  if ! npm --version >/dev/null 2>&1 || ! node --version >/dev/null 2>&1; then
+    echo "npm or node does not run here"
+  elif ! page_browser >/dev/null; then
+    echo "chromium is not installed"
+  fi
 }
 
 page_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
