@@ -141,8 +141,9 @@ TEST_CASE("a sweep's page has its curves, what each loss costs, and a table to s
   REQUIRE_MESSAGE(swept.status == 0, swept.output);
   const std::string page = page_of(folder, folder + "/sweep.html");
   check_page(page);
-  for (const char* part : {"12 of 20 ok", "Bandwidth over size", "What each loss costs", "data-table", "64 KiB",
-                           "ring: bound", "unreachable", "node0-switch0"}) {
+  for (const char* part :
+       {"ring4: sweep of workload.bytes, topology.kind", "12 of 20 ok", "Bandwidth over size", "What each loss costs",
+        "data-table", "64 KiB", "ring: bound", "unreachable", "node0-switch0"}) {
     CHECK_MESSAGE(has(page, part), part);
   }
   CHECK(count_of(page, "<tr>") >= 21);

@@ -166,7 +166,7 @@ std::string chart_svg(const Chart& chart) {
 
 std::string column_svg(const ColumnChart& chart) {
   if (chart.columns.empty()) return "";
-  double most = chart.level, low = chart.columns.front().at, high = chart.columns.back().at;
+  double most = chart.level, low = chart.columns.front().from, high = chart.columns.back().to;
   for (const Column& column : chart.columns) most = std::max(most, column.height);
   for (const Mark& mark : chart.marks) {
     low = std::min(low, mark.at);
@@ -186,14 +186,13 @@ std::string column_svg(const ColumnChart& chart) {
     drawing.words(level.x(low), kHeight - kBottom + 17, "middle", tick_text(low));
   }
   drawing.words((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", chart.x_name);
-  const double wide =
-      std::clamp((kWidth - kLeft - kRight) / static_cast<double>(chart.columns.size()) * 0.6, 1.5, 26.0);
   drawing.add(R"(<g class="s0">)");
   for (const Column& column : chart.columns) {
+    const double wide = std::max(1.5, level.x(column.to) - level.x(column.from) - 1);
     drawing.add(
         R"(<rect class="area" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{} at {}</title></rect>)",
-        level.x(column.at) - wide / 2, upright.y(column.height), wide, upright.y(0) - upright.y(column.height),
-        tick_text(column.height), tick_text(column.at));
+        level.x(column.from), upright.y(column.height), wide, upright.y(0) - upright.y(column.height),
+        tick_text(column.height), tick_text(column.from));
   }
   drawing.add("</g>");
   double legend_y = kHeight + 8;

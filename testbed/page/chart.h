@@ -26,13 +26,13 @@ inline constexpr std::size_t kSeriesMost = 8;
 std::string chart_svg(const Chart& chart);
 
 struct Column {
-  double at = 0, height = 0;
+  double from = 0, to = 0, height = 0;
 };
 struct Mark {
   double at = 0;
   std::string text;
 };
-/// Columns at their times, marks as vertical lines, and a level to compare with (0: none).
+/// Columns as wide as they last, marks as vertical lines, and a level to compare with (0: none).
 struct ColumnChart {
   std::string title, x_name, y_name;
   std::vector<Column> columns{};

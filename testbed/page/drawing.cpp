@@ -101,9 +101,10 @@ class Picture {
     std::vector<std::vector<std::string>> labels;
     for (const models::Cable& cable : cluster_.cables) labels.push_back(label_of(cable));
     const Layout layout = lay_out(cluster_, topology_, labels);
-    constexpr double kLegendHeight = 44;
+    constexpr double kPageWidth = 1100;  // a wider picture is scaled down to it, and its legend up
+    const double scale = std::max(1.0, layout.width / kPageWidth);
     const double top = kHeaderHeight - 10;  // this page has a heading of its own
-    const double height = layout.height - top + kLegendHeight;
+    const double height = layout.height - top + 44 * scale;
     const double width = std::max(layout.width, 520.0);
     add(R"(<svg class="topology" role="img" aria-label="{}" viewBox="0 {:.0f} {:.0f} {:.0f}" width="{:.0f}" height="{:.0f}" font-family="inherit">)",
         xml_text(title), top, width, height, width, height);
@@ -129,7 +130,7 @@ class Picture {
       }
     }
     for (const LegendLine& line : layout.legend) words(line.place, "row", line.text);
-    draw_legend(layout.height + 12);
+    draw_legend(layout.height + 12 * scale, scale);
     svg_ += "</svg>";
     return std::move(svg_);
   }
@@ -241,14 +242,17 @@ class Picture {
     }
   }
 
-  void draw_legend(double y) {
-    words({28, y + 4}, "row", "idle");
+  void draw_legend(double at, double scale) {
+    constexpr double kY = 4;
+    add(R"svg(<g transform="translate(0 {:.1f}) scale({:.3f})">)svg", at, scale);
+    words({28, kY + 4}, "row", "idle");
     double x = 66;
     for (std::size_t level = 0; level < kClasses; ++level, x += 44) {
-      add(R"(<g class="u{}"><path class="way" d="M{:.1f} {:.1f}h36" stroke-width="{}"/></g>)", level, x, y,
+      add(R"(<g class="u{}"><path class="way" d="M{:.1f} {:.1f}h36" stroke-width="{}"/></g>)", level, x, kY,
           1.5 + static_cast<double>(level));
     }
-    words({x + 6, y + 4}, "row", most_ > 0 ? "busiest: " + percent(most_) : "busiest");
+    words({x + 6, kY + 4}, "row", most_ > 0 ? "busiest: " + percent(most_) : "busiest");
+    add("</g>");
   }
 
   const models::Cluster& cluster_;

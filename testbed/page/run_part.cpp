@@ -52,6 +52,13 @@ std::string reason_of(const RunSource& source) {
   return outcome == "finished" ? "see the checks below" : outcome;
 }
 
+/// The whole is in the table of failures.
+std::string shortened(const std::string& reason) {
+  constexpr std::size_t kMost = 240;
+  if (reason.size() <= kMost) return reason;
+  return reason.substr(0, reason.find_last_of(' ', kMost)) + " ...";
+}
+
 std::string lead_of(const RunSource& source) {
   const Value& summary = source.summary;
   const auto ranks = summary.at("ranks").get<std::uint64_t>();
@@ -75,10 +82,13 @@ std::string lead_of(const RunSource& source) {
   }
   const std::size_t checks =
       source.table("Checks", "proofs").rows.size() + source.table("Checks", "expected").rows.size();
+  if (summary.at("passed").get<bool>() && !source.table("Failures", "errors").rows.empty()) {
+    lead += " As the scenario expects, it ends with an error: " + shortened(reason_of(source)) + ".";
+  }
   if (summary.at("passed").get<bool>()) {
     lead += fmt::format(" {} hold.", checks == 1 ? "1 check" : fmt::format("All {} checks", checks));
   } else {
-    lead += " It failed: " + reason_of(source);
+    lead += " It failed: " + shortened(reason_of(source));
     if (lead.back() != '.') lead += ".";
   }
   return lead;
@@ -159,18 +169,21 @@ std::string iterations_html(const RunSource& source, const Budget& budget) {
   constexpr std::size_t kColumnsMost = 400, kMarksMost = 12;
   const Value& summary = source.summary;
   const Table& times = source.table("Iterations", "iteration_times");
-  ColumnChart chart{
-      .title = "Time of each iteration in the order in which they ran", .x_name = "start, ms", .y_name = "time, µs"};
+  // Elsewhere ranks have clocks of their own, and faults the time of their host.
+  const bool simulated = !summary.at("fabric").is_null();
+  ColumnChart chart{.title = "Time of each iteration in the order in which they ran",
+                    .x_name = simulated ? "since the start of the run, ms" : "since the first iteration, ms",
+                    .y_name = "time, µs"};
   for (std::size_t index = 0; index < std::min(times.rows.size(), kColumnsMost); ++index) {
-    chart.columns.push_back(
-        {times.rows[index].cells[0].get<double>() / 1e6, times.rows[index].cells[1].get<double>() / 1e3});
+    const double start_ns = times.rows[index].cells[0], time_ns = times.rows[index].cells[1];
+    chart.columns.push_back({start_ns / 1e6, (start_ns + time_ns) / 1e6, time_ns / 1e3});
   }
   if (const double bound_ns = number_of(summary, "bound_ns"); bound_ns > 0) {
     chart.level = bound_ns / 1e3;
     chart.level_name = "lower bound: " + short_time(bound_ns);
   }
   const Table& faults = source.table("Faults", "faults");
-  for (std::size_t index = 0; index < std::min(faults.rows.size(), kMarksMost); ++index) {
+  for (std::size_t index = 0; simulated && index < std::min(faults.rows.size(), kMarksMost); ++index) {
     const double at_ns = faults.rows[index].cells[5];
     chart.marks.push_back(
         {at_ns / 1e6, fmt::format("{} at {}", faults.rows[index].cells[0].get<std::string>(), short_time(at_ns))});
@@ -187,7 +200,8 @@ std::string iterations_html(const RunSource& source, const Budget& budget) {
   Table table{.key = "iterations",
               .meaning = "the timed iterations, in order",
               .columns = {document::integer("iteration", "", "its number"),
-                          document::number("start_ns", "ns", "since the start of the run"),
+                          document::number("start_ns", "ns",
+                                           simulated ? "since the start of the run" : "since the first iteration"),
                           document::number("time_ns", "ns", "of the iteration"),
                           document::number("busbw", "GB/s", "as nccl-tests defines it"),
                           document::number("over_bound", "", "time over the lower bound").or_null()}};

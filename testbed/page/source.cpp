@@ -239,8 +239,8 @@ Document sweep_shape(const Value& json) {
     table.columns.push_back(std::move(field));
   }
   Section section{.title = "Sweep"};
-  section.with({text("scenario_sha256", "of the scenario's file"), document::texts("overrides", "of all points"),
-                document::integer("count", "", "of the points")});
+  section.with({text("scenario", "the name of its file"), text("scenario_sha256", "of the scenario's file"),
+                document::texts("overrides", "of all points"), document::integer("count", "", "of the points")});
   section.with(std::move(table));
   return {.title = "sweep", .sections = {std::move(section)}};
 }

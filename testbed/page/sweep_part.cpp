@@ -220,7 +220,7 @@ Part sweep_part(const SweepSource& source, const std::string& prefix, const Budg
   const std::vector<Point> points = points_of(source);
   const auto ok = static_cast<std::size_t>(
       std::count_if(points.begin(), points.end(), [](const Point& point) { return point.is_ok(); }));
-  Part part{.title = "Sweep",
+  Part part{.title = source.sweep.at("scenario").get<std::string>() + ": sweep",
             .good = ok == points.size(),
             .verdict = fmt::format("{} of {} ok", ok, points.size()),
             .lead = sweep_lead(source, points),
