@@ -44,12 +44,24 @@ double scale_of(const Field& field) {
   return 1;
 }
 
+/// "launch_us (value 4.791, unit us), ...": what has no columns of its own.
+std::string nested_text(const Value& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
+  if (!value.is_structured()) return json_text(value);
+  std::string text;
+  for (const auto& [key, part] : value.items()) {
+    const std::string inner = part.is_structured() ? "(" + nested_text(part) + ")" : nested_text(part);
+    text += (text.empty() ? "" : ", ") + (value.is_object() ? key + " " : "") + inner;
+  }
+  return text;
+}
+
 std::string list_text(const Value& list) {
   constexpr std::size_t kMost = 6;
   std::string text;
   for (std::size_t index = 0; index < std::min(list.size(), kMost); ++index) {
-    text +=
-        (index == 0 ? "" : ", ") + (list[index].is_string() ? list[index].get<std::string>() : json_text(list[index]));
+    text += (index == 0 ? "" : ", ") + nested_text(list[index]);
   }
   if (list.size() > kMost) text += fmt::format(", and {} more", list.size() - kMost);
   return text;
@@ -147,11 +159,7 @@ std::string cell_text(const Field& field, const Value& value) {
     return number_text(value.get<double>());
   }
   if (value.is_array()) return list_text(value);
-  std::string text;
-  for (const auto& [key, part] : value.items()) {
-    text += (text.empty() ? "" : ", ") + key + " " + (part.is_string() ? part.get<std::string>() : json_text(part));
-  }
-  return text;
+  return nested_text(value);
 }
 
 std::string table_html(const Table& table, const TableLook& look) {

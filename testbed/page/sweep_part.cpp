@@ -144,32 +144,59 @@ bool takes_away(const std::vector<Point>& points) {
   return std::any_of(points.begin(), points.end(), [](const Point& point) { return !point.failed().empty(); });
 }
 
-/// What each loss costs, the worst first; or what each point takes.
-std::string bars_html(std::vector<Point> points) {
-  constexpr std::size_t kBarsMost = 40;
-  const bool losses = takes_away(points);
-  if (losses) {
-    std::erase_if(points, [](const Point& point) { return point.failed().empty(); });
-    // What does not run at all is the worst.
-    std::stable_sort(points.begin(), points.end(), [](const Point& left, const Point& right) {
-      return left.ratio().value_or(1e300) > right.ratio().value_or(1e300);
-    });
+std::string figure_of(const std::string& title, const std::vector<Bar>& bars) {
+  return "<div class=\"scroll figure\" tabindex=\"0\" role=\"region\" aria-label=\"" + title + "\">" +
+         bar_svg(title, bars) + "</div>\n";
+}
+
+constexpr std::size_t kBarsMost = 40;
+
+/// What each loss costs at worst over all sizes, the costliest first.
+std::string losses_html(const SweepSource& source, const std::vector<Point>& points) {
+  const std::size_t sizes = size_column(source, points).value_or(~std::size_t{0});
+  struct Loss {
+    Bar bar;
+    bool is_down = false;
+  };
+  std::vector<Loss> losses;
+  std::map<std::string, std::size_t> index_of;
+  for (const Point& point : points) {
+    if (point.failed().empty()) continue;
+    const std::string values = point.values(sizes);
+    const std::string name = (values.empty() ? "" : values + ", ") + "without " + point.failed();
+    const auto [found, is_new] = index_of.emplace(name, losses.size());
+    if (is_new) losses.push_back({.bar = {.name = name, .value = -1, .text = ""}});
+    Loss& loss = losses[found->second];
+    const std::optional<double> ratio = point.ratio();
+    if (loss.is_down || (ratio && *ratio <= loss.bar.value)) continue;
+    loss.is_down = !ratio;
+    loss.bar.value = ratio.value_or(-1);
+    loss.bar.text = ratio ? fmt::format("{:.3f} ×", *ratio) : point.status();
+    if (sizes < source.varied()) loss.bar.text += " at " + point.text(sizes);
   }
+  // What does not run at all is the worst.
+  std::stable_sort(losses.begin(), losses.end(), [](const Loss& left, const Loss& right) {
+    return std::pair(left.is_down, left.bar.value) > std::pair(right.is_down, right.bar.value);
+  });
+  std::vector<Bar> bars;
+  for (const Loss& loss : losses) {
+    if (bars.size() < kBarsMost) bars.push_back(loss.bar);
+  }
+  std::string html = note_html("The time over the baseline's; of several sizes the one where the loss costs most.");
+  html += figure_of("Time without each part, over the time of the baseline", bars);
+  if (losses.size() > kBarsMost) html += note_html(fmt::format("The first {} of {}.", kBarsMost, losses.size()));
+  return html;
+}
+
+std::string times_html(const std::vector<Point>& points) {
   std::vector<Bar> bars;
   for (const Point& point : points) {
     if (bars.size() == kBarsMost) break;
-    const std::optional<double> value = losses ? point.ratio() : point.time_us();
-    bars.push_back({point.name(), value.value_or(-1),
-                    !value   ? point.status()
-                    : losses ? fmt::format("{:.3f} ×", *value)
-                             : short_time(*value * 1e3)});
+    const std::optional<double> time_us = point.time_us();
+    bars.push_back({point.name(), time_us.value_or(-1), time_us ? short_time(*time_us * 1e3) : point.status()});
   }
-  const std::string title = losses ? "Time without each part, over the time of the baseline" : "Time of each point";
-  std::string html = "<div class=\"scroll figure\" tabindex=\"0\" role=\"region\" aria-label=\"" + title + "\">" +
-                     bar_svg(title, bars) + "</div>\n";
-  if (points.size() > kBarsMost)
-    html +=
-        note_html(fmt::format("The first {} of {}{}.", kBarsMost, points.size(), losses ? ", the worst first" : ""));
+  std::string html = figure_of("Time of each point", bars);
+  if (points.size() > kBarsMost) html += note_html(fmt::format("The first {} of {}.", kBarsMost, points.size()));
   return html;
 }
 
@@ -232,8 +259,11 @@ Part sweep_part(const SweepSource& source, const std::string& prefix, const Budg
   part.title += keys;
   Sections sections(prefix);
   sections.add("curves", "Bandwidth over size", curves_html(source, points));
-  if (!points.empty())
-    sections.add("bars", takes_away(points) ? "What each loss costs" : "Time of each point", bars_html(points));
+  if (takes_away(points)) {
+    sections.add("losses", "What each loss costs", losses_html(source, points));
+  } else if (!points.empty()) {
+    sections.add("times", "Time of each point", times_html(points));
+  }
   sections.add("points", "All points",
                note_html("A click on a heading sorts, once more in the other direction. The filter keeps the rows that "
                          "contain all its words.") +
