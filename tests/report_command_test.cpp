@@ -125,6 +125,18 @@ TEST_CASE("a lost cable is marked; a run without messages, a megakernel's and a 
   check_page(page);
   CHECK(has(page, "Ring slots"));
   CHECK(has(page, "ring of rank 7"));
+  const std::string program = folder + "/program";
+  fs::create_directories(program);
+  const CommandResult compiled = run_command_line(
+      "cc -I'" MESHBED_SOURCE_DIR "/plugin/dropin' '" MESHBED_SOURCE_DIR "/tests/dropin/program/four_ranks.c' -o " +
+      program + "/four_ranks -L'" MESHBED_BINARY_DIR "/nccl-lib' -lnccl 2>&1");
+  REQUIRE_MESSAGE(compiled.status == 0, compiled.output);
+  std::ofstream(program + "/four.toml") << "[topology]\nkind = \"ring\"\nnodes = 4\n"
+                                           "[workload]\nkind = \"program\"\nprogram = \"four_ranks\"\n";
+  run_scenario(program + "/four.toml --results " + folder);
+  page = page_of(folder + "/four/sim", folder + "/four.html");
+  check_page(page);
+  CHECK(has(page, "program four_ranks on 4 ranks"));
   run_scenario(scenario_file("switch16") + " --no-expect --set workload.bytes=4K --results " + folder + "/switch");
   for (const fs::directory_entry& entry : fs::directory_iterator(folder + "/switch")) {
     page = page_of(entry.path(), folder + "/switch.html");

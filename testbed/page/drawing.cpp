@@ -326,8 +326,10 @@ models::Cluster cluster_of(const RunSource& source) {
     cluster.switches.push_back(std::move(box));
   }
   for (const Row& row : source.table("Topology", "routers").rows) {
-    cluster.routers.push_back(
-        {.name = row.cells[0], .switches = row.cells[2].get<std::vector<int>>(), .rate_bps = row.cells[1]});
+    models::Router router{
+        .name = row.cells[0], .switches = row.cells[2].get<std::vector<int>>(), .rate_bps = row.cells[1]};
+    for (const int box : router.switches) static_cast<void>(cluster.switches.at(static_cast<std::size_t>(box)));
+    cluster.routers.push_back(std::move(router));
   }
   return cluster;
 }

@@ -38,16 +38,24 @@ page_bundle_is_kept() {
 # page_of NAME RESULTS...
 page_of() { "$build/bin/meshbed" report "${@:2}" -o "$build/page/$1.html"; }
 
-# The pages that issue and documentation name.
+# A run, one that loses a cable, a megakernel, a program that calls NCCL, and a sweep of 200 points.
 page_files() {
-  local meshbed=$build/bin/meshbed results=$build/page/results at=$root/scenarios
+  local meshbed=$build/bin/meshbed results=$build/page/results at=$root/scenarios sizes
+  sizes=1K,2K,4K,8K,16K,24K,32K,48K,64K,96K,128K,192K,256K,384K,512K,768K,1M,2M,3M,4M
+  mkdir -p "$results/program"
+  cc "-I$root/plugin/dropin" "$root/tests/dropin/program/four_ranks.c" -o "$results/program/four_ranks" \
+    "-L$build/nccl-lib" -lnccl || return
+  printf '[topology]\nkind = "ring"\nnodes = 4\n[workload]\nkind = "program"\nprogram = "four_ranks"\n' \
+    >"$results/program/program.toml"
   "$meshbed" run "$at/spark-triangle.toml" --results "$results" &&
     "$meshbed" run "$at/ring8.toml" --fault cable_down,target=node0-node1,at=1ms --results "$results/lost" &&
     "$meshbed" run "$at/megakernel-ring8.toml" --results "$results" &&
-    "$meshbed" sweep "$at/ring4.toml" --vary workload.bytes=64K,4M --vary topology.kind=ring,switch --fail each-cable \
+    "$meshbed" run "$results/program/program.toml" --results "$results" &&
+    "$meshbed" sweep "$at/ring4.toml" --vary workload.bytes=$sizes --vary topology.kind=ring,switch --fail each-cable \
       --results "$results/sweep" &&
     page_of spark-triangle "$results/spark-triangle/sim" && page_of ring8-lost "$results"/lost/ring8*/sim &&
-    page_of megakernel-ring8 "$results/megakernel-ring8/sim" && page_of sweep "$results/sweep"
+    page_of megakernel-ring8 "$results/megakernel-ring8/sim" && page_of program "$results/program/sim" &&
+    page_of sweep "$results/sweep"
 }
 
 page_in_browser() {
