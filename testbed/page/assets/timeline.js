@@ -9,7 +9,7 @@ const kNameWidth = 210;
 const kAxisHeight = 26;
 const kGroupHeight = 22;
 const kHeightMost = 620;
-const kItemsDrawnOneByOne = 1500;
+const kItemsDrawnOneByOne = 600;
 const kHelp =
   "Drag or use the arrow keys to move, + and − (or Ctrl and the wheel) to zoom, 0 to see all, " +
   "N and P for the next and previous item of a lane, Page up and Page down for another lane.";
