@@ -43,6 +43,12 @@ meshbed_room(testbed_sweep_objects COMMAND FOLDERS sweep)
 target_include_directories(testbed_sweep_objects PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
 meshbed_room(testbed_plan_objects COMMAND FOLDERS plan)
 
+# Results as one HTML file. Its script and style sheet are kept as npm bundles them (testbed/page/package.json), so that
+# building needs no npm.
+meshbed_room(testbed_page_objects COMMAND FOLDERS page)
+embedded_file(testbed_page_objects report_bundle page/bundle page/embed_bundle.cmake
+              DEPENDS page/bundle/report.js page/bundle/report.css)
+
 # meshbed-run: the process of each run of libmeshbed's.
 meshbed_sources(run_sources library/child)
 add_executable(meshbed-run ${run_sources})

@@ -46,8 +46,8 @@ TEST_CASE("a command line needs what it runs, and no more") {
     CHECK_MESSAGE(targets(reads_only) == "bin/meshbed", reads_only);
   }
   const std::string tools = "bin/meshbed bin/meshbed-tools";
-  for (const char* reads_only :
-       {"ring dump x", "models", "validate x.csv", "calibrate x.csv", "fidelity", "nccl check x", "cuda run"}) {
+  for (const char* reads_only : {"ring dump x", "models", "report x", "validate x.csv", "calibrate x.csv", "fidelity",
+                                 "nccl check x", "cuda run"}) {
     CHECK_MESSAGE(targets(reads_only) == tools, reads_only);
   }
   for (const std::string& starts_ranks :
@@ -202,7 +202,7 @@ TEST_CASE("every command answers --help, whichever of the two programs has it, a
     const CommandResult help = run_command_line(meshbed_program() + " " + name + " --help 2>&1");
     CHECK_MESSAGE(help.status == 0, name, ": ", help.output);
   }
-  CHECK(commands == 25);
+  CHECK(commands == 26);
   const std::string programs = scratch_folder("launcher_programs");
   fs::copy_file(std::string(MESHBED_BINARY_DIR) + "/bin/meshbed", programs + "/meshbed");
   const CommandResult missing = run_command_line("'" + programs + "/meshbed' fuzz 2>&1");

@@ -128,7 +128,8 @@ TEST_CASE("the test command explains itself, and refuses what it does not know")
       {"--fast", "there is no option '--fast'; ./meshbed test --help lists them"},
       {"--stage", "--stage wants a name; ./meshbed test --help lists them"},
       {"--stage moon",
-       "there is no stage 'moon'; stages are: ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz"},
+       "there is no stage 'moon'; stages are: ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz "
+       "page"},
       {"--quick --stage asan", "--quick is the ordinary suites alone; it goes with no stage"},
       {"--stage=tsan --room=net", "no stage of tsan has a suite of net"},
   };
@@ -328,7 +329,9 @@ END)");
   CHECK(log_has("ctest build-asan emu=no walks=no "));
   CHECK(log_has("base_tests models_tests net_tests cli_tests trace_tests cuda_tests\n"));
 
+  checkout.stand_in("npm", "exit 127");
   const CommandResult full = test("--full");
+  CHECK(full.output.find("\n  skipped  page: npm or node does not run here\n") != std::string::npos);
   CHECK(full.output.find("\n  ordinary, walks ") != std::string::npos);
   CHECK(log_has("ctest build emu=full walks=full -j"));
   CHECK(log_has(" -R ^(emu|worlds|contract)(/[0-9]+)?$ --timeout 5400"));
@@ -471,7 +474,7 @@ TEST_CASE("each build folder of the launcher is configured with a preset that ex
 TEST_CASE("every shell script is one") {
   for (const char* script :
        {"meshbed", "cmake/launcher/help.sh", "cmake/launcher/install.sh", "cmake/launcher/packages.sh",
-        "cmake/launcher/progress.sh", "tests/run_tests.sh", "emu/guest_init.sh", ".ci/run"}) {
+        "cmake/launcher/progress.sh", "tests/run_tests.sh", "tests/page/stage.sh", "emu/guest_init.sh", ".ci/run"}) {
     const CommandResult parsed = run_command_line("bash -n '" MESHBED_SOURCE_DIR "/" + std::string(script) + "' 2>&1");
     CHECK_MESSAGE(parsed.status == 0, script, ": ", parsed.output);
   }

@@ -11,7 +11,7 @@
 # What it is told: MESHBED_FUZZ_SECONDS, how long each fuzzer of the stage fuzz runs (20).
 
 # In the order that they run in; `walks` and `ordinary` together are one run of the suites.
-all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz)
+all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz page)
 
 # The rooms of each stage that does not take all of them.
 emu_rooms=(emu worlds contract)
@@ -262,6 +262,7 @@ stages:
   memcheck        Valgrind over the simulations
   clang-tidy      its rules, over each source of the product
   fuzz            each fuzzer of tests/fuzz for MESHBED_FUZZ_SECONDS (20), from real inputs on
+  page            the pages of `meshbed report` in Chromium, and their script as npm bundles it
 END
 }
 
@@ -299,8 +300,8 @@ read_test_options() {
   ((${#stages[@]})) || stages=(ordinary)
   for stage in "${all_stages[@]}"; do
     rooms_of "$stage"
-    # Of the rooms asked for it may have none; these two have none at all.
-    if has_stage "$stage" && { ((${#chosen[@]})) || among "$stage" clang-tidy fuzz; }; then wanted+=("$stage"); fi
+    # Of the rooms asked for it may have none; these have none at all.
+    if has_stage "$stage" && { ((${#chosen[@]})) || among "$stage" clang-tidy fuzz page; }; then wanted+=("$stage"); fi
   done
   ((${#wanted[@]})) || die "test: no stage of ${stages[*]} has a suite of ${rooms[*]}"
   stages=("${wanted[@]}")
@@ -317,7 +318,7 @@ rooms_of() {
     memcheck) own=("${memcheck_rooms[@]}") ;;
     other-compiler) own=(determinism) ;;
     ordinary | walks) mapfile -t own < <(all_rooms) ;;
-    clang-tidy | fuzz) ;;
+    clang-tidy | fuzz | page) ;;
   esac
   chosen=()
   for room in "${own[@]}"; do
@@ -369,6 +370,7 @@ build_for() {
       configure "$tidy" clang-tidy
       ninja -C "$tidy" build.ninja >/dev/null  # sources that came since
       ;;
+    page) build "$build" worlds bin/meshbed-tools bin/meshbed-run cuda_libraries ;;
     fuzz)
       configure "$fuzz" fuzz
       mapfile -t wanted < <(all_fuzzers)
@@ -449,6 +451,11 @@ run_stage() {
     tsan) run_suites "$tsan" tsan/ "$pattern" "$ordinary_s" ;;
     memcheck) with_parts '' ends run_suites "$build" "" "^memcheck/${pattern#^}" "$slow_s" -C Memcheck ;;
     clang-tidy) check clang-tidy tidy_is_clean ;;
+    page)
+      # shellcheck source=tests/page/stage.sh
+      source "$root/tests/page/stage.sh"
+      run_page_stage
+      ;;
     fuzz)
       mapfile -t fuzzers < <(all_fuzzers)
       run_fuzzers "${fuzzers[@]}"

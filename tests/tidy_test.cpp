@@ -132,6 +132,11 @@ std::vector<Arrow> every_arrow() {
     allowed.insert(allowed.end(), {"testbed/sweep/", "testbed/topology/"});
     all.push_back({"testbed/plan/", allowed, "a plan stands on sweeps"});
   }
+  {
+    std::vector<std::string> allowed = beside_another;
+    allowed.emplace_back("testbed/topology/");
+    all.push_back({"testbed/page/", allowed, "a page is a rendering of results, with the picture of a topology"});
+  }
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};
   all.push_back({"cli/common/", below_cli, "what several commands share stands below them"});

@@ -71,6 +71,9 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& e
 /// 0: a plan was made; 2: usage, or no cabling meets the request.
 int plan_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed report RESULTS... [-o FILE.html]: results of runs and sweeps as one HTML file that needs nothing beside it.
+int report_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed models: which profiles of machines there are (models/profiles), and what one is made of: every value with
 /// its source, and a prediction in parts.
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& err);

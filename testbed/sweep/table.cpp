@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -105,8 +106,10 @@ document::Document document_of(const Options& options, const std::vector<Point>&
                                const std::vector<Measured>& measured) {
   const std::vector<std::size_t> baselines = baselines_of(options, points);
   document::Section section{.title = "Sweep"};
-  section.with({document::text("scenario_sha256", "of the scenario's file"),
+  section.with({document::text("scenario", "the name of its file"),
+                document::text("scenario_sha256", "of the scenario's file"),
                 document::texts("overrides", "of all points"), document::integer("count", "", "of the points")});
+  section.set("scenario", std::filesystem::path(options.scenario_path).stem().string());
   section.set("scenario_sha256", sha256_of_file(options.scenario_path));
   section.set("overrides", options.overrides);
   section.set("count", points.size());

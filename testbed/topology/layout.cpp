@@ -61,7 +61,9 @@ Point leave(const Box& box, Point inner, Point target) {
 
 class Planner {
  public:
-  Planner(const models::Cluster& cluster, const models::Topology& topology) : cluster_(cluster), topology_(topology) {
+  Planner(const models::Cluster& cluster, const models::Topology& topology,
+          std::span<const std::vector<std::string>> more)
+      : cluster_(cluster), topology_(topology), more_(more) {
     const models::Shape shape = models::classify(topology);
     if (shape.star && cluster.nodes.size() > 3) {
       for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
@@ -103,6 +105,7 @@ class Planner {
       drawn.colour = crossed[i] ? -1 : colour_a;
       if (crossed[i]) drawn.text = {"crossed!", subnet_key(device(cable.a)), subnet_key(device(cable.b))};
       if (!crossed[i]) drawn.text = {subnet_key(device(cable.a)), rate_text(cable.rate_bps)};
+      if (i < more_.size()) drawn.text.insert(drawn.text.end(), more_[i].begin(), more_[i].end());
       layout_.cables.push_back(std::move(drawn));
     }
     for (const auto& box : cluster_.switches) {
@@ -341,6 +344,7 @@ class Planner {
 
   const models::Cluster& cluster_;
   const models::Topology& topology_;
+  std::span<const std::vector<std::string>> more_;  // by cable
   Colours colours_;
   std::map<models::PortRef, int> colour_of_;
   std::optional<std::size_t> hub_;
@@ -350,8 +354,9 @@ class Planner {
 
 }  // namespace
 
-Layout lay_out(const models::Cluster& cluster, const models::Topology& topology) {
-  return Planner(cluster, topology).run();
+Layout lay_out(const models::Cluster& cluster, const models::Topology& topology,
+               std::span<const std::vector<std::string>> more) {
+  return Planner(cluster, topology, more).run();
 }
 
 }  // namespace meshbed::testbed

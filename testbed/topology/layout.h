@@ -2,6 +2,7 @@
 // Layout: where everything in a picture of a cluster stands. Pure geometry, so that a test can prove that no label
 // covers another. Units are pixels, x to the right, y down.
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,8 @@ inline constexpr double kRowHeight = 18;
 inline constexpr double kLabelLineHeight = 15;
 
 /// Nodes on a circle, clockwise; a star's hub and the switches in its middle. The circle grows until nothing overlaps.
-Layout lay_out(const models::Cluster& cluster, const models::Topology& topology);
+/// `more`: lines for the label of each cable, behind its own.
+Layout lay_out(const models::Cluster& cluster, const models::Topology& topology,
+               std::span<const std::vector<std::string>> more = {});
 
 }  // namespace meshbed::testbed

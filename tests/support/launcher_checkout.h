@@ -29,8 +29,8 @@ inline std::string stand_ins(const std::string& name, const std::vector<std::pai
 /// Copies the launcher and the files that it reads.
 inline void copy_launcher(const std::string& folder) {
   const fs::path from = MESHBED_SOURCE_DIR;
-  for (const char* file :
-       {"meshbed", "CMakeLists.txt", "CMakePresets.json", "tests/run_tests.sh", "cli/command/commands.def"}) {
+  for (const char* file : {"meshbed", "CMakeLists.txt", "CMakePresets.json", "tests/run_tests.sh",
+                           "tests/page/stage.sh", "cli/command/commands.def"}) {
     fs::create_directories((fs::path(folder) / file).parent_path());
     fs::copy_file(from / file, fs::path(folder) / file);
   }

@@ -1,0 +1,14 @@
+#pragma once
+// The data of a run's timeline: what each rank, port, link direction and ring did, and when. The page's script draws
+// them; without a script a note says what is missing.
+
+#include <string>
+
+#include "testbed/page/source.h"
+
+namespace meshbed::testbed::page {
+
+/// The section's content for the run with this prefix of ids; empty where the run kept neither messages nor calls.
+std::string timeline_html(const RunSource& source, const std::string& prefix, const Budget& budget);
+
+}  // namespace meshbed::testbed::page
