@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -150,12 +150,14 @@ std::string time_line(const char* what, const char* unit, double left, double ri
   return fmt::format("{:<9} {:>18} -> {:>18}  {}", what, value(left), value(right), change_text(left, right));
 }
 
-/// A row of a sweep: its varied values and what failed, which name it.
+/// What a sweep measured of a point; its other keys are varied values and what failed, which name it.
+constexpr const char* kMeasured[] = {"status",    "time_us",      "busbw_GBps", "ratio_baseline", "over_bound",
+                                     "algorithm", "busiest_link", "low_us",     "high_us",        "reason"};
+
 std::string name_of_point(const json& point) {
   std::string name;
   for (const auto& [key, value] : point.items()) {
-    if (key == "status") break;
-    if (key == "failed" && value == "") continue;
+    if (std::find(std::begin(kMeasured), std::end(kMeasured), key) != std::end(kMeasured) || value == "") continue;
     name += fmt::format("{}{}={}", name.empty() ? "" : " ", key,
                         value.is_string() ? value.get<std::string>() : json_text(value));
   }
