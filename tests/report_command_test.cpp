@@ -46,7 +46,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// What each page must keep, whatever its results are.
+/// What each page must keep for all results.
 void check_page(const std::string& page) {
   CHECK(page.size() < 5'000'000);
   for (const char* outside :

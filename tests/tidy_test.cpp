@@ -115,28 +115,19 @@ std::vector<Arrow> every_arrow() {
                                                 "emu/",
                                                 "models/",
                                                 "plugin/"};
+  const auto above = [&](const char* room, std::vector<std::string> allowed, const char* reason) {
+    allowed.insert(allowed.end(), beside_another.begin(), beside_another.end());
+    all.push_back({room, allowed, reason});
+  };
   for (const char* room : {"testbed/topology/", "testbed/verify/", "testbed/fidelity/"}) {
-    all.push_back({room, beside_another, "topology, verify and fidelity stand beside one another"});
+    above(room, {}, "topology, verify and fidelity stand beside one another");
   }
   all.push_back({"testbed/include/", {"meshbed/"}, "what is installed includes what is installed"});
-  {
-    std::vector<std::string> allowed = beside_another;
-    allowed.insert(allowed.end(), {"meshbed/", "testbed/fidelity/"});
-    all.push_back({"testbed/library/", allowed,
-                   "the library's interface stands on scenario, result, world, render and fidelity"});
-  }
-  {
-    std::vector<std::string> allowed = beside_another;
-    allowed.insert(allowed.end(), {"meshbed/", "testbed/library/"});
-    all.push_back({"testbed/sweep/", allowed, "a sweep stands on the library's runs"});
-    allowed.insert(allowed.end(), {"testbed/sweep/", "testbed/topology/"});
-    all.push_back({"testbed/plan/", allowed, "a plan stands on sweeps"});
-  }
-  {
-    std::vector<std::string> allowed = beside_another;
-    allowed.emplace_back("testbed/topology/");
-    all.push_back({"testbed/page/", allowed, "a page is a rendering of results, with the picture of a topology"});
-  }
+  above("testbed/library/", {"meshbed/", "testbed/fidelity/"},
+        "the library's interface stands on scenario, result, world, render and fidelity");
+  above("testbed/sweep/", {"meshbed/", "testbed/library/"}, "a sweep stands on the library's runs");
+  above("testbed/plan/", {"testbed/sweep/", "testbed/topology/"}, "a plan stands on sweeps");
+  above("testbed/page/", {"testbed/topology/"}, "a page is a rendering of results, with the picture of a topology");
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};
   all.push_back({"cli/common/", below_cli, "what several commands share stands below them"});

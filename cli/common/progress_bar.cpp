@@ -17,13 +17,14 @@ constexpr int kBarColumnsMin = 5;
 ProgressBar::ProgressBar(std::FILE* stream, int line_every_ms)
     : stream_(stream), terminal_(isatty(fileno(stream)) == 1), line_every_ms_(line_every_ms) {}
 
-void ProgressBar::begin(const std::string& label, int total) {
+void ProgressBar::begin(const std::string& label, int total, int done) {
   label_ = label;
   total_ = total;
+  begun_at_ = done;
   shown_percent_ = -1;
   begun_s_ = now_s();
   next_line_ = Deadline::after_ms(line_every_ms_);
-  if (terminal_) show_bar(0);
+  if (terminal_) show_bar(done);
 }
 
 void ProgressBar::show(int done) {
@@ -37,8 +38,9 @@ void ProgressBar::show(int done) {
 void ProgressBar::show_line(int done) {
   next_line_ = Deadline::after_ms(line_every_ms_);
   const double gone_s = now_s() - begun_s_;
+  const int now = done - begun_at_;
   fmt::print(stream_, "meshbed: {}: {} of {}, {:.0f} s gone, about {:.0f} s left\n", label_, done, total_, gone_s,
-             done > 0 ? gone_s / done * (total_ - done) : 0.0);
+             now > 0 ? gone_s / now * (total_ - done) : 0.0);
   std::fflush(stream_);
 }
 

@@ -16,7 +16,7 @@ class ProgressBar final : public ProgressViewer {
   static constexpr int kLineEvery_ms = 10'000;
   explicit ProgressBar(std::FILE* stream, int line_every_ms = kLineEvery_ms);
 
-  void begin(const std::string& label, int total) override;
+  void begin(const std::string& label, int total, int done) override;
   void show(int done) override;
   void end() override;  // wipes the bar
 
@@ -31,6 +31,7 @@ class ProgressBar final : public ProgressViewer {
   Deadline next_line_;
   std::string label_;
   int total_ = 1;
+  int begun_at_ = 0;  // steps that were done before
   int shown_percent_ = -1;
 };
 

@@ -13,9 +13,9 @@ ProgressViewer* g_viewer = nullptr;
 
 void set_progress_viewer(ProgressViewer* viewer) { g_viewer = viewer; }
 
-Progress::Progress(const std::string& label, int total) : total_(std::max(total, 1)) {
-  Interruption::set_progress(0, total_);
-  if (g_viewer != nullptr) g_viewer->begin(label, total_);
+Progress::Progress(const std::string& label, int total, int done) : total_(std::max(total, 1)), done_(done) {
+  Interruption::set_progress(done_, total_);
+  if (g_viewer != nullptr) g_viewer->begin(label, total_, done_);
 }
 
 Progress::~Progress() {

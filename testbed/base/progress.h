@@ -6,12 +6,13 @@
 
 namespace meshbed::testbed {
 
-/// Sees the steps of one Progress at a time. Its calls come from one thread, in the middle of a simulation: they
-/// must not block and must not throw.
+/// Sees the steps of one Progress at a time. Its calls come from one thread at a time, in the middle of a simulation:
+/// they must not block and must not throw.
 class ProgressViewer {
  public:
   virtual ~ProgressViewer() = default;
-  virtual void begin(const std::string& label, int total) = 0;
+  /// `done`: steps that an earlier process did.
+  virtual void begin(const std::string& label, int total, int done) = 0;
   virtual void show(int done) = 0;
   virtual void end() = 0;
 };
@@ -21,8 +22,8 @@ void set_progress_viewer(ProgressViewer* viewer);
 
 class Progress {
  public:
-  /// `total` steps of what `label` names; one at a time in a process.
-  Progress(const std::string& label, int total);
+  /// `total` steps of what `label` names, `done` of which an earlier process did; one at a time in a process.
+  Progress(const std::string& label, int total, int done = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

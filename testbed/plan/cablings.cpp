@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <map>
-#include <numeric>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 
@@ -74,7 +72,7 @@ Colours refined(const Multigraph& graph, Colours colours) {
 }
 
 /// The greatest list of parallel cables over all numberings that agree with the colours: the same for isomorphic
-/// graphs. Of nodes that share a colour each is told apart in turn.
+/// graphs. Of nodes that share a colour each in turn gets a colour of its own.
 void find_canonical(const Multigraph& graph, const Colours& colours, std::vector<int>& best) {
   const int nodes = graph.nodes();
   std::vector<int> count(static_cast<std::size_t>(nodes) + 1, 0);

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "testbed/plan/cablings.h"
-#include "testbed/plan/plan.h"
 
 namespace plan_cablings_test {
 

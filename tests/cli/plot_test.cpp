@@ -1,4 +1,4 @@
-// Every plot has a title, axes with units, a legend and a caption, whatever its values are.
+// Every plot has a title, axes with units, a legend and a caption, for all values.
 #include "testbed/plot/plot.h"
 
 #include <doctest/doctest.h>

@@ -39,7 +39,9 @@ TEST_CASE("without a terminal progress is a line every ten seconds, and none of 
 TEST_CASE("a viewer sees the beginning, each step and the end; without one nothing happens") {
   class Kept final : public ProgressViewer {
    public:
-    void begin(const std::string& label, int total) override { seen.push_back(label + " of " + std::to_string(total)); }
+    void begin(const std::string& label, int total, int /*done*/) override {
+      seen.push_back(label + " of " + std::to_string(total));
+    }
     void show(int done) override { seen.push_back(std::to_string(done)); }
     void end() override { seen.emplace_back("end"); }
     std::vector<std::string> seen;

@@ -1,9 +1,8 @@
 #include "testbed/sweep/sweep.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <stdexcept>
 #include <thread>
@@ -11,11 +10,11 @@
 #include <utility>
 
 #include "cli/command/commands.h"
-#include "plugin/base/deadline.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/interruption.h"
 #include "testbed/base/json_text.h"
+#include "testbed/base/progress.h"
 #include "testbed/base/units.h"
 #include "testbed/render/render.h"
 #include "testbed/result/results_folder.h"
@@ -35,40 +34,6 @@ struct SweepWords {
 std::string kept_line(std::size_t points, const std::string& folder) {
   return fmt::format("{} are kept in {}; --resume goes on from there", counted(points, "point"), folder);
 }
-
-/// How far the sweep is: on a terminal in one line that is rewritten, elsewhere in a line every ten seconds.
-class SweepProgress {
- public:
-  explicit SweepProgress(std::ostream& err) : err_(err), terminal_(isatty(STDERR_FILENO) != 0) {}
-
-  void show(std::size_t done, std::size_t total) {
-    if (resumed_ == kNotKnown) resumed_ = done - 1;
-    if (!next_.passed() && done < total) return;
-    next_ = Deadline::after_ms(terminal_ ? 200 : 10'000);
-    const double gone_s = now_s() - begun_s_;
-    const auto run = static_cast<double>(done - resumed_);
-    const double left_s = run > 0 ? gone_s / run * static_cast<double>(total - done) : 0;
-    if (terminal_) {
-      err_ << (done == total ? "\r\033[K"
-                             : fmt::format("\r\033[Kmeshbed: sweep: {} of {} points, {:.0f} s gone, about "
-                                           "{:.0f} s left",
-                                           done, total, gone_s, left_s))
-           << std::flush;
-    } else if (done < total) {
-      err_ << fmt::format("meshbed: sweep: {} of {} points, {:.0f} s gone, about {:.0f} s left\n", done, total, gone_s,
-                          left_s)
-           << std::flush;
-    }
-  }
-
- private:
-  std::ostream& err_;
-  static constexpr std::size_t kNotKnown = ~std::size_t{0};
-  bool terminal_;
-  std::size_t resumed_ = kNotKnown;  // points that were not run now
-  double begun_s_ = now_s();
-  Deadline next_ = Deadline::after_ms(terminal_ ? 200 : 10'000);
-};
 
 std::string default_folder(const sweep::Options& options) {
   std::vector<std::string> settings = options.overrides;
@@ -113,7 +78,7 @@ void take_words(const SweepWords& words, sweep::Options& options) {
 
 }  // namespace
 
-int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
   SweepWords words;
   sweep::Options options;
   Syntax syntax("sweep SCENARIO --vary KEY=V1,V2,... [--vary ...] [--fail WHAT] [options]");
@@ -162,10 +127,11 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   }
   options.journal = folder + "/points.jsonl";
   const Interruption interruption("", kept_line(0, folder));
-  SweepProgress progress(err);
+  std::optional<Progress> progress;
   const sweep::Outcome outcome = sweep::run(options, [&](std::size_t done, std::size_t total) {
     Interruption::set_kept(kept_line(done, folder));
-    progress.show(done, total);
+    if (!progress) progress.emplace("sweep", static_cast<int>(total), static_cast<int>(done - 1));
+    progress->step();
   });
   const document::Table& table = *outcome.table.find_table("points");
   const std::string json = json_text(json_of(outcome.table), kIndent) + "\n";

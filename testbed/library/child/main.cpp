@@ -39,7 +39,7 @@ namespace {
 class SharedViewer final : public ProgressViewer {
  public:
   explicit SharedViewer(SharedProgress& shared) : shared_(shared) {}
-  void begin(const std::string& /*label*/, int total) override {
+  void begin(const std::string& /*label*/, int total, int /*done*/) override {
     shared_.done = 0;
     shared_.total = total;
   }
