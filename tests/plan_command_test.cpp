@@ -108,6 +108,17 @@ TEST_CASE("--survive leaves out what a lost cable ends; where all end the plan s
   const std::string folder = scratch_folder("plan_survive");
   CHECK(plan("--nodes 4 --workload all_reduce:64K --cable 10 --survive any-cable -o " + folder).status == 0);
   CHECK(json::parse(read_text_file(folder + "/plan.json")).at("candidates")[0].at("cabling") == "ring");
+  // One switch ends with a cable, two do not.
+  const CommandResult switched = plan(
+      "--nodes 3 --nics 2 --workload all_reduce:64K --switch 1 --survive any-cable --set workload.algorithm=tree -o " +
+      folder);
+  CHECK(switched.status == 0);
+  const json report = json::parse(read_text_file(folder + "/plan.json"));
+  for (const json& one : report.at("candidates")) {
+    if (one.at("survives") == false) CHECK(one.at("tie") == false);
+  }
+  CHECK(report.at("candidates")[0].at("survives") == true);
+  CHECK(report.at("candidates").back().at("survives") == false);
   const CommandResult none = plan("--nodes 2 --nics 1 --workload all_reduce:64K --survive any-cable -o " + folder);
   CHECK(none.status == 2);
   CHECK(none.output.find("no cabling of 2 nodes with 1 NIC each survives the loss of any cable") != std::string::npos);

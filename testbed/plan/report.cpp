@@ -154,9 +154,12 @@ std::vector<std::string> reasons_of(const std::vector<Candidate>& candidates) {
     reasons.push_back(fmt::format("Times with {} ({}) and {} ({}) are equal within the error of the prediction; {}.",
                                   called(first), time_with_error(first), other, time_with_error(second),
                                   costs_less ? "the first costs less" : "the first is better without a cable"));
+  } else if (*second.time_us < *first.time_us) {  // it is not wanted, since it does not survive
+    reasons.push_back(fmt::format("With {} it takes {}, {} {}, which a lost cable ends.", called(first),
+                                  time_with_error(first), other, time_with_error(second)));
   } else {
-    reasons.push_back(fmt::format("With {} it takes {}, {:.3g} times less than {} ({}).", called(first),
-                                  time_with_error(first), *second.time_us / *first.time_us, other,
+    reasons.push_back(fmt::format("With {} it takes {}, {} {:.3g} times as long ({}).", called(first),
+                                  time_with_error(first), other, *second.time_us / *first.time_us,
                                   time_with_error(second)));
   }
   const auto fastest =
@@ -164,9 +167,10 @@ std::vector<std::string> reasons_of(const std::vector<Candidate>& candidates) {
         return left.time_us.value_or(kNever) < right.time_us.value_or(kNever);
       });
   if (&*fastest != &first && &*fastest != &second) {
-    reasons.push_back(fmt::format("The least predicted time is that with {}: {}{}, within the same error.",
-                                  called(*fastest), time_with_error(*fastest),
-                                  fastest->price ? fmt::format(", at a price of {:.0f}", *fastest->price) : ""));
+    reasons.push_back(fmt::format("The least predicted time is that with {}: {}{}, {}.", called(*fastest),
+                                  time_with_error(*fastest),
+                                  fastest->price ? fmt::format(", at a price of {:.0f}", *fastest->price) : "",
+                                  fastest->is_tie ? "within the same error" : "but a lost cable ends it"));
   }
   const double distance = first.cabling.mean_distance(), other_distance = second.cabling.mean_distance();
   const std::size_t cables = first.cabling.cable_count(), other_cables = second.cabling.cable_count();
