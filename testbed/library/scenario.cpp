@@ -6,6 +6,7 @@
 
 #include "testbed/base/diagnostics.h"
 #include "testbed/library/scenario_state.h"
+#include "testbed/scenario/fault_board.h"
 #include "testbed/scenario/override.h"
 #include "testbed/scenario/placement.h"
 
@@ -82,9 +83,10 @@ Scenario& Scenario::fault(const std::string& text) { return with({testbed::fault
 Scenario& Scenario::fail(const std::string& target) {
   const auto& nodes = state_->parsed.cluster.nodes;
   const bool is_node = std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) { return node.name == target; });
-  const auto kind = is_node                                 ? testbed::FaultKind::kNodeKill
-                    : target.find('/') != std::string::npos ? testbed::FaultKind::kPortDown
-                                                            : testbed::FaultKind::kCableDown;
+  const bool is_port = target.find('/') != std::string::npos && !testbed::switch_link(state_->parsed.cluster, target);
+  const auto kind = is_node   ? testbed::FaultKind::kNodeKill
+                    : is_port ? testbed::FaultKind::kPortDown
+                              : testbed::FaultKind::kCableDown;
   return fault(std::string(testbed::name_of(kind)) + ",target=" + target + ",at=0s");
 }
 

@@ -19,7 +19,7 @@
 namespace meshbed::testbed {
 namespace {
 
-enum class Named { kCable, kSwitch, kNode, kPort, kNothing };
+enum class Named { kCable, kSwitchLink, kSwitch, kNode, kPort, kNothing };
 
 Named named_by(const models::Cluster& cluster, const std::string& target) {
   for (const auto& cable : cluster.cables) {
@@ -28,6 +28,7 @@ Named named_by(const models::Cluster& cluster, const std::string& target) {
   for (const auto& box : cluster.switches) {
     if (box.name == target) return Named::kSwitch;
   }
+  if (switch_link(cluster, target)) return Named::kSwitchLink;
   const auto slash = target.find('/');
   const int node = find_node(cluster, target.substr(0, slash));
   if (node < 0) return Named::kNothing;
@@ -41,13 +42,13 @@ bool fits(FaultTarget wanted, Named named) {
     case FaultTarget::kNode:
       return named == Named::kNode;
     case FaultTarget::kCable:
-      return named == Named::kCable;
+      return named == Named::kCable || named == Named::kSwitchLink;
     case FaultTarget::kPort:
       return named == Named::kPort;
     case FaultTarget::kLinks:
       break;
   }
-  return named != Named::kNothing && named != Named::kNode;
+  return named == Named::kCable || named == Named::kSwitch || named == Named::kPort;
 }
 
 /// Of a cable, a switch's ports or a port; 0: it is none.
@@ -162,8 +163,8 @@ std::string targets_hint(const models::Cluster& cluster, const std::string& targ
       if (fits(wanted, Named::kPort)) names.push_back(node.name + "/" + nic.device);
     }
   }
-  for (const auto& cable : cluster.cables) {
-    if (fits(wanted, Named::kCable)) names.push_back(cable.name);
+  for (const CableLink& link : links_of(cluster)) {
+    if (fits(wanted, named_by(cluster, link.name))) names.push_back(link.name);
   }
   for (const auto& box : cluster.switches) {
     if (fits(wanted, Named::kSwitch)) names.push_back(box.name);

@@ -82,6 +82,28 @@ std::string left_to_hands_line(const Scenario& scenario) {
                      counted(scenario.faults.size(), "fault"));
 }
 
+std::vector<CableLink> links_of(const models::Cluster& cluster) {
+  std::vector<CableLink> links;
+  for (const models::Cable& cable : cluster.cables) links.push_back({cable.name, {cable.a, cable.b}});
+  for (const models::Switch& box : cluster.switches) {
+    for (const models::PortRef port : box.ports) {
+      const auto is_of_node = [&](models::PortRef other) { return other.node == port.node; };
+      const bool is_only_one = std::count_if(box.ports.begin(), box.ports.end(), is_of_node) == 1;
+      const std::string end = is_only_one ? cluster.at(port.node).name : sim::port_name(cluster, port);
+      links.push_back({end + "-" + box.name, {port}});
+    }
+  }
+  return links;
+}
+
+std::optional<models::PortRef> switch_link(const models::Cluster& cluster, const std::string& name) {
+  if (index_named(cluster.cables, name) >= 0) return std::nullopt;
+  for (const CableLink& link : links_of(cluster)) {
+    if (link.name == name) return link.ports.front();
+  }
+  return std::nullopt;
+}
+
 std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault) {
   if (const int cable = index_named(cluster.cables, fault.target); cable >= 0) {
     // All functions that share the wire.
@@ -97,6 +119,7 @@ std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Faul
   if (const int box = index_named(cluster.switches, fault.target); box >= 0) {
     return cluster.switches[static_cast<std::size_t>(box)].ports;
   }
+  if (const auto port = switch_link(cluster, fault.target)) return {*port};
   const auto slash = fault.target.find('/');
   const int node = find_node(cluster, fault.target.substr(0, slash));
   const models::Node& owner = cluster.at(node);
@@ -192,7 +215,7 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
   return shape;
 }
 
-/// A port_down is in force there.
+/// A port_down, or a cable_down of its link to a switch, is in force there.
 bool FaultBoard::is_down(models::PortRef at) const {
   return std::any_of(held_down_.begin(), held_down_.end(), [&](const std::vector<models::PortRef>& held) {
     return std::find(held.begin(), held.end(), at) != held.end();
@@ -306,7 +329,9 @@ bool FaultBoard::is_pulled(const std::string& cable) const {
 void FaultBoard::end_all(FaultKind kind, const std::string& target) {
   for (std::size_t index = 0; index < in_force_.size(); ++index) {
     const Fault& fault = scenario_.faults[index];
-    if (fault.kind == kind && is_same_target(fault.target, target)) in_force_[index] = false;
+    if (fault.kind != kind || !is_same_target(fault.target, target)) continue;
+    in_force_[index] = false;
+    if (kind == FaultKind::kCableDown) held_down_[index].clear();
   }
 }
 
@@ -318,6 +343,9 @@ void FaultBoard::take(const FaultStep& step, FaultSite& site) {
     in_force_[step.fault] = step.begins;
   }
   switch (fault.kind) {
+    case FaultKind::kCableDown:  // of a cable is_pulled() finds it
+      if (!switch_link(scenario_.cluster, fault.target)) break;
+      [[fallthrough]];
     case FaultKind::kPortDown:
       held_down_[step.fault] = step.begins ? ports_of(scenario_.cluster, fault) : std::vector<models::PortRef>();
       break;

@@ -7,6 +7,7 @@
 // took it out has ended, or a cable_up has ended them all), and a port has a link only while both ends of its cable are
 // in.
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -68,7 +69,17 @@ std::string not_taken_lines(const Scenario& scenario, const std::vector<FaultEve
 /// On real machines no fault is carried out: one line with that; empty without faults.
 std::string left_to_hands_line(const Scenario& scenario);
 
-/// A cable's ends, a switch's or a node's ports, the one port, or those of a RoCE LAG's device.
+/// What can be pulled out: a cable, or the link of a NIC to a switch.
+struct CableLink {
+  std::string name;  // "node0-node1"; of a switch "node0-switch0", or "node0/rocep1s0f0-switch0" of one of several NICs
+  std::vector<models::PortRef> ports;
+};
+/// Cables first, then the links to each switch.
+std::vector<CableLink> links_of(const models::Cluster& cluster);
+/// The port of the NIC's link to a switch; nullopt: `name` is not one.
+std::optional<models::PortRef> switch_link(const models::Cluster& cluster, const std::string& name);
+
+/// A cable's or a switch link's ends, a switch's or a node's ports, the one port, or those of a RoCE LAG's device.
 std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault);
 
 /// "cable_down on cable0", "end of loss 0.01 on node0/rocep1s0f0"

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "sim/engine/network.h"
+#include "testbed/scenario/fault_board.h"
 #include "testbed/scenario/placement.h"
 
 namespace meshbed::testbed::sweep {
@@ -43,28 +44,6 @@ std::runtime_error too_many(std::size_t count, std::size_t points_max) {
 constexpr std::string_view kFaultKey = "fault";
 constexpr std::string_view kNone = "none";
 
-/// A link that can fail: its name and the ports at its ends.
-struct CableLink {
-  std::string name;
-  std::vector<models::PortRef> ports;
-  bool is_cable = false;  // of the scenario; false: a NIC's link to a switch
-};
-
-std::vector<CableLink> links_of(const models::Cluster& cluster) {
-  std::vector<CableLink> links;
-  for (const models::Cable& cable : cluster.cables) links.push_back({cable.name, {cable.a, cable.b}, true});
-  for (const models::Switch& box : cluster.switches) {
-    for (const models::PortRef port : box.ports) {
-      const auto is_of_node = [&](models::PortRef other) { return other.node == port.node; };
-      const bool is_only_one = std::count_if(box.ports.begin(), box.ports.end(), is_of_node) == 1;
-      const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
-      links.push_back(
-          {fmt::format("{}-{}", is_only_one ? node.name : sim::port_name(cluster, port), box.name), {port}, false});
-    }
-  }
-  return links;
-}
-
 void take_down(Changes& changes, const models::Cluster& cluster, models::PortRef port) {
   const models::Node& node = cluster.nodes[static_cast<std::size_t>(port.node)];
   const models::Nic& nic = node.nics[static_cast<std::size_t>(port.nic)];
@@ -74,10 +53,14 @@ void take_down(Changes& changes, const models::Cluster& cluster, models::PortRef
 Failure failure_of(const models::Cluster& cluster, const CableLink& link, const std::string& at) {
   Failure failure{.name = link.name, .removed = {}, .at_time = {}};
   for (const models::PortRef port : link.ports) take_down(failure.removed, cluster, port);
-  failure.at_time.emplace_back(
-      kAddedFault, link.is_cable
-                       ? fmt::format("cable_down,target={},at={}", link.name, at)
-                       : fmt::format("port_down,target={},at={}", sim::port_name(cluster, link.ports.front()), at));
+  failure.at_time.emplace_back(kAddedFault, fmt::format("cable_down,target={},at={}", link.name, at));
+  return failure;
+}
+
+Failure nic_failure(const models::Cluster& cluster, models::PortRef port, const std::string& at) {
+  Failure failure{.name = sim::port_name(cluster, port), .removed = {}, .at_time = {}};
+  take_down(failure.removed, cluster, port);
+  failure.at_time.emplace_back(kAddedFault, fmt::format("port_down,target={},at={}", failure.name, at));
   return failure;
 }
 
@@ -203,7 +186,7 @@ std::vector<Failure> failures_of(const Scenario& scenario, Fail fail, const std:
   } else if (fail == Fail::kEachNic) {
     for (const CableLink& link : links_of(cluster)) {
       for (const models::PortRef port : link.ports) {
-        failures.push_back(failure_of(cluster, {sim::port_name(cluster, port), {port}, false}, at));
+        failures.push_back(nic_failure(cluster, port, at));
       }
     }
   } else if (fail != Fail::kNothing) {

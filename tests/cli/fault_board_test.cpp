@@ -195,6 +195,46 @@ TEST_CASE("faults that overlap hold until the last has ended, or until one that 
   CHECK(take(5, true) == "go on 2");
 }
 
+TEST_CASE("the link of a NIC to a switch is a cable: pulled out, and plugged in again") {
+  const std::string on_switch = "[topology]\nkind = \"switch\"\nnodes = 3\n[workload]\nbytes = \"4K\"\n";
+  const Scenario scenario =
+      parse_scenario(on_switch + fault("cable_down", "node1-switch0") + fault("cable_down", "node1-switch0") +
+                         fault("cable_up", "node1-switch0") + fault("port_down", "node1/rocep1s0f0"),
+                     "test.toml", {});
+  RecordedBoard take(scenario);
+  CHECK(take(0, true) == "1.0 down");
+  CHECK(take(1, true).empty());
+  CHECK(take(0, false).empty());
+  CHECK(take(1, false) == "1.0 up");
+  CHECK(take(0, true) == "1.0 down");
+  CHECK(take(3, true).empty());
+  CHECK(take(2, true).empty());  // the port is still down by itself
+  CHECK(take(3, false) == "1.0 up");
+  CHECK(text_of(scenario, {.fault = 0}) == "cable_down on node1-switch0");
+  CHECK(switch_link(scenario.cluster, "node2-switch0") == models::PortRef{2, 0});
+  CHECK_FALSE(switch_link(scenario.cluster, "node3-switch0"));
+}
+
+TEST_CASE("of several NICs of a node on one switch each link has the NIC's name; other faults want the port") {
+  const std::string text =
+      "[[node]]\nname = \"a\"\n[[node.nic]]\ndevice = \"x\"\n[[node.nic]]\ndevice = \"y\"\n"
+      "[[node]]\nname = \"b\"\n[[node.nic]]\ndevice = \"x\"\n"
+      "[[switch]]\nname = \"s\"\nports = [\"a/x\", \"a/y\", \"b/x\"]\nsubnet = \"10.0.0.0/24\"\n"
+      "[workload]\nbytes = \"4K\"\n";
+  const Scenario scenario = parse_scenario(text, "test.toml", {});
+  std::string names;
+  for (const CableLink& link : links_of(scenario.cluster)) names += link.name + " ";
+  CHECK(names == "a/x-s a/y-s b-s ");
+  const Scenario pulled = parse_scenario(text + fault("cable_down", "a/y-s"), "test.toml", {});
+  RecordedBoard take(pulled);
+  CHECK(take(0, true) == "0.1 down");
+  CHECK_THROWS_WITH_AS(parse_scenario(text + fault("loss", "b-s", "amount = \"1%\""), "test.toml", {}),
+                       doctest::Contains("loss wants a cable, a switch or NODE/DEVICE, and 'b-s' is none here"),
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(parse_scenario(text + fault("cable_down", "a-s"), "test.toml", {}),
+                       doctest::Contains("there are a/x-s, a/y-s, b-s"), ScenarioError);
+}
+
 TEST_CASE("port_up ends what port_down holds, by whichever of a bond's two names") {
   std::string text = "[topology]\nkind = \"ring\"\nnodes = 2\nrails = 2\n";
   for (const char* const node : {"node0", "node1"}) {

@@ -159,6 +159,10 @@ TEST_CASE("a copy goes its own way; what fails says why") {
   CHECK(result.wrong() == 0);
   CHECK(result.passed() == result.failure().empty());
 
+  Scenario switched = Scenario::load(path_of("ring4"));
+  switched.set({{"topology.kind", "switch"}, {"workload.bytes", "64K"}, {"expect", "{}"}}).fail("node0-switch0");
+  CHECK_FALSE(run(switched).passed());
+
   Scenario dead = small();
   dead.fail("node1");
   const RunResult lost = run(dead);

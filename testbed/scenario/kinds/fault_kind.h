@@ -66,7 +66,7 @@ inline std::vector<std::string_view> keys_of(FaultKind kind) {
 constexpr const char* text_of(FaultTarget target) {
   switch (target) {
     case FaultTarget::kCable:
-      return "a cable";
+      return "a cable, or NODE-SWITCH";
     case FaultTarget::kPort:
       return "NODE/DEVICE";
     case FaultTarget::kNode:
