@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "testbed/base/files.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 #include "tests/support/walk.h"
@@ -217,6 +218,19 @@ TEST_CASE("the README reads in one sitting") {
   const std::string text = readme();
   const auto lines = std::count(text.begin(), text.end(), '\n');
   CHECK_MESSAGE(lines <= kMostReadmeLines, "README.md has ", lines, " lines: what is more belongs to a page in docs/");
+}
+
+TEST_CASE("the pictures of docs are what topo draw makes of their scenarios") {
+  std::size_t pictures = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(MESHBED_SOURCE_DIR) / "docs/pictures")) {
+    const std::string scenario = entry.path().stem().string();
+    const CommandResult drawn = run_command_line(meshbed_program() + " topo draw " + scenario_file(scenario) + " 2>&1");
+    CHECK(drawn.status == 0);
+    CHECK_MESSAGE(drawn.output == meshbed::testbed::read_text_file(entry.path().string()), entry.path().string(),
+                  " is stale: meshbed topo draw scenarios/", scenario, ".toml -o ", entry.path().string());
+    ++pictures;
+  }
+  CHECK(pictures > 0);
 }
 
 TEST_CASE("every command in the README succeeds") {
