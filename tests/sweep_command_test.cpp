@@ -130,6 +130,83 @@ TEST_CASE("two sweeps do not write to one folder at one time") {
   CHECK(points_of(folder).size() == 8);
 }
 
+TEST_CASE("ranks of an MPI job share a sweep; one prints the table, with the bytes of a sweep by one process") {
+  const std::string folder = scratch_folder("sweep_ranks"), whole = folder + "/whole", parts = folder + "/parts";
+  const std::string arguments = scenario_file("pair") + " --vary workload.bytes=1K,2K,4K,8K,16K --fail each-cable";
+  CHECK(sweep(arguments + " --results " + whole).status == 0);
+  const auto rank = [&](int index, const std::string& job, const std::string& options) {
+    return "OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=" + std::to_string(index) + " PMIX_NAMESPACE=" + job + " " +
+           meshbed_program() + " sweep " + arguments + " --results " + parts + options + " >" + folder + "/rank" +
+           std::to_string(index) + " 2>&1";
+  };
+  const auto tables = [&] {
+    int count = 0;
+    for (int index = 0; index < 3; ++index) {
+      const std::string text = read_text_file(folder + "/rank" + std::to_string(index));
+      if (text.find("10 points, ") != std::string::npos) ++count;
+      CHECK((text.find("10 points, ") != std::string::npos || text.find(" of 3 is done") != std::string::npos));
+    }
+    return count;
+  };
+  const auto check_bytes = [&] {
+    for (const char* file : {"/sweep.json", "/sweep.csv"}) {
+      CHECK(read_text_file(parts + file) == read_text_file(whole + file));
+    }
+  };
+  // All at one time, twice in one folder: what the first job left does not count in the second.
+  for (const char* job : {"first", "second"}) {
+    CHECK(run_command_line("(" + rank(0, job, "") + ") & (" + rank(1, job, "") + ") & " + rank(2, job, "") + "; wait")
+              .status == 0);
+    CHECK(tables() == 1);
+    check_bytes();
+    std::filesystem::remove(parts + "/sweep.json");
+  }
+  // One after the other, where the second one was killed; then resumed.
+  CHECK(run_command_line(rank(0, "third", "")).status == 0);
+  CHECK(run_command_line(rank(2, "third", "")).status == 0);
+  CHECK(!std::filesystem::exists(parts + "/sweep.json"));
+  CHECK(run_command_line("(" + rank(0, "fourth", " --resume") + ") & (" + rank(1, "fourth", " --resume") + ") & " +
+                         rank(2, "fourth", " --resume") + "; wait")
+            .status == 0);
+  CHECK(tables() == 1);
+  check_bytes();
+}
+
+TEST_CASE("--slurm prints a batch script; its tasks make the same table") {
+  const std::string folder = scratch_folder("sweep_slurm"), whole = folder + "/whole", parts = folder + "/parts";
+  const std::string arguments = scenario_file("pair") + " --vary workload.bytes=1K,2K,4K";
+  CHECK(sweep(arguments + " --results " + whole).status == 0);
+  const CommandResult script = sweep(arguments + " --slurm 2 --results " + parts);
+  REQUIRE(script.status == 0);
+  CHECK(script.output.find("#SBATCH --array=0-1\n") != std::string::npos);
+  CHECK(script.output.find("--slurm ") == std::string::npos);
+  std::ofstream(folder + "/script") << script.output;
+  for (const char* task : {"0", "1"}) {
+    const CommandResult done = run_command_line(std::string("SLURM_ARRAY_JOB_ID=5 SLURM_ARRAY_TASK_COUNT=2 "
+                                                            "SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_ID=") +
+                                                task + " sh " + folder + "/script 2>&1");
+    CHECK_MESSAGE(done.status == 0, done.output);
+    CHECK((done.output.find("3 points, 3 ok") != std::string::npos) == (*task == '1'));
+  }
+  CHECK(read_text_file(parts + "/sweep.json") == read_text_file(whole + "/sweep.json"));
+  CHECK(sweep(arguments + " --slurm-task --results " + parts).status == 2);
+}
+
+TEST_CASE("under mpirun") {
+  if (run_command_line("command -v mpirun").status != 0) {
+    MESSAGE("skipped: there is no mpirun (Debian: openmpi-bin)");
+    return;
+  }
+  const std::string folder = scratch_folder("sweep_mpirun"), whole = folder + "/whole", parts = folder + "/parts";
+  const std::string arguments = "sweep " + scenario_file("pair") + " --vary workload.bytes=1K,2K,4K,8K --results ";
+  CHECK(run_command_line(meshbed_program() + " " + arguments + whole).status == 0);
+  const CommandResult both = run_command_line("mpirun --allow-run-as-root --oversubscribe -n 2 " + meshbed_program() +
+                                              " " + arguments + parts + " 2>&1");
+  CHECK_MESSAGE(both.status == 0, both.output);
+  CHECK(both.output.find("4 points, 4 ok") != std::string::npos);
+  CHECK(read_text_file(parts + "/sweep.json") == read_text_file(whole + "/sweep.json"));
+}
+
 TEST_CASE("bad input is refused with place, cause and fix, before anything runs") {
   const std::string pair = scenario_file("pair") + " --results " + scratch_folder("sweep_bad") + " ";
   const auto refused = [&](const std::string& arguments, const std::string& words) {

@@ -216,7 +216,8 @@ Outcome run(const Options& options, const std::function<void(std::size_t done, s
   std::vector<Measured> measured(points.size());
   std::vector<std::size_t> left;
   Outcome outcome{.table = {}, .points = points.size()};
-  for (std::size_t index = 0; index < points.size(); ++index) {
+  const auto step = static_cast<std::size_t>(options.part.count);
+  for (auto index = static_cast<std::size_t>(options.part.index); index < points.size(); index += step) {
     if (const auto known = journal.find(points[index])) {
       measured[index] = *known;
       ++outcome.resumed;
@@ -228,6 +229,7 @@ Outcome run(const Options& options, const std::function<void(std::size_t done, s
   std::exception_ptr problem;
   std::atomic<std::size_t> next{0};
   std::size_t done = outcome.resumed;
+  const std::size_t total = done + left.size();
   const auto work = [&] {
     for (std::size_t at = next++; at < left.size(); at = next++) {
       try {
@@ -235,7 +237,7 @@ Outcome run(const Options& options, const std::function<void(std::size_t done, s
         measured[index] = run_point(options, base, points[index]);
         const std::lock_guard<std::mutex> lock(mutex);
         journal.add(points[index], measured[index]);
-        on_point(++done, points.size());
+        on_point(++done, total);
       } catch (const std::exception&) {
         const std::lock_guard<std::mutex> lock(mutex);
         if (!problem) problem = std::current_exception();
@@ -248,9 +250,10 @@ Outcome run(const Options& options, const std::function<void(std::size_t done, s
   work();
   for (std::thread& thread : threads) thread.join();
   if (problem) std::rethrow_exception(problem);
-  outcome.table = document_of(options, points, measured);
+  outcome.is_whole = options.part.count == 1 || journal.gather(points, measured);
   outcome.failed = static_cast<std::size_t>(
       std::count_if(measured.begin(), measured.end(), [](const Measured& one) { return one.status != kOk; }));
+  if (outcome.is_whole) outcome.table = document_of(options, points, measured);
   return outcome;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "testbed/result/document.h"
+#include "testbed/sweep/part.h"
 #include "testbed/sweep/points.h"
 
 namespace meshbed::testbed::sweep {
@@ -28,12 +29,14 @@ struct Options {
   int workers = 1;                  // runs at one time
   std::string journal;              // a file; empty: none
   bool resume = false;              // take over what the journal has of this sweep
+  Part part;                        // of several processes with the same journal, which each keep one of their own
 };
 
 struct Outcome {
+  bool is_whole = true;  // false: other parts have not ended; there is no table
   document::Document table;
-  std::size_t points = 0;
-  std::size_t failed = 0;   // points whose status is not "ok"
+  std::size_t points = 0;   // of the whole sweep
+  std::size_t failed = 0;   // points whose status is not "ok"; of a part that is not the last one, its own
   std::size_t resumed = 0;  // points that the journal had
 };
 

@@ -1,15 +1,17 @@
 #include "testbed/sweep/sweep.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <ostream>
 #include <stdexcept>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "cli/command/commands.h"
+#include "testbed/base/environment.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/interruption.h"
@@ -27,7 +29,8 @@ namespace po = boost::program_options;
 
 struct SweepWords {
   std::vector<std::string> vary;
-  std::string fail, points_file, results, csv, plot, max_points = "100000", time_limit = "300", workers;
+  std::string fail, points_file, results, csv, plot, max_points = "100000", time_limit = "300", workers, slurm;
+  bool slurm_task = false;
   bool zip = false, strict = false, json = false;
 };
 
@@ -42,10 +45,32 @@ std::string default_folder(const sweep::Options& options) {
                      variant_name(std::filesystem::path(options.scenario_path).stem().string(), settings));
 }
 
+/// Those that this process may use: an MPI job or a batch system may have bound it to a few.
+std::uint64_t own_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint64_t>(std::max(1, CPU_COUNT(&set))) : 1;
+}
+
+/// This command as one of the tasks of a Slurm job array.
+std::string script_of(const Arguments& arguments, const std::string& tasks) {
+  std::string command = sweep::shell_word(std::filesystem::read_symlink("/proc/self/exe").string()) + " sweep";
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    if (arguments[at] == "--slurm") {
+      ++at;
+    } else if (arguments[at].rfind("--slurm=", 0) != 0) {
+      command += " " + sweep::shell_word(arguments[at]);
+    }
+  }
+  return sweep::slurm_script(command, std::filesystem::current_path().string(),
+                             static_cast<int>(parse_count("--slurm", tasks, 1, 10'000)));
+}
+
 void take_words(const SweepWords& words, sweep::Options& options) {
   options.points_max = parse_count("--max-points", words.max_points, 1, 10'000'000);
-  options.workers = static_cast<int>(words.workers.empty() ? std::max(1U, std::thread::hardware_concurrency())
-                                                           : parse_count("--workers", words.workers, 1, 1024));
+  options.workers =
+      static_cast<int>(words.workers.empty() ? own_processors() : parse_count("--workers", words.workers, 1, 1024));
+  options.part = words.slurm_task ? sweep::slurm_part(from_environment) : sweep::mpi_part(from_environment);
   options.time_limit_s = static_cast<double>(parse_count("--time-limit", words.time_limit, 1, 1'000'000));
   if (!words.fail.empty()) options.fail = sweep::parse_fail(words.fail);
   if (!options.fail_at.empty()) {
@@ -78,7 +103,7 @@ void take_words(const SweepWords& words, sweep::Options& options) {
 
 }  // namespace
 
-int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream&) {
+int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   SweepWords words;
   sweep::Options options;
   Syntax syntax("sweep SCENARIO --vary KEY=V1,V2,... [--vary ...] [--fail WHAT] [options]");
@@ -112,6 +137,9 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream&) 
        "refuse to run more points")  //
       ("time-limit", po::value(&words.time_limit)->value_name("SECONDS")->default_value(words.time_limit),
        "of one point, wall-clock time; one that exceeds it is a row with that status")  //
+      ("slurm", po::value(&words.slurm)->value_name("N"),
+       "run nothing; print a batch script of Slurm that runs this sweep as a job array of N tasks")         //
+      ("slurm-task", po::bool_switch(&words.slurm_task), "this process is a task of the array of --slurm")  //
       ("workers", po::value(&words.workers)->value_name("N"), "points that run at one time; default: all processors");
   syntax.only_with({"vary"}, {"zip"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
@@ -133,6 +161,11 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream&) 
     if (!progress) progress.emplace("sweep", static_cast<int>(total), static_cast<int>(done - 1));
     progress->step();
   });
+  if (!outcome.is_whole) {
+    err << fmt::format("meshbed: sweep: part {} of {} is done; the last one to end prints the table\n",
+                       options.part.index + 1, options.part.count);
+    return words.strict && outcome.failed > 0 ? kExitBroken : kExitOk;
+  }
   const document::Table& table = *outcome.table.find_table("points");
   const std::string json = json_text(json_of(outcome.table), kIndent) + "\n";
   write_text_file(folder + "/sweep.json", json);
