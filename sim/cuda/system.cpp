@@ -124,6 +124,7 @@ System::System(const GpuNames& gpus) {
 }
 
 System& system() { return *g_system; }
+bool has_system() { return g_system != nullptr; }
 void open_system(const GpuNames& gpus) { g_system = std::make_unique<System>(gpus); }
 void close_system() { g_system.reset(); }
 

@@ -329,6 +329,8 @@ void open_system(const GpuNames& gpus);
 void close_system();
 
 System& system();
+/// False outside open_system() and close_system(), where a program may call all the same.
+bool has_system();
 
 /// What both interfaces, CUDA and NVML, call a device.
 std::string name_of(const Device& device);

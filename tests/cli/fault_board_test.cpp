@@ -216,11 +216,13 @@ TEST_CASE("the link of a NIC to a switch is a cable: pulled out, and plugged in 
 }
 
 TEST_CASE("of several NICs of a node on one switch each link has the NIC's name; other faults want the port") {
-  const std::string text =
-      "[[node]]\nname = \"a\"\n[[node.nic]]\ndevice = \"x\"\n[[node.nic]]\ndevice = \"y\"\n"
-      "[[node]]\nname = \"b\"\n[[node.nic]]\ndevice = \"x\"\n"
-      "[[switch]]\nname = \"s\"\nports = [\"a/x\", \"a/y\", \"b/x\"]\nsubnet = \"10.0.0.0/24\"\n"
-      "[workload]\nbytes = \"4K\"\n";
+  const auto nic = [](const char* device, const char* address) {
+    return fmt::format("[[node.nic]]\ndevice = \"{}\"\naddresses = [\"{}/24\"]\n", device, address);
+  };
+  const std::string text = "[[node]]\nname = \"a\"\n" + nic("x", "10.0.0.1") + nic("y", "10.0.1.1") +
+                           "[[node]]\nname = \"b\"\n" + nic("x", "10.0.0.2") +
+                           "[[switch]]\nname = \"s\"\nports = [\"a/x\", \"a/y\", \"b/x\"]\n"
+                           "[workload]\nbytes = \"4K\"\n";
   const Scenario scenario = parse_scenario(text, "test.toml", {});
   std::string names;
   for (const CableLink& link : links_of(scenario.cluster)) names += link.name + " ";

@@ -145,6 +145,10 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   take_words(words, options);
   if (!words.plot.empty()) require_plot_file("--plot", words.plot);
+  if (!words.slurm.empty()) {
+    out << script_of(arguments, words.slurm);
+    return kExitOk;
+  }
 
   const std::string folder = words.results.empty() ? default_folder(options) : words.results;
   std::error_code problem;
