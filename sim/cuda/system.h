@@ -329,8 +329,7 @@ void open_system(const GpuNames& gpus);
 void close_system();
 
 System& system();
-/// False outside open_system() and close_system(), where a program may call all the same.
-bool has_system();
+bool has_system();  // between open_system() and close_system()
 
 /// What both interfaces, CUDA and NVML, call a device.
 std::string name_of(const Device& device);
