@@ -134,7 +134,7 @@ class SlotReader {
     std::vector<SlotEvent> events;
     if (line() != kHeader) throw wrong();
     while (at_ < text_.size()) {
-      words_ = split(line());
+      words_ = split_line(line());
       if (words_.size() != 11) throw wrong();
       SlotEvent& event = events.emplace_back();
       read(0, event.at_ps);
@@ -161,16 +161,6 @@ class SlotReader {
     const std::string_view found = std::string_view(text_).substr(at_, end - at_);
     at_ = end + 1;
     return found;
-  }
-
-  static std::vector<std::string_view> split(std::string_view text) {
-    std::vector<std::string_view> words;
-    for (std::size_t from = 0;;) {
-      const std::size_t to = text.find(',', from);
-      words.push_back(text.substr(from, to - from));
-      if (to == std::string_view::npos) return words;
-      from = to + 1;
-    }
   }
 
   template <typename Number>

@@ -17,7 +17,6 @@
 #include "testbed/base/files.h"
 
 namespace meshbed::testbed {
-namespace {
 
 std::vector<std::string_view> split_line(std::string_view line) {
   std::vector<std::string_view> words;
@@ -28,6 +27,8 @@ std::vector<std::string_view> split_line(std::string_view line) {
     from = to + 1;
   }
 }
+
+namespace {
 
 class TraceReader {
  public:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace meshbed::testbed {
@@ -25,6 +26,9 @@ inline constexpr std::uint32_t kStatusNotTold = 0xffffffffU;
 
 /// Columns are found by their names. Throws std::runtime_error with file, line and what is wrong there.
 std::vector<TracedMessage> read_trace_file(const std::string& path);
+
+/// A line of numbers and names at its commas, as messages.csv and slots.csv have them: nothing is quoted.
+std::vector<std::string_view> split_line(std::string_view line);
 
 /// "RDMA_WRITE_WITH_IMM", "SEND", ...; "opcode 77" for what the field does not know.
 std::string opcode_name(std::uint32_t opcode);

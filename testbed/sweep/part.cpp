@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "emu/shell_quote.h"
+
 namespace meshbed::testbed::sweep {
 namespace {
 
@@ -70,14 +72,6 @@ Part slurm_part(const Lookup& environment) {
   return part;
 }
 
-std::string shell_word(const std::string& word) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,%@";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return quoted + "'";
-}
-
 std::string slurm_script(const std::string& command, const std::string& folder, int tasks) {
   return fmt::format(
       "#!/bin/sh\n"
@@ -87,7 +81,7 @@ std::string slurm_script(const std::string& command, const std::string& folder, 
       "#SBATCH --ntasks=1\n"
       "cd {} || exit 2\n"
       "exec {} --slurm-task\n",
-      tasks - 1, shell_word(folder), command);
+      tasks - 1, emu::shell_quote(folder), command);
 }
 
 }  // namespace meshbed::testbed::sweep

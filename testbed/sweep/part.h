@@ -26,7 +26,4 @@ Part slurm_part(const Lookup& environment);
 /// A batch script of Slurm that runs `command` in `folder` as an array of `tasks` tasks.
 std::string slurm_script(const std::string& command, const std::string& folder, int tasks);
 
-/// A word as a shell reads it.
-std::string shell_word(const std::string& word);
-
 }  // namespace meshbed::testbed::sweep

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/command/commands.h"
+#include "emu/shell_quote.h"
 #include "testbed/base/environment.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
@@ -54,15 +55,15 @@ std::uint64_t own_processors() {
 
 /// This command as one of the tasks of a Slurm job array.
 std::string script_of(const Arguments& arguments, const std::string& tasks) {
-  std::string command = sweep::shell_word(std::filesystem::read_symlink("/proc/self/exe").string()) + " sweep";
+  Arguments words{std::filesystem::read_symlink("/proc/self/exe").string(), "sweep"};
   for (std::size_t at = 0; at < arguments.size(); ++at) {
     if (arguments[at] == "--slurm") {
       ++at;
     } else if (arguments[at].rfind("--slurm=", 0) != 0) {
-      command += " " + sweep::shell_word(arguments[at]);
+      words.push_back(arguments[at]);
     }
   }
-  return sweep::slurm_script(command, std::filesystem::current_path().string(),
+  return sweep::slurm_script(emu::shell_command(words), std::filesystem::current_path().string(),
                              static_cast<int>(parse_count("--slurm", tasks, 1, 10'000)));
 }
 
