@@ -26,6 +26,8 @@ constexpr std::size_t kCablingsMost = 5000;
 constexpr double kTieWithoutError = 0.05;
 /// An algorithm other than the engine's choice must be faster by more.
 constexpr double kWorthSetting = 0.01;
+constexpr const char* kAlgorithmKey = "workload.algorithm";
+constexpr const char* kProtocolKey = "workload.protocol";
 
 /// Parallel cables of each pair of nodes; of a switch the share of its ports that each pair has.
 std::vector<int> rates_of(const Cabling& cabling) {
@@ -94,9 +96,13 @@ std::optional<double> whole_us(const Request& request, std::optional<double> cal
   return decode.layers * (decode.calls_per_layer * *call_us + decode.compute_us_per_layer / request.nodes);
 }
 
-bool sets(const Request& request, const std::string& key) {
-  return std::any_of(request.overrides.begin(), request.overrides.end(),
-                     [&](const std::string& one) { return one.rfind(key + "=", 0) == 0; });
+/// What the request sets a key to; empty: nothing.
+std::string set_value(const Request& request, const std::string& key) {
+  std::string value;
+  for (const std::string& one : request.overrides) {
+    if (one.rfind(key + "=", 0) == 0) value = one.substr(key.size() + 1);
+  }
+  return value;
 }
 
 sweep::Options sweep_of(const Request& request, const Candidate& candidate) {
@@ -110,19 +116,21 @@ sweep::Options sweep_of(const Request& request, const Candidate& candidate) {
 /// The engine's ways to do the collective: the simplest first, which stays unless another is faster.
 void add_algorithms(const Request& request, sweep::Options& options) {
   if (!request.is_collective) return;
-  if (!sets(request, "workload.algorithm")) {
-    sweep::Axis axis{.key = "workload.algorithm", .values = {"auto"}};
+  if (set_value(request, kAlgorithmKey).empty()) {
+    sweep::Axis axis{.key = kAlgorithmKey, .values = {"auto"}};
     for (int each = 0; each < coll::kAlgorithms; ++each)
       axis.values.emplace_back(name_of(static_cast<coll::Algorithm>(each)));
     options.axes.push_back(std::move(axis));
   }
-  if (!sets(request, "workload.protocol"))
-    options.axes.push_back({.key = "workload.protocol", .values = {"simple", "auto"}});
+  if (set_value(request, kProtocolKey).empty()) {
+    options.axes.push_back({.key = kProtocolKey, .values = {"simple", "auto"}});
+  }
   options.points = sweep::combine(options.axes, false, options.points_max);
 }
 
-std::string value_in(const Value& row, const char* key) {
-  return row.contains(key) ? row.at(key).get<std::string>() : "";
+/// Of a setting that was varied, or that the request sets.
+std::string setting_in(const Value& row, const Request& request, const char* key) {
+  return row.contains(key) ? row.at(key).get<std::string>() : set_value(request, key);
 }
 
 /// Runs it intact, by each algorithm; keeps the fastest.
@@ -141,8 +149,8 @@ void run_intact(const Request& request, Candidate& candidate) {
     candidate.reason = rows.front().at("reason");
     return;
   }
-  candidate.algorithm = value_in(*best, "workload.algorithm");
-  candidate.protocol = value_in(*best, "workload.protocol");
+  candidate.algorithm = setting_in(*best, request, kAlgorithmKey);
+  candidate.protocol = setting_in(*best, request, kProtocolKey);
   candidate.time_us = whole_us(request, number_in(*best, "time_us"));
   candidate.low_us = whole_us(request, number_in(*best, "low_us"));
   candidate.high_us = whole_us(request, number_in(*best, "high_us"));
@@ -151,8 +159,8 @@ void run_intact(const Request& request, Candidate& candidate) {
 /// Runs it once without each cable.
 void run_without_cables(const Request& request, Candidate& candidate) {
   sweep::Options options = sweep_of(request, candidate);
-  if (!candidate.algorithm.empty()) options.overrides.push_back("workload.algorithm=" + candidate.algorithm);
-  if (!candidate.protocol.empty()) options.overrides.push_back("workload.protocol=" + candidate.protocol);
+  if (!candidate.algorithm.empty()) options.overrides.push_back(std::string(kAlgorithmKey) + "=" + candidate.algorithm);
+  if (!candidate.protocol.empty()) options.overrides.push_back(std::string(kProtocolKey) + "=" + candidate.protocol);
   options.fail = sweep::Fail::kEachCable;
   candidate.survives = true;
   for (const Value& row : rows_of(sweep::run(options, [](std::size_t, std::size_t) {}).table)) {

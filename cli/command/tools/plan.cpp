@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <ostream>
 #include <stdexcept>
-#include <thread>
 
 #include "cli/command/commands.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/interruption.h"
 #include "testbed/base/json_text.h"
+#include "testbed/base/processors.h"
 #include "testbed/render/render.h"
 #include "testbed/result/results_folder.h"
 #include "testbed/scenario/scenario.h"
@@ -51,7 +51,7 @@ plan::Request request_of(const PlanWords& words, plan::Request request) {
   request.must_survive = !words.survive.empty();
   request.finalists = parse_count("--finalists", words.finalists, 3, 5000);
   request.time_limit_s = static_cast<double>(parse_count("--time-limit", words.time_limit, 1, 1'000'000));
-  request.workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  request.workers = own_processors();
   read_workload(words.workload, request);
   request.folder = words.folder.empty() ? fmt::format("{}/plan", kResultsFolder) : words.folder;
   std::error_code problem;
