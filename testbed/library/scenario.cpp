@@ -83,7 +83,8 @@ Scenario& Scenario::fault(const std::string& text) { return with({testbed::fault
 Scenario& Scenario::fail(const std::string& target) {
   const auto& nodes = state_->parsed.cluster.nodes;
   const bool is_node = std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) { return node.name == target; });
-  const bool is_port = target.find('/') != std::string::npos && !testbed::switch_link(state_->parsed.cluster, target);
+  const bool is_port =
+      target.find('/') != std::string::npos && testbed::switch_link(state_->parsed.cluster, target).empty();
   const auto kind = is_node   ? testbed::FaultKind::kNodeKill
                     : is_port ? testbed::FaultKind::kPortDown
                               : testbed::FaultKind::kCableDown;

@@ -28,7 +28,7 @@ Named named_by(const models::Cluster& cluster, const std::string& target) {
   for (const auto& box : cluster.switches) {
     if (box.name == target) return Named::kSwitch;
   }
-  if (switch_link(cluster, target)) return Named::kSwitchLink;
+  if (!switch_link(cluster, target).empty()) return Named::kSwitchLink;
   const auto slash = target.find('/');
   const int node = find_node(cluster, target.substr(0, slash));
   if (node < 0) return Named::kNothing;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "models/lan/bond.h"
@@ -84,24 +85,49 @@ std::string left_to_hands_line(const Scenario& scenario) {
 
 std::vector<CableLink> links_of(const models::Cluster& cluster) {
   std::vector<CableLink> links;
-  for (const models::Cable& cable : cluster.cables) links.push_back({cable.name, {cable.a, cable.b}});
+  const std::vector<int> wires = models::wires(cluster);
+  std::map<int, std::size_t> link_of_wire;
+  for (std::size_t index = 0; index < cluster.cables.size(); ++index) {
+    const models::Cable& cable = cluster.cables[index];
+    const auto [found, is_new] = link_of_wire.emplace(wires[index], links.size());
+    if (is_new) links.push_back({.name = cable.name, .ports = {}, .box = ""});
+    for (const models::PortRef port : {cable.a, cable.b}) links[found->second].ports.push_back(port);
+  }
   for (const models::Switch& box : cluster.switches) {
+    const std::size_t first = links.size();
     for (const models::PortRef port : box.ports) {
-      const auto is_of_node = [&](models::PortRef other) { return other.node == port.node; };
-      const bool is_only_one = std::count_if(box.ports.begin(), box.ports.end(), is_of_node) == 1;
-      const std::string end = is_only_one ? cluster.at(port.node).name : sim::port_name(cluster, port);
-      links.push_back({end + "-" + box.name, {port}});
+      const auto shares_its_plug = [&](const CableLink& link) {
+        const models::PortRef other = link.ports.front();
+        const std::string& qsfp = cluster.nic_of(port).qsfp;
+        return other.node == port.node && !qsfp.empty() && cluster.nic_of(other).qsfp == qsfp;
+      };
+      const auto begin = links.begin() + static_cast<std::ptrdiff_t>(first);
+      if (const auto same = std::find_if(begin, links.end(), shares_its_plug); same != links.end()) {
+        same->ports.push_back(port);
+      } else {
+        links.push_back({.name = "", .ports = {port}, .box = box.name});
+      }
+    }
+    for (std::size_t at = first; at < links.size(); ++at) {
+      const models::PortRef port = links[at].ports.front();
+      const auto is_of_node = [&](const CableLink& link) {
+        return link.box == box.name && link.ports.front().node == port.node;
+      };
+      const bool is_only_one = std::count_if(links.begin(), links.end(), is_of_node) == 1;
+      links[at].name = (is_only_one ? cluster.at(port.node).name : sim::port_name(cluster, port)) + "-" + box.name;
     }
   }
   return links;
 }
 
-std::optional<models::PortRef> switch_link(const models::Cluster& cluster, const std::string& name) {
-  if (index_named(cluster.cables, name) >= 0) return std::nullopt;
+std::vector<models::PortRef> switch_link(const models::Cluster& cluster, const std::string& name) {
+  if (index_named(cluster.cables, name) >= 0) return {};
   for (const CableLink& link : links_of(cluster)) {
-    if (link.name == name) return link.ports.front();
+    if (link.box.empty()) continue;
+    const auto is_named = [&](models::PortRef port) { return sim::port_name(cluster, port) + "-" + link.box == name; };
+    if (link.name == name || std::any_of(link.ports.begin(), link.ports.end(), is_named)) return link.ports;
   }
-  return std::nullopt;
+  return {};
 }
 
 std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault) {
@@ -119,7 +145,7 @@ std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Faul
   if (const int box = index_named(cluster.switches, fault.target); box >= 0) {
     return cluster.switches[static_cast<std::size_t>(box)].ports;
   }
-  if (const auto port = switch_link(cluster, fault.target)) return {*port};
+  if (const auto ports = switch_link(cluster, fault.target); !ports.empty()) return ports;
   const auto slash = fault.target.find('/');
   const int node = find_node(cluster, fault.target.substr(0, slash));
   const models::Node& owner = cluster.at(node);
@@ -308,7 +334,9 @@ bool FaultBoard::is_same_target(const std::string& one, const std::string& other
     const int cable = index_named(scenario_.cluster.cables, name);
     return cable < 0 ? -1 : wires_[static_cast<std::size_t>(cable)];
   };
-  return wire_of(one) >= 0 && wire_of(one) == wire_of(other);
+  if (wire_of(one) >= 0) return wire_of(one) == wire_of(other);
+  const auto ports = switch_link(scenario_.cluster, one);
+  return !ports.empty() && ports == switch_link(scenario_.cluster, other);
 }
 
 bool FaultBoard::holds(FaultKind kind, const std::string& target) const {
@@ -344,7 +372,7 @@ void FaultBoard::take(const FaultStep& step, FaultSite& site) {
   }
   switch (fault.kind) {
     case FaultKind::kCableDown:  // of a cable is_pulled() finds it
-      if (!switch_link(scenario_.cluster, fault.target)) break;
+      if (switch_link(scenario_.cluster, fault.target).empty()) break;
       [[fallthrough]];
     case FaultKind::kPortDown:
       held_down_[step.fault] = step.begins ? ports_of(scenario_.cluster, fault) : std::vector<models::PortRef>();

@@ -69,15 +69,19 @@ std::string not_taken_lines(const Scenario& scenario, const std::vector<FaultEve
 /// On real machines no fault is carried out: one line with that; empty without faults.
 std::string left_to_hands_line(const Scenario& scenario);
 
-/// What can be pulled out: a cable, or the link of a NIC to a switch.
+/// What can be pulled out: one cable between two QSFP ports, or between one and a switch. The functions of a QSFP port
+/// have one cable (models/lan/qsfp.h).
 struct CableLink {
-  std::string name;  // "node0-node1"; of a switch "node0-switch0", or "node0/rocep1s0f0-switch0" of one of several NICs
-  std::vector<models::PortRef> ports;
+  // "node0-node1", of several functions the first cable's; of a switch "node0-switch0", or "node0/rocep1s0f0-switch0"
+  // where the node has several QSFP ports there.
+  std::string name;
+  std::vector<models::PortRef> ports;  // all that lose their link
+  std::string box;                     // the switch; empty: none
 };
 /// Cables first, then the links to each switch.
 std::vector<CableLink> links_of(const models::Cluster& cluster);
-/// The port of the NIC's link to a switch; nullopt: `name` is not one.
-std::optional<models::PortRef> switch_link(const models::Cluster& cluster, const std::string& name);
+/// The ports of a link to a switch, by links_of()'s name or "NODE/DEVICE-SWITCH" of any of them; empty: `name` is none.
+std::vector<models::PortRef> switch_link(const models::Cluster& cluster, const std::string& name);
 
 /// A cable's or a switch link's ends, a switch's or a node's ports, the one port, or those of a RoCE LAG's device.
 std::vector<models::PortRef> ports_of(const models::Cluster& cluster, const Fault& fault);

@@ -1,8 +1,10 @@
 // The points of a sweep: which variants of a scenario it runs.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <stdexcept>
 
+#include "testbed/scenario/fault_board.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/sweep/points.h"
 
@@ -86,6 +88,29 @@ TEST_CASE("failures of a ring: cables, NICs, nodes, pairs of cables") {
   CHECK(nodes[1].removed.front().second == "[\"node0\", \"node2\", \"node3\"]");
   CHECK(nodes[1].at_time == Changes{{kAddedFault, "node_kill,target=node1,at=2ms"}});
   CHECK(failures_of(ring, Fail::kNothing, "0s").empty());
+}
+
+TEST_CASE("the functions of one QSFP port lose their link together: a cable is what a hand pulls out") {
+  const Scenario sparks = read("[topology]\nkind = \"ring\"\nnodes = 4\nrails = 2\ngpu_model = \"GB10\"\n");
+  const std::vector<Failure> cables = failures_of(sparks, Fail::kEachCable, "2ms");
+  CHECK(names_of(cables) == Words{"node0-node1", "node1-node2", "node2-node3", "node3-node0"});
+  CHECK(cables[0].removed.size() == 4);  // two functions at both ends
+  CHECK(failures_of(sparks, Fail::kEachNic, "2ms").size() == 16);
+  const auto node = [](const char* name, int last) {
+    return fmt::format(
+        "[[node]]\nname = \"{}\"\ngpu_model = \"GB10\"\nnic = [{{device = \"rocep1s0f0\", addresses = "
+        "[\"10.0.0.{}/24\"]}}, "
+        "{{device = \"roceP2p1s0f0\", addresses = [\"10.0.1.{}/24\"]}}, {{device = \"rocep1s0f1\", addresses = "
+        "[\"10.0.2.{}/24\"]}}]\n",
+        name, last, last, last);
+  };
+  const Scenario on_switch = read(node("a", 1) + node("b", 2) +
+                                  "[[switch]]\nname = \"s\"\nports = [\"a/rocep1s0f0\", \"a/roceP2p1s0f0\", "
+                                  "\"a/rocep1s0f1\", \"b/rocep1s0f0\", \"b/roceP2p1s0f0\"]\n");
+  const std::vector<Failure> plugs = failures_of(on_switch, Fail::kEachCable, "2ms");
+  CHECK(names_of(plugs) == Words{"a/rocep1s0f0-s", "a/rocep1s0f1-s", "b-s"});
+  CHECK(plugs[0].removed.size() == 2);
+  CHECK(switch_link(on_switch.cluster, "a/roceP2p1s0f0-s") == switch_link(on_switch.cluster, "a/rocep1s0f0-s"));
 }
 
 TEST_CASE("a NIC's link to a switch counts as a cable, with the NIC's name if the node has several there") {
