@@ -88,6 +88,31 @@ TEST_CASE("faults, points from a file, what stands together, and a baseline by n
   CHECK(points[1].at("seed") == "2");
 }
 
+TEST_CASE("cabling files: each one's machines with the scenario's workload; a resumed sweep sees that a file changed") {
+  const std::string folder = scratch_folder("sweep_cablings");
+  const std::string own = folder + "/own.toml";
+  std::ofstream(own) << "[topology]\nkind = \"line\"\nnodes = 3\n[workload]\nbytes = \"8M\"\n";
+  const std::string command = scenario_file("ring4") +
+                              " --set workload.bytes=256K --vary cabling=" + scenario_file("ring4") + "," +
+                              scenario_file("star5") + "," + own + " --results " + folder;
+  CHECK(sweep(command).status == 0);
+  const json points = points_of(folder);
+  REQUIRE(points.size() == 3);
+  for (const json& point : points) CHECK(point.at("status") == "ok");
+  const json alone = json::parse(run_command_line(meshbed_program() + " run --json --no-trace --no-expect " +
+                                                  scenario_file("ring4") + " --set cabling=" + own +
+                                                  " --set workload.bytes=256K --results " + folder + " 2>/dev/null")
+                                     .output);
+  CHECK(alone.at("ranks") == 3);
+  CHECK(points[2].at("time_us").get<double>() * 1e3 == doctest::Approx(alone.at("time_ns").get<double>()));
+  CHECK(sweep(command + " --resume").output.find("3 of them resumed") != std::string::npos);
+  std::ofstream(own, std::ios::app) << "# another\n";
+  CHECK(sweep(command + " --resume").output.find("of another scenario") != std::string::npos);
+  const CommandResult missing = sweep(scenario_file("ring4") + " --vary cabling=" + own + "," + folder + "/no.toml");
+  CHECK(missing.status == 2);
+  CHECK(missing.output.find("no.toml: there is no such file") != std::string::npos);
+}
+
 TEST_CASE("a sweep that was killed is resumed with the same bytes, wherever the kill came") {
   const std::string folder = scratch_folder("sweep_resume"), whole = folder + "/whole", cut = folder + "/cut";
   const std::string arguments =
@@ -204,6 +229,25 @@ TEST_CASE("under mpirun") {
                                               " " + arguments + parts + " 2>&1");
   CHECK_MESSAGE(both.status == 0, both.output);
   CHECK(both.output.find("4 points, 4 ok") != std::string::npos);
+  CHECK(read_text_file(parts + "/sweep.json") == read_text_file(whole + "/sweep.json"));
+}
+
+TEST_CASE("under Slurm") {
+  const std::string folder = scratch_folder("sweep_real_slurm"), whole = folder + "/whole", parts = folder + "/parts";
+  const std::string script = "sh '" MESHBED_SOURCE_DIR "/tests/support/one_node_slurm.sh' ";
+  const CommandResult started = run_command_line(script + "start " + folder + "/slurm 2>&1");
+  if (started.status != 0) {
+    MESSAGE("skipped: " << started.output);
+    return;
+  }
+  const std::string arguments = scenario_file("pair") + " --vary workload.bytes=1K,2K,4K,8K --results ";
+  CHECK(sweep(arguments + whole).status == 0);
+  const CommandResult both =
+      run_command_line(meshbed_program() + " sweep " + arguments + parts + " --slurm 2 | SLURM_CONF=" + folder +
+                       "/slurm/slurm.conf sbatch --wait -o '" + folder + "/task-%a' 2>&1; cat " + folder + "/task-*");
+  CHECK(run_command_line(script + "stop " + folder + "/slurm 2>&1").status == 0);
+  CHECK(both.output.find("4 points, 4 ok") != std::string::npos);
+  CHECK(both.output.find("the last one to end prints the table") != std::string::npos);
   CHECK(read_text_file(parts + "/sweep.json") == read_text_file(whole + "/sweep.json"));
 }
 

@@ -26,6 +26,8 @@ This page is generated from the reader's own tables (`meshbed lint --dictionary`
   `--set cable.0.rate=25Gb/s` (first `[[cable]]` of the file), `--set cable.node0-node1.rate=25Gb/s` (by name, generated
   ones, too), `--set node.node1.device_order=reversed`, `--set node.node0.nic.rocep1s0f0.link=down`. A name that nothing
   has is an error: `--set` changes hardware, and makes none.
+- `--set cabling=FILE.toml` takes `[topology]`, nodes, cables, switches, routers and `[management]` of another scenario
+  file, in place of this one's; workload, faults and all else stay.
 - Defaults in (brackets) depend on something else.
 )";
 

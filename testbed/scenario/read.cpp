@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -48,6 +49,30 @@ toml::table parse_text(const std::string& text, const std::string& file) {
     diagnostics.add(error.source(), fmt::format("not TOML: {}", error.description()));
     diagnostics.throw_if_any();
     throw;  // not reached: there is an error now
+  }
+}
+
+/// What is cabled how; the rest of a file is what runs on it.
+constexpr std::array<const char*, 6> kCablingSections{"topology", "node", "cable", "switch", "router", "management"};
+
+/// The machines of the scenario file `path`, in place of those in `root`.
+void take_cabling(toml::table& root, const std::string& path) {
+  toml::table other = parse_text(read_scenario_text(path), path);
+  for (const char* section : kCablingSections) {
+    root.erase(section);
+    if (toml::node* node = other.get(section)) root.insert(section, std::move(*node));
+  }
+}
+
+void apply_overrides(toml::table& root, const std::vector<std::string>& overrides,
+                     std::vector<GeneratedName>& generated, Diagnostics& diagnostics) {
+  const std::string cabling = std::string(kCablingKey) + "=";
+  for (const std::string& argument : overrides) {
+    if (argument.rfind(cabling, 0) == 0) {
+      take_cabling(root, argument.substr(cabling.size()));
+    } else {
+      apply_override(root, argument, generated, diagnostics);
+    }
   }
 }
 
@@ -128,7 +153,7 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
   toml::table table = parse_text(text, name_for_errors);
   Diagnostics diagnostics(name_for_errors);
   ScenarioSpec spec;
-  for (const auto& argument : overrides) apply_override(table, argument, spec.generated_names, diagnostics);
+  apply_overrides(table, overrides, spec.generated_names, diagnostics);
   diagnostics.throw_if_any();
 
   read_section(table, spec, diagnostics);
@@ -176,7 +201,7 @@ std::optional<std::string> value_of_key(const std::string& text, const std::vect
   toml::table table = parse_text(text, "scenario");
   Diagnostics diagnostics("scenario");
   std::vector<GeneratedName> generated;
-  for (const auto& argument : overrides) apply_override(table, argument, generated, diagnostics);
+  apply_overrides(table, overrides, generated, diagnostics);
   const toml::node* node = find_value(table, key);
   if (node == nullptr) return std::nullopt;
   if (const auto* words = node->as_string()) return words->get();

@@ -179,6 +179,10 @@ struct Scenario {
   std::vector<std::string> overrides;  // the --set arguments, as given
 };
 
+/// The override "cabling=FILE" takes topology, nodes, cables, switches, routers and the management network of another
+/// scenario file, in place of all that this one has of them. FILE is relative to the working folder.
+inline constexpr const char* kCablingKey = "cabling";
+
 /// Reads `path`, applies `overrides` ("section.key=value", TOML values; bare words are taken as strings), generates the
 /// topology where [topology] asks for one, derives GID tables and rates, validates all. Throws ScenarioError.
 Scenario read_scenario(const std::string& path, const std::vector<std::string>& overrides);

@@ -19,12 +19,15 @@ namespace {
 
 using document::Value;
 
-/// What makes two sweeps the same: the version, the scenario's text, and each point's changes.
+/// What makes two sweeps the same: the version, the texts of the scenario and of cabling files, and each point's
+/// changes.
 Value identity_of(const Options& options) {
-  return {{"meshbed", kVersion},
-          {"scenario_sha256", sha256_of_file(options.scenario_path)},
-          {"overrides", options.overrides},
-          {"faults", options.faults}};
+  Value identity{{"meshbed", kVersion},
+                 {"scenario_sha256", sha256_of_file(options.scenario_path)},
+                 {"overrides", options.overrides},
+                 {"faults", options.faults}};
+  for (const std::string& path : cabling_files_of(options.axes)) identity["cablings"][path] = sha256_of_file(path);
+  return identity;
 }
 
 std::string key_of(const Point& point) {

@@ -90,6 +90,13 @@ Failure node_failure(const Scenario& scenario, std::size_t node, const std::stri
 
 }  // namespace
 
+std::vector<std::string> cabling_files_of(const std::vector<Axis>& axes) {
+  for (const Axis& axis : axes) {
+    if (axis.key == kCablingKey) return axis.values;
+  }
+  return {};
+}
+
 Axis parse_axis(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string::npos || equals + 1 == text.size()) {

@@ -15,6 +15,8 @@ struct Axis {
   std::string key;
   std::vector<std::string> values;
 };
+/// The scenario files whose machines a sweep puts in place of its own (kCablingKey).
+std::vector<std::string> cabling_files_of(const std::vector<Axis>& axes);
 /// "workload.bytes=64K,4M". Commas in brackets, braces and quotes do not separate values. Throws std::runtime_error.
 Axis parse_axis(const std::string& text);
 

@@ -209,6 +209,8 @@ Measured run_point(const Options& options, const meshbed::Scenario& base, const 
 
 Outcome run(const Options& options, const std::function<void(std::size_t done, std::size_t total)>& on_point) {
   const meshbed::Scenario base = base_scenario(options);
+  for (const std::string& path : cabling_files_of(options.axes))
+    (void)read_scenario_text(path);  // throws where none is
   refuse_useless_axes(options, base);
   const std::vector<Point> points = points_of(options, base);
   (void)baselines_of(options, points);  // refuses a --baseline before anything runs

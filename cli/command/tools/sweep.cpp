@@ -1,7 +1,5 @@
 #include "testbed/sweep/sweep.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -17,6 +15,7 @@
 #include "testbed/base/files.h"
 #include "testbed/base/interruption.h"
 #include "testbed/base/json_text.h"
+#include "testbed/base/processors.h"
 #include "testbed/base/progress.h"
 #include "testbed/base/units.h"
 #include "testbed/render/render.h"
@@ -46,13 +45,6 @@ std::string default_folder(const sweep::Options& options) {
                      variant_name(std::filesystem::path(options.scenario_path).stem().string(), settings));
 }
 
-/// Those that this process may use: an MPI job or a batch system may have bound it to a few.
-std::uint64_t own_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint64_t>(std::max(1, CPU_COUNT(&set))) : 1;
-}
-
 /// This command as one of the tasks of a Slurm job array.
 std::string script_of(const Arguments& arguments, const std::string& tasks) {
   Arguments words{std::filesystem::read_symlink("/proc/self/exe").string(), "sweep"};
@@ -70,7 +62,7 @@ std::string script_of(const Arguments& arguments, const std::string& tasks) {
 void take_words(const SweepWords& words, sweep::Options& options) {
   options.points_max = parse_count("--max-points", words.max_points, 1, 10'000'000);
   options.workers =
-      static_cast<int>(words.workers.empty() ? own_processors() : parse_count("--workers", words.workers, 1, 1024));
+      words.workers.empty() ? own_processors() : static_cast<int>(parse_count("--workers", words.workers, 1, 1024));
   options.part = words.slurm_task ? sweep::slurm_part(from_environment) : sweep::mpi_part(from_environment);
   options.time_limit_s = static_cast<double>(parse_count("--time-limit", words.time_limit, 1, 1'000'000));
   if (!words.fail.empty()) options.fail = sweep::parse_fail(words.fail);
