@@ -215,4 +215,27 @@ TEST_CASE("results that are not whole are refused in one line with place, cause 
   CHECK(none.status == 2);
 }
 
+TEST_CASE(
+    "measured times stand beside the curves of a sweep, with their source; without such a sweep they are refused") {
+  const std::string folder = scratch_folder("report_measured");
+  const std::string sweep = folder + "/sweep";
+  CHECK(run_command_line(meshbed_program() + " sweep " + scenario_file("pair") +
+                         " --vary workload.bytes=4K,64K --results " + sweep + " 2>&1")
+            .status == 0);
+  const std::string measured = folder + "/measured.csv";
+  std::ofstream(measured)
+      << "# source: a lab\ncollective,ranks,nodes,bytes,time_us,placement,variant\n"
+         "all_reduce,2,2,4096,20,out,\nall_reduce,2,2,4096,30,out,\nall_reduce,2,2,65536,65.536,out,\n";
+  const std::string page = page_of(sweep + " --measured " + measured, folder + "/p.html");
+  check_page(page);
+  CHECK(has(page, "measured: all_reduce, 2 ranks, out"));
+  CHECK(has(page, "Measured: measured.csv: a lab."));
+  CHECK(has(page, "measured: all_reduce, 2 ranks, out: 1 at 64 KiB"));
+  const CommandResult none =
+      report(small_run(folder + "/run") + " --measured " + measured + " -o " + folder + "/q.html");
+  CHECK(none.status == 2);
+  CHECK(has(none.output, "no results are of a sweep over sizes"));
+  CHECK(report(sweep + " --measured " + folder + "/none.csv -o " + folder + "/q.html").status == 2);
+}
+
 }  // namespace report_command_test

@@ -92,10 +92,21 @@ std::string page_of(const std::vector<Source>& sources) {
   return page;
 }
 
-std::string report_page(const std::vector<std::string>& folders) {
+std::string report_page(const std::vector<std::string>& folders, const std::vector<std::string>& measured) {
+  const std::vector<MeasuredCurve> curves = read_measured_curves(measured);
   std::vector<Source> sources;
+  bool has_place = curves.empty();
   for (const std::string& folder : folders) {
-    for (Source& source : read_results(folder)) sources.push_back(std::move(source));
+    for (Source& source : read_results(folder)) {
+      if (source.sweep && has_curves(*source.sweep)) {
+        source.sweep->measured = curves;
+        has_place = true;
+      }
+      sources.push_back(std::move(source));
+    }
+  }
+  if (!has_place) {
+    throw std::runtime_error("--measured: no results are of a sweep over sizes; sweep with --vary workload.bytes=...");
   }
   try {
     return page_of(sources);

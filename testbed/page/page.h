@@ -18,8 +18,10 @@ inline constexpr std::size_t kPageMostBytes = 5'000'000;
 /// Of these, in order. Long lists are thinned until the page has kPageMostBytes at most, which it says.
 std::string page_of(const std::vector<Source>& sources);
 
-/// Of the results in these folders. Throws std::runtime_error as read_results() does.
-std::string report_page(const std::vector<std::string>& folders);
+/// Of the results in these folders, with the rows of files of measured times beside the curves of sweeps. Throws
+/// std::runtime_error as read_results() and read_measured_curves() do, and for measured times without a sweep over
+/// sizes.
+std::string report_page(const std::vector<std::string>& folders, const std::vector<std::string>& measured = {});
 
 /// What a page says of one run or sweep.
 struct Part {
@@ -32,6 +34,8 @@ struct Part {
 };
 /// `prefix` of the ids in it.
 Part run_part(const RunSource& source, const std::string& prefix, const Budget& budget);
+/// Sizes are varied, so that curves stand in its part.
+bool has_curves(const SweepSource& source);
 Part sweep_part(const SweepSource& source, const std::string& prefix, const Budget& budget);
 
 }  // namespace meshbed::testbed::page

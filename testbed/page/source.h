@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "testbed/page/html.h"
+#include "testbed/page/measured_curves.h"
 #include "testbed/result/document.h"
 #include "testbed/result/trace_file.h"
 
@@ -37,6 +38,7 @@ struct RunSource {
 struct SweepSource {
   document::Document document;
   Value sweep;
+  std::vector<MeasuredCurve> measured{};  // of files that the caller names
 
   const document::Table& points() const { return *document.find_table("points"); }
   /// The first columns: what was varied.

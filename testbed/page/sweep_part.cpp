@@ -119,7 +119,7 @@ std::string curves_html(const SweepSource& source, const std::vector<Point>& poi
   };
   bool bands = false;
   for (std::size_t index = 0; index < std::min(order.size(), kSeriesMost); ++index) {
-    const std::string name = order[index].empty() ? "measured" : order[index];
+    const std::string name = order[index].empty() ? "predicted" : order[index];
     add(name, curves[order[index]].busbw, false);
     const Curve& curve = curves[order[index]];
     if (curve.low.size() == curve.busbw.size() && !curve.low.empty()) {
@@ -130,11 +130,22 @@ std::string curves_html(const SweepSource& source, const std::vector<Point>& poi
     add(name + ": bound", curves[order[index]].bound, true);
   }
   if (chart.series.empty()) return "";
+  const std::size_t left = kSeriesMost - std::min(order.size(), kSeriesMost);
+  std::set<std::string> sources;
+  for (std::size_t index = 0; index < std::min(source.measured.size(), left); ++index) {
+    add(source.measured[index].name, source.measured[index].busbw_GBps, false);
+    sources.insert(source.measured[index].source);
+  }
   std::string html =
       "<div class=\"scroll figure\" tabindex=\"0\" role=\"region\" aria-label=\"Chart of bandwidth over size\">" +
       chart_svg(chart) + "</div>\n";
   if (order.size() > kSeriesMost)
     html += note_html(fmt::format("The first {} of {} curves.", kSeriesMost, order.size()));
+  if (source.measured.size() > left) {
+    html += note_html(
+        fmt::format("{} of {} measured curves; a chart has {} at most.", left, source.measured.size(), kSeriesMost));
+  }
+  if (!sources.empty()) html += note_html(fmt::format("Measured: {}.", fmt::join(sources, "; ")));
   return html +
          note_html(std::string("Points that end well, with nothing taken away. The figures are in the table below.") +
                    (bands ? " The band is the error of the class of machines: 9 of 10 measured points." : ""));
@@ -242,6 +253,8 @@ std::string sweep_lead(const SweepSource& source, const std::vector<Point>& poin
 }
 
 }  // namespace
+
+bool has_curves(const SweepSource& source) { return size_column(source, points_of(source)).has_value(); }
 
 Part sweep_part(const SweepSource& source, const std::string& prefix, const Budget& budget) {
   const std::vector<Point> points = points_of(source);
