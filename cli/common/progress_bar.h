@@ -18,21 +18,28 @@ class ProgressBar final : public ProgressViewer {
 
   void begin(const std::string& label, int total, int done) override;
   void show(int done) override;
+  void simulated(std::uint64_t messages, std::int64_t at_ps) override;
   void end() override;  // wipes the bar
 
  private:
-  void show_line(int done);
-  void show_bar(int done);
+  void show_line();
+  void show_bar();
+  void write_bar(int percent) const;
+  /// "at 12.5 ms, 51200 messages, 5120 a second"; empty: no simulation.
+  std::string simulation_text() const;
 
   std::FILE* stream_;
   bool terminal_ = false;
   int line_every_ms_ = kLineEvery_ms;
-  double begun_s_ = 0;
-  Deadline next_line_;
+  double begun_s_ = -1;  // -1: nothing has begun
+  Deadline next_line_, next_look_;
   std::string label_;
-  int total_ = 1;
+  int total_ = 0;  // steps; 0: a simulation without any
+  int done_ = 0;
   int begun_at_ = 0;  // steps that were done before
   int shown_percent_ = -1;
+  std::uint64_t messages_ = 0;  // of the simulation; 0: none has ended
+  std::int64_t at_ps_ = 0;      // its virtual time
 };
 
 }  // namespace meshbed::testbed

@@ -28,4 +28,16 @@ void Progress::step() {
   if (g_viewer != nullptr) g_viewer->show(done_);
 }
 
+void Progress::hide() {
+  if (g_viewer != nullptr) g_viewer->end();
+}
+
+SimulationProgress::~SimulationProgress() {
+  if (g_viewer != nullptr && messages_ >= kEvery) g_viewer->end();
+}
+
+void SimulationProgress::show(std::int64_t at_ps) const {
+  if (g_viewer != nullptr) g_viewer->simulated(messages_, at_ps);
+}
+
 }  // namespace meshbed::testbed

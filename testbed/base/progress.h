@@ -2,6 +2,7 @@
 // Progress: how far a computation is, for a viewer that the program sets: the command's bar on a terminal, or the
 // process that started a run of libmeshbed.
 
+#include <cstdint>
 #include <string>
 
 namespace meshbed::testbed {
@@ -14,6 +15,8 @@ class ProgressViewer {
   /// `done`: steps that an earlier process did.
   virtual void begin(const std::string& label, int total, int done) = 0;
   virtual void show(int done) = 0;
+  /// A simulation has come to `at_ps` of its virtual time, and `messages` have ended.
+  virtual void simulated(std::uint64_t messages, std::int64_t at_ps) = 0;
   virtual void end() = 0;
 };
 
@@ -29,10 +32,31 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void step();
+  /// Takes what the viewer shows off the terminal, until the next step: something else is to be written there.
+  void hide();
 
  private:
   int total_ = 0;
   int done_ = 0;
+};
+
+/// How far a simulation is, whether or not its workload has steps: every kEvery-th message is shown.
+class SimulationProgress {
+ public:
+  SimulationProgress() = default;
+  ~SimulationProgress();
+  SimulationProgress(const SimulationProgress&) = delete;
+  SimulationProgress& operator=(const SimulationProgress&) = delete;
+
+  void message_ended(std::int64_t at_ps) {
+    if (++messages_ % kEvery == 0) show(at_ps);
+  }
+
+ private:
+  static constexpr std::uint64_t kEvery = 256;
+  void show(std::int64_t at_ps) const;
+
+  std::uint64_t messages_ = 0;
 };
 
 }  // namespace meshbed::testbed

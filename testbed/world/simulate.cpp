@@ -26,6 +26,7 @@
 #include "testbed/scenario/placement.h"
 #include "testbed/workload/outcome.h"
 #include "testbed/workload/software.h"
+#include "testbed/world/followed_messages.h"
 #include "testbed/world/gpus.h"
 #include "testbed/world/loaded_nccl.h"
 #include "testbed/world/simulated_faults.h"
@@ -413,7 +414,8 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
                                           {"libnccl.so.2", nccl},
                                           {"libnccl-profiler-meshbed.so", options.files.profiler},
                                           {"libmpi.so.40", options.files.mpi}}});
-  sim::install_verbs(world, options.files.libibverbs, &recorder);
+  FollowedMessages messages(recorder);
+  sim::install_verbs(world, options.files.libibverbs, &messages);
   std::optional<sim::WorldCuda> gpus;
   if (const auto files = cuda_files_of(scenario, options.files.cuda_folder)) gpus.emplace(world, *files);
   if (gpus && options.for_time_line) gpus->keep_spans();

@@ -12,7 +12,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <thread>
 #include <vector>
 
 #include "cli/command/commands.h"
@@ -21,6 +20,8 @@
 #include "testbed/base/exit_status.h"
 #include "testbed/base/interruption.h"
 #include "testbed/base/json_text.h"
+#include "testbed/base/processors.h"
+#include "testbed/base/progress.h"
 #include "testbed/result/expect.h"
 #include "testbed/result/verdict.h"
 #include "testbed/verify/explore_run.h"
@@ -114,14 +115,21 @@ Ending ending_of(const Child& child, int status) {
 class Fuzz {
  public:
   Fuzz(Schedules which, std::uint64_t first, std::uint64_t count, std::size_t jobs, std::ostream& out)
-      : which_(which), next_(first), end_(first + count), count_(count), jobs_(jobs), out_(out) {}
+      : which_(which),
+        next_(first),
+        end_(first + count),
+        total_(static_cast<int>(std::min<std::uint64_t>(count, std::numeric_limits<int>::max()))),
+        jobs_(jobs),
+        out_(out) {}
 
   int run() {
     const Interruption interruption("schedules", "0 right, 0 broken");
+    progress_.emplace("schedules", total_);
     while (next_ < end_ || !children_.empty()) {
       while (next_ < end_ && children_.size() < jobs_) children_.push_back(start(next_++, which_));
       look();
     }
+    progress_.reset();
     out_ << fmt::format("{}: {} right, {} broken; {} of faults, {} lost\n", counted(right_ + broken_, "schedule"),
                         right_, broken_, counted(steps_, "step"), counted(lost_, "node"));
     return broken_ == 0 ? kExitOk : kExitBroken;
@@ -150,10 +158,8 @@ class Fuzz {
     waitpid(child.process, &status, 0);
     count_in(child, ending_of(child, status));
     children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
-    constexpr std::uint64_t kCounted = std::numeric_limits<int>::max();
     Interruption::set_kept(fmt::format("{} right, {} broken", right_, broken_));
-    Interruption::set_progress(static_cast<int>(std::min(right_ + broken_, kCounted)),
-                               static_cast<int>(std::min(count_, kCounted)));
+    if (right_ + broken_ <= static_cast<std::uint64_t>(total_)) progress_->step();
   }
 
   void count_in(const Child& child, const Ending& ending) {
@@ -164,6 +170,7 @@ class Fuzz {
       return;
     }
     if (++broken_ > kSchedulesTold) return;
+    progress_->hide();
     out_ << fmt::format(
                 "schedule {}: {}\n  again: meshbed fuzz --faults{} --print {} > schedule.toml && meshbed run "
                 "schedule.toml\n",
@@ -172,9 +179,11 @@ class Fuzz {
   }
 
   Schedules which_;
-  std::uint64_t next_, end_, count_;
+  std::uint64_t next_, end_;
+  int total_;  // schedules; of more than an int holds, so many
   std::size_t jobs_;
   std::ostream& out_;
+  std::optional<Progress> progress_;  // while it runs
   std::vector<Child> children_;
   std::uint64_t right_ = 0, broken_ = 0, steps_ = 0, lost_ = 0;
 };
@@ -195,7 +204,7 @@ int fuzz_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   }
   bool faults = false, explore = false, gpu = false;
   std::string first = "1", count = "1000", print;
-  std::string jobs = std::to_string(std::max(1U, std::thread::hardware_concurrency()));
+  std::string jobs = std::to_string(own_processors());
   Syntax syntax("fuzz --faults [options], or fuzz --explore [options]");
   syntax.options.add_options()("faults", po::bool_switch(&faults), "random fault schedules, in the simulated world")(
       "gpu", po::bool_switch(&gpu), "schedules of another kind: GPU memory, striped over several cables")(

@@ -44,6 +44,7 @@ class SharedViewer final : public ProgressViewer {
     shared_.total = total;
   }
   void show(int done) override { shared_.done = done; }
+  void simulated(std::uint64_t /*messages*/, std::int64_t /*at_ps*/) override {}
   void end() override {}
 
  private:
