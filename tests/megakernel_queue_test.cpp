@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -83,6 +84,89 @@ TEST_CASE("a place comes back later from GIN's queue than from MSCCL++'s") {
     return all_ns;
   };
   CHECK(waited("megakernel-gin") > waited("megakernel-fifo"));
+}
+
+TEST_CASE("a place that comes back late costs time in every queue, and so does each pass of the proxy") {
+  int status = -1;
+  const auto time_of = [&](const std::string& scenario, const std::string& options) {
+    const nlohmann::json summary =
+        run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=2 " + options, status);
+    CHECK(status == 0);
+    return summary.at("time_ns").get<double>();
+  };
+  for (const char* scenario : {"megakernel-gin", "megakernel-fifo"}) {
+    CAPTURE(scenario);
+    const double plain = time_of(scenario, "");
+    CHECK(time_of(scenario, "--set workload.megakernel.credit=100us") > 1.5 * plain);
+    CHECK(time_of(scenario, "--set workload.megakernel.proxy_pass=5us") > 1.1 * plain);
+    CHECK(time_of(scenario, "--set workload.megakernel.credit=10us --set workload.megakernel.queue_depth=256") <
+          time_of(scenario, "--set workload.megakernel.credit=10us"));
+  }
+}
+
+TEST_CASE("put and signal are one message where they are fused, and two where they are not") {
+  int status = -1;
+  for (const char* scenario : {"megakernel-gin", "megakernel-fifo"}) {
+    CAPTURE(scenario);
+    const nlohmann::json fused = run_rings(scenario, kSmall + "--set workload.megakernel.post=5us", status);
+    CHECK(status == 0);
+    const nlohmann::json apart = run_rings(
+        scenario, kSmall + "--set workload.megakernel.post=5us --set workload.megakernel.put_and_signal=apart", status);
+    CHECK(status == 0);
+    CHECK(apart.at("messages").get<double>() > 1.3 * fused.at("messages").get<double>());
+    CHECK(apart.at("time_ns").get<double>() > 1.5 * fused.at("time_ns").get<double>());
+  }
+}
+
+TEST_CASE("a built-in program, printed and run from its file, takes the same time") {
+  const std::string folder = scratch_folder("megakernel-printed");
+  for (const char* program : {"decode", "pipeline", "moe"}) {
+    CAPTURE(program);
+    const std::string settings = std::string(program) == "decode" ? "--set workload.megakernel.layers=4 " : "";
+    const CommandResult printed =
+        run_command_line(meshbed_program() + " ring program " + program + " --ranks 3 " + settings + "2>&1");
+    REQUIRE(printed.status == 0);
+    std::ofstream(folder + "/printed.toml") << printed.output;
+    const auto run = [&](const std::string& name, const std::string& workload, const std::string& kernel) {
+      std::ofstream(folder + "/" + name + ".toml")
+          << "[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\nkind = \"megakernel\"\n"
+          << workload << "[workload.megakernel]\nprogram = \"" << kernel << "\"\nprofile = \"dgx-spark-ring\"\n";
+      const CommandResult done =
+          run_command_line(meshbed_program() + " run " + folder + "/" + name + ".toml --json " +
+                           (name == "named" ? settings : "") + "--results " + folder + " 2>/dev/null");
+      REQUIRE(done.status == 0);
+      return nlohmann::json::parse(done.output);
+    };
+    const nlohmann::json named = run("named", "bytes = \"48K\"\n", program), file = run("file", "", "printed.toml");
+    CHECK(file.at("time_ns") == named.at("time_ns"));
+    const nlohmann::json& all = file.at("rings").at("latencies").at(2);
+    CHECK(all.at("group") == "all");
+    CHECK(all.at("part") == "completion");
+    CHECK(all.at("p50_ns") <= all.at("p99_ns"));
+    CHECK(all.at("p99_ns") <= all.at("max_ns"));
+    CHECK(all.at("max_ns").get<double>() <= file.at("time_ns").get<double>() + 1e6);
+  }
+}
+
+TEST_CASE("percentiles by priority show who starves, and slots.csv whose each slot is") {
+  const std::string folder = scratch_folder("megakernel-priorities");
+  int status = -1;
+  const nlohmann::json summary = run_rings("megakernel-starvation",
+                                           "--set workload.megakernel.mode=safe --set expect.watchdog=drained "
+                                           "--set 'workload.megakernel.mix=[\"compute\"]' "
+                                           "--set workload.megakernel.compute=20us "
+                                           "--set 'workload.megakernel.priorities=[1,0,0,0,1]'",
+                                           status, folder);
+  CHECK(status == 0);
+  std::map<std::string, double> p99;
+  for (const auto& one : summary.at("rings").at("latencies")) {
+    if (one.at("group") == "priority" && one.at("part") == "queueing") {
+      p99[one.at("name").get<std::string>()] = one.at("p99_ns").get<double>();
+    }
+  }
+  CHECK(p99.at("CRITICAL") * 2 < p99.at("IDLE"));
+  const std::string csv = text_of(folder + "/megakernel-starvation/sim/slots.csv");
+  CHECK(csv.find(",ring,tenant,priority\n") != std::string::npos);
 }
 
 TEST_CASE("several rings a rank give the engine's bits, share the work and repeat") {

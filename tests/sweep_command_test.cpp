@@ -99,7 +99,7 @@ TEST_CASE("cabling files: each one's machines with the scenario's workload; a re
   const json points = points_of(folder);
   REQUIRE(points.size() == 3);
   for (const json& point : points) CHECK(point.at("status") == "ok");
-  const json alone = json::parse(run_command_line(meshbed_program() + " run --json --no-trace --no-expect " +
+  const json alone = json::parse(run_command_line(meshbed_program() + " run --json --no-trace --set expect={} " +
                                                   scenario_file("ring4") + " --set cabling=" + own +
                                                   " --set workload.bytes=256K --results " + folder + " 2>/dev/null")
                                      .output);

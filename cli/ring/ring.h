@@ -1,7 +1,7 @@
 #pragma once
 // What meshbed ring does with files: a megakernel's work ring (plugin/ring). dump, check and replay read buffers and
-// recordings from files; bench measures; policy says how a launch would be made; quirks lists what strict mode does as
-// the ancestor did.
+// recordings from files; program prints a program's slots; bench measures; policy says how a launch would be made;
+// quirks lists what strict mode does as the ancestor did.
 
 #include <iosfwd>
 
@@ -12,6 +12,7 @@ namespace meshbed::testbed {
 int ring_dump_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_check_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_replay_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+int ring_program_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace meshbed::testbed

@@ -130,12 +130,13 @@ class SlotReader {
   explicit SlotReader(const std::string& path) : path_(path), text_(read_text_file(path)) {}
 
   std::vector<SlotEvent> read() {
-    constexpr std::string_view kHeader = "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message,ring";
+    constexpr std::string_view kHeader =
+        "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message,ring,tenant,priority";
     std::vector<SlotEvent> events;
     if (line() != kHeader) throw wrong();
     while (at_ < text_.size()) {
       words_ = split_line(line());
-      if (words_.size() != 11) throw wrong();
+      if (words_.size() != 13) throw wrong();
       SlotEvent& event = events.emplace_back();
       read(0, event.at_ps);
       read(1, event.rank);

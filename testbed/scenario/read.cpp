@@ -27,37 +27,12 @@ namespace {
 /// A scenario is a page; what is larger is another file given by mistake.
 constexpr std::size_t kFileBytesMax = 16 * kMiB;
 
-toml::table parse_text(const std::string& text, const std::string& file) {
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
-    throw ScenarioError(file, "the file is empty; a scenario has at least [topology] or [[node]]");
-  }
-  if (const auto place = misplaced_character(text)) {
-    Diagnostics diagnostics(file);
-    diagnostics.add(*place, "not TOML: a character that is not ASCII, outside of one-line texts and comments");
-    diagnostics.throw_if_any();
-  }
-  if (const auto place = overlong_key_place(text)) {
-    Diagnostics diagnostics(file);
-    diagnostics.add(*place, fmt::format("a key has more than {} parts; no key of a scenario has more than 5",
-                                        models::kKeyPartsMax));
-    diagnostics.throw_if_any();
-  }
-  try {
-    return toml::parse(text, std::string(file));
-  } catch (const toml::parse_error& error) {
-    Diagnostics diagnostics(file);
-    diagnostics.add(error.source(), fmt::format("not TOML: {}", error.description()));
-    diagnostics.throw_if_any();
-    throw;  // not reached: there is an error now
-  }
-}
-
 /// What is cabled how; the rest of a file is what runs on it.
 constexpr std::array<const char*, 6> kCablingSections{"topology", "node", "cable", "switch", "router", "management"};
 
 /// The machines of the scenario file `path`, in place of those in `root`.
 void take_cabling(toml::table& root, const std::string& path) {
-  toml::table other = parse_text(read_scenario_text(path), path);
+  toml::table other = parse_toml(read_scenario_text(path), path);
   for (const char* section : kCablingSections) {
     root.erase(section);
     if (toml::node* node = other.get(section)) root.insert(section, std::move(*node));
@@ -135,6 +110,31 @@ Scenario assemble(const ScenarioSpec& spec, const std::string& file, const model
 
 }  // namespace
 
+toml::table parse_toml(const std::string& text, const std::string& file) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw ScenarioError(file, "the file is empty; a scenario has at least [topology] or [[node]]");
+  }
+  if (const auto place = misplaced_character(text)) {
+    Diagnostics diagnostics(file);
+    diagnostics.add(*place, "not TOML: a character that is not ASCII, outside of one-line texts and comments");
+    diagnostics.throw_if_any();
+  }
+  if (const auto place = overlong_key_place(text)) {
+    Diagnostics diagnostics(file);
+    diagnostics.add(*place, fmt::format("a key has more than {} parts; no key of a scenario has more than 5",
+                                        models::kKeyPartsMax));
+    diagnostics.throw_if_any();
+  }
+  try {
+    return toml::parse(text, std::string(file));
+  } catch (const toml::parse_error& error) {
+    Diagnostics diagnostics(file);
+    diagnostics.add(error.source(), fmt::format("not TOML: {}", error.description()));
+    diagnostics.throw_if_any();
+    throw;  // not reached: there is an error now
+  }
+}
+
 toml::table parse_default(const char* initial) { return toml::parse(std::string("value = ") + initial); }
 
 void refuse_key(const toml::key& key, const toml::node& node, const char* heading,
@@ -150,7 +150,7 @@ void refuse_key(const toml::key& key, const toml::node& node, const char* headin
 
 Scenario parse_scenario(const std::string& text, const std::string& name_for_errors,
                         const std::vector<std::string>& overrides) {
-  toml::table table = parse_text(text, name_for_errors);
+  toml::table table = parse_toml(text, name_for_errors);
   Diagnostics diagnostics(name_for_errors);
   ScenarioSpec spec;
   apply_overrides(table, overrides, spec.generated_names, diagnostics);
@@ -198,7 +198,7 @@ Scenario read_scenario(const std::string& path, const std::vector<std::string>& 
 
 std::optional<std::string> value_of_key(const std::string& text, const std::vector<std::string>& overrides,
                                         const std::string& key) {
-  toml::table table = parse_text(text, "scenario");
+  toml::table table = parse_toml(text, "scenario");
   Diagnostics diagnostics("scenario");
   std::vector<GeneratedName> generated;
   apply_overrides(table, overrides, generated, diagnostics);

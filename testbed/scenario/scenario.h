@@ -25,10 +25,13 @@ struct Machine;
 
 namespace meshbed::testbed {
 
+struct SlotGraph;
+
 /// Megakernels, one a rank: what their slots do, how they are scheduled, what goes wrong with them, and what things
 /// take.
 struct Megakernel {
-  std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe decode queue
+  std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe decode queue, or a file
+  std::shared_ptr<const SlotGraph> graph;  // of that file; nullptr: a program by name
   bool strict = false;                 // the ancestor's quirks (plugin/ring/kernel/kernel.h)
   bool by_priority = false;            // the priority kernel; queue alone
   std::string initiation = "host";     // host device; of decode also launch, and all: one after the other
@@ -36,6 +39,7 @@ struct Megakernel {
   int layers = 60;                     // of decode
   std::string queue = "direct";        // direct gin fifo: what lies between lanes and proxy
   int queue_depth = 0;                 // of gin and fifo; 0: their own default
+  bool fuses = true;                   // likewise: a PUT and its SIGNAL are one descriptor and one message
   int rings = 1;                       // a rank has
   int slots = 0;                       // of the ring; 0: the program's, or 64 of a queue
   int lanes = 0;                       // 0: one a slot in strict mode, else 8
@@ -63,7 +67,7 @@ struct Megakernel {
   // what is modelled, and no more: see testbed/workload/megakernel/times.h for where the figures are from
   Picoseconds watchdog_ps = 0, launch_ps = 0, publish_ps = 0, claim_ps = 0, poll_ps = 0, doorbell_ps = 0, flag_ps = 0;
   std::uint64_t memory_bps = 0;  // of REDUCE and COPY; 0: they cost nothing
-  Picoseconds visibility_ps = 0, post_ps = 0, credit_ps = 0;
+  Picoseconds visibility_ps = 0, post_ps = 0, credit_ps = 0, pass_ps = 0;
   Picoseconds device_doorbell_ps = 0;   // in doorbell's place where the device initiates
   Picoseconds operation_launch_ps = 0;  // initiation = launch: of each operation's kernel
   // places for blocks, which lanes are; 0 SMs: as many as there are lanes

@@ -33,6 +33,8 @@ struct Section {
 template <typename T>
 const Section<T>& section_of();
 
+/// A file's text as TOML; throws ScenarioError, with the place, for what is none, is empty or has an overlong key.
+toml::table parse_toml(const std::string& text, const std::string& file);
 /// Reads the TOML text of a default.
 toml::table parse_default(const char* initial);
 /// Reports `key` as unknown in the section `heading`.

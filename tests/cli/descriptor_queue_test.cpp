@@ -12,7 +12,14 @@ namespace {
 RingDescriptor put(meshbed::ring::Word message) {
   return {.connection = 3, .space = 2, .offset = 0x1000 + message, .bytes = 4096, .message = message};
 }
-RingDescriptor signal(meshbed::ring::Word message) { return {.is_signal = true, .connection = 3, .message = message}; }
+RingDescriptor signal(meshbed::ring::Word message) {
+  return {.is_put = false, .is_signal = true, .connection = 3, .message = message};
+}
+RingDescriptor put_and_signal(meshbed::ring::Word message) {
+  RingDescriptor both = put(message);
+  both.is_signal = true;
+  return both;
+}
 
 void push(DescriptorQueue& queue, const RingDescriptor& what) {
   queue.push(what);
@@ -24,7 +31,7 @@ void push(DescriptorQueue& queue, const RingDescriptor& what) {
 TEST_CASE("puts and signals come out of either queue as they went in, over many laps") {
   for (const auto& queue : {make_gin_queue(4), make_fifo_queue(4)}) {
     for (meshbed::ring::Word message = 0; message < 100; ++message) {
-      for (const RingDescriptor& what : {put(message), signal(message)}) {
+      for (const RingDescriptor& what : {put(message), signal(message), put_and_signal(message)}) {
         REQUIRE(queue->has_room());
         push(*queue, what);
         const auto taken = queue->take();

@@ -124,15 +124,26 @@ Word SlotBuilder::add_put(int peer, int channel, Area from, std::uint64_t size_b
 }
 
 Word SlotBuilder::add_wait(int peer, int channel, Landing landing) {
-  const Word connection = receive_connection(peer, channel);
-  auto& landings = program_.receives[connection].landings;
-  too_large_ = too_large_ || landing.area.offset_bytes + landing.size_bytes > 0xffff'ffffU;
-  landings.push_back(landing);
+  auto& landings = program_.receives[receive_connection(peer, channel)].landings;
+  const std::size_t message = landings.size();
+  expect_messages(peer, channel, {landing});
+  return add_wait_for(peer, channel, message, ring::kNobody, ring::kNobody);
+}
+
+void SlotBuilder::expect_messages(int peer, int channel, const std::vector<Landing>& landings) {
+  auto& all = program_.receives[receive_connection(peer, channel)].landings;
+  for (const Landing& landing : landings) {
+    too_large_ = too_large_ || landing.area.offset_bytes + landing.size_bytes > 0xffff'ffffU;
+    all.push_back(landing);
+  }
+}
+
+Word SlotBuilder::add_wait_for(int peer, int channel, std::size_t message, Word after, Word also_after) {
   MeshSlot wait{.opcode = ring::opcode::kWait};
-  wait.args[arg::kConnection] = connection;
-  wait.args[arg::kCount] = word_of(landings.size());
-  wait.args[arg::kMessage] = word_of(landings.size() - 1);
-  return add(wait, ring::kNobody, ring::kNobody);
+  wait.args[arg::kConnection] = receive_connection(peer, channel);
+  wait.args[arg::kCount] = word_of(message + 1);
+  wait.args[arg::kMessage] = word_of(message);
+  return add(wait, after, also_after);
 }
 
 Word SlotBuilder::add_sum(Area arrived, Area own, Area result, std::uint64_t count, Word after) {
@@ -154,19 +165,19 @@ Word SlotBuilder::add_join(Word after, Word also_after) {
   return add({.opcode = ring::opcode::kCompute}, after, also_after);
 }
 
-Word SlotBuilder::add_copy(Area from, Area to, std::uint64_t size_bytes, Word after) {
+Word SlotBuilder::add_copy(Area from, Area to, std::uint64_t size_bytes, Word after, Word also_after) {
   MeshSlot copy{.opcode = ring::opcode::kCopy};
   copy.args[arg::kSpaces] = spaces_of(Form::kFirst, from.space, Space::kInput, to.space);
   copy.args[arg::kFirst] = word_of(from.offset_bytes);
   copy.args[arg::kThird] = word_of(to.offset_bytes);
   copy.args[arg::kCount] = word_of(size_bytes);
-  return add(copy, after, ring::kNobody);
+  return add(copy, after, also_after);
 }
 
-Word SlotBuilder::add_compute(std::uint64_t duration_ns, Word after) {
+Word SlotBuilder::add_compute(std::uint64_t duration_ns, Word after, Word also_after) {
   MeshSlot compute{.opcode = ring::opcode::kCompute};
   compute.args[arg::kCount] = word_of(duration_ns);
-  return add(compute, after, ring::kNobody);
+  return add(compute, after, also_after);
 }
 
 void SlotBuilder::send_slice(const Plan& plan, const PlanPlace& place, const SendStep& slice,

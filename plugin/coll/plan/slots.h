@@ -86,8 +86,9 @@ class SlotBuilder {
                         ring::Word also_after);
   /// Nothing but an end: done when both are.
   ring::Word add_join(ring::Word after, ring::Word also_after);
-  ring::Word add_copy(Area from, Area to, std::uint64_t size_bytes, ring::Word after);
-  ring::Word add_compute(std::uint64_t duration_ns, ring::Word after);
+  ring::Word add_copy(Area from, Area to, std::uint64_t size_bytes, ring::Word after,
+                      ring::Word also_after = ring::kNobody);
+  ring::Word add_compute(std::uint64_t duration_ns, ring::Word after, ring::Word also_after = ring::kNobody);
   /// Slots so far: the id that the next one gets.
   std::size_t size() const { return program_.slots.size(); }
   /// Room in the staging space that nothing else gets.
@@ -95,6 +96,10 @@ class SlotBuilder {
   /// One message of its own to `peer`, and one from it; the first gives its SIGNAL's id, the second its WAIT's.
   ring::Word add_put(int peer, int channel, Area from, std::uint64_t size_bytes, ring::Word after);
   ring::Word add_wait(int peer, int channel, Landing landing);
+  /// All messages that will come from `peer` there, in their order; then any of them can be waited for, by any number
+  /// of slots.
+  void expect_messages(int peer, int channel, const std::vector<Landing>& landings);
+  ring::Word add_wait_for(int peer, int channel, std::size_t message, ring::Word after, ring::Word also_after);
 
   /// kInvalidArgument: something lies at 4 GiB or beyond, or there are more slots than a ring can name.
   Result<SlotProgram> take();

@@ -14,6 +14,7 @@
 #include "testbed/base/units.h"
 #include "testbed/result/ring_counters.h"
 #include "testbed/result/run_document.h"
+#include "testbed/workload/megakernel/latencies.h"
 #include "testbed/workload/megakernel/outcome.h"
 
 namespace meshbed::testbed::document {
@@ -79,7 +80,21 @@ void add_token_lines(Section& section, const RingOutcome& rings) {
   }
 }
 
-void fill_rings_lines(Section& section, const RingOutcome& rings) {
+/// Of all slots, and by tenant and priority, where a slot's wait depends on whose it is.
+void add_latency_lines(Section& section, const std::vector<RingLatency>& latencies) {
+  if (latencies.empty()) return;
+  section.line("  {:<20}{:>12}{:>9}{:>13}{:>13}{:>13}{:>13}", "latency (us)", "part", "slots", "p50", "p90", "p99",
+               "max");
+  for (const RingLatency& one : latencies) {
+    if (one.group == "rank" || one.group == "opcode") continue;
+    const auto us = [](Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e6; };
+    section.line("  {:<20}{:>12}{:>9}{:>13.3f}{:>13.3f}{:>13.3f}{:>13.3f}",
+                 one.name.empty() ? "all slots" : one.group + " " + one.name, one.part, one.count, us(one.p50_ps),
+                 us(one.p90_ps), us(one.p99_ps), us(one.most_ps));
+  }
+}
+
+void fill_rings_lines(Section& section, const RingOutcome& rings, const std::vector<RingLatency>& latencies) {
   section.blank();
   section.line("rings: {} done", counted(rings.slots_done, "slot"));
   std::map<std::string, int> well;
@@ -103,6 +118,7 @@ void fill_rings_lines(Section& section, const RingOutcome& rings) {
   }
   for (const auto& [name, count] : well) section.line("  {} {}", count, name);
   add_ring_lines(section, rings);
+  add_latency_lines(section, latencies);
   if (rings.recorded) section.line("{}", recording_text(*rings.recorded));
   std::vector<std::string> times;
   for (const RingTime& time : rings.times) times.push_back(ring_time_text(time));
@@ -160,6 +176,16 @@ Section rings_shape() {
                      .meaning = "times that the model rests on",
                      .columns = {text("name", "of the parameter"), number("value", "ns", "of a rate: bytes per second"),
                                  text("source", "where it comes from")}});
+  section.with(
+      Table{.key = "latencies",
+            .meaning = "how long slots took",
+            .columns = {text("group", "all, rank, opcode, tenant or priority"), text("name", "in the group"),
+                        text("part",
+                             "queueing: from its arrival until a lane claims it; execution: until it is "
+                             "done; completion: both"),
+                        integer("slots", "", "that ended"), number("p50_ns", "ns", "half of them took no longer"),
+                        number("p90_ns", "ns", "90 % of them"), number("p99_ns", "ns", "99 % of them"),
+                        number("max_ns", "ns", "the longest")}});
   Table tokens{.key = "tokens",
                .meaning = "a decode token, mean over ranks and tokens",
                .columns = {text("initiation", "host, device or launch"), number("token_ns", "ns", "of the token")},
@@ -234,7 +260,14 @@ void fill_rings(Section& section, const RunView& run) {
     for (const Picoseconds part : token.parts) cells.emplace_back(static_cast<double>(part) / 1e3);
     section.table("tokens").add(std::move(cells));
   }
-  fill_rings_lines(section, rings);
+  const std::vector<RingLatency> latencies = latencies_of(rings);
+  const auto ns = [](Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e3; };
+  for (const RingLatency& one : latencies) {
+    section.table("latencies")
+        .add({one.group, one.name, one.part, one.count, ns(one.p50_ps), ns(one.p90_ps), ns(one.p99_ps),
+              ns(one.most_ps)});
+  }
+  fill_rings_lines(section, rings, latencies);
 }
 
 const RunSection rings_here(800, rings_shape, fill_rings);

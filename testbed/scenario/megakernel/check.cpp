@@ -10,6 +10,7 @@
 #include "testbed/base/closest_name.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/megakernel/names.h"
+#include "testbed/scenario/megakernel/slot_graph.h"
 #include "testbed/scenario/placement.h"
 
 namespace meshbed::testbed {
@@ -24,43 +25,22 @@ constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsP
 // Fields that some programs do not read. Whoever writes one there is told, rather than left to wonder.
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
-constexpr const char* kOfPrograms[] = {"initiation",  "exchange",        "doorbell",        "flag",
-                                       "memory_rate", "queue",           "queue_depth",     "post",
-                                       "credit",      "device_doorbell", "operation_launch"};
+constexpr const char* kOfPrograms[] = {
+    "initiation", "exchange",   "doorbell",       "flag",   "memory_rate",     "queue",           "queue_depth",
+    "post",       "proxy_pass", "put_and_signal", "credit", "device_doorbell", "operation_launch"};
+constexpr const char* kOfNamedPrograms[] = {"exchange", "layers", "parts", "compute"};
 constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",  "in_place",  "root",           "shift",
                                              "senders",    "late_by", "late_rank", "late_iteration", "cases",
                                              "receives",   "parts",   "recording", "other_devices"};
 constexpr const char* kOfWorkloadsPrograms[] = {"bytes",       "dtype",      "op",          "iterations",
                                                 "slice_bytes", "net_plugin", "net_version", "memory"};
 // Of memory = "gpu", where a kernel of PTX does it in the GPU model's time.
-constexpr const char* kOfModelledKernels[] = {"mode",
-                                              "initiation",
-                                              "exchange",
-                                              "queue",
-                                              "queue_depth",
-                                              "rings",
-                                              "masked_tenant",
-                                              "masked_at",
-                                              "stopped_rank",
-                                              "stopped_after",
-                                              "ordering",
-                                              "slot_order",
-                                              "unordered_delay",
-                                              "sms",
-                                              "held_sms",
-                                              "blocks_per_sm",
-                                              "profile",
-                                              "launch",
-                                              "claim",
-                                              "poll",
-                                              "doorbell",
-                                              "flag",
-                                              "visibility",
-                                              "post",
-                                              "credit",
-                                              "memory_rate",
-                                              "device_doorbell",
-                                              "operation_launch"};
+constexpr const char* kOfModelledKernels[] = {
+    "mode",       "initiation", "exchange",        "queue",       "queue_depth",     "put_and_signal",
+    "proxy_pass", "rings",      "masked_tenant",   "masked_at",   "stopped_rank",    "stopped_after",
+    "ordering",   "slot_order", "unordered_delay", "sms",         "held_sms",        "blocks_per_sm",
+    "profile",    "launch",     "claim",           "poll",        "doorbell",        "flag",
+    "visibility", "post",       "credit",          "memory_rate", "device_doorbell", "operation_launch"};
 
 struct MegakernelCheck {
   const Scenario& scenario;
@@ -99,6 +79,17 @@ struct MegakernelCheck {
     const auto only = [&](const char* key, bool read, const char* readers) {
       if (said.has(key) && !read) add(key, fmt::format("goes with {}, and this is {}", readers, kernel.program));
     };
+    if (kernel.graph) {
+      for (const char* key : kOfNamedPrograms) {
+        if (said.has(key)) add(key, "the slots of a file are what it says; leave it out");
+      }
+      for (const char* key : {"bytes", "slice_bytes"}) {
+        if (!spec.workload.has(key)) continue;
+        diagnostics.add(spec.workload.at(key),
+                        fmt::format("{}: the slots of a file are what it says; leave it out", key));
+      }
+      return;
+    }
     const bool computes = kernel.program != "all_reduce" && kernel.program != "all_gather";
     const bool in_parts = kernel.program == "fused_all_reduce" || kernel.program == "pipeline";
     only("parts", in_parts, "program = \"fused_all_reduce\" or \"pipeline\"");
@@ -114,6 +105,9 @@ struct MegakernelCheck {
     const int depth = kernel.queue_depth;
     if (kernel.queue == "direct" && said.has("queue_depth")) {
       add("queue_depth", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no queue");
+    }
+    if (kernel.queue == "direct" && said.has("put_and_signal")) {
+      add("put_and_signal", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no descriptors");
     }
     if ((depth & (depth - 1)) != 0) {
       add("queue_depth", fmt::format("{} is no power of two: a place in the queue is an index's lower bits", depth));
@@ -174,6 +168,7 @@ struct MegakernelCheck {
   void program() const {
     const int ranks = ranks_of(scenario);
     if (is_queue || ranks == 0) return;
+    if (kernel.graph) return graph(ranks);
     if (ranks < kProgramRanksLeast || ranks > kProgramRanksMost) {
       add("program", fmt::format("{} is for {} to {} ranks, and there are {}", kernel.program, kProgramRanksLeast,
                                  kProgramRanksMost, ranks));
@@ -229,11 +224,22 @@ struct MegakernelCheck {
     }
   }
 
+  void graph(int ranks) const {
+    const std::size_t written = kernel.graph->ranks.size();
+    if (written != static_cast<std::size_t>(ranks)) {
+      add("program", fmt::format("{} is for {} ranks, and there are {}", kernel.program, written, ranks));
+    }
+    if (kernel.rings > 1) add("rings", "a slot graph is of one ring a rank; leave it out");
+    if (kernel.by_priority) add("kernel", "a program's slots have an order and no levels; say plain");
+    if (kernel.strict && kernel.lanes > 0) {
+      add("lanes", "in strict mode the plain kernel's lane i owns slot i: a program needs one a slot; leave lanes out");
+    }
+  }
+
   void decode() const {
     if (kernel.program == "decode") {
-      if (kernel.queue != "direct") {
-        add("queue",
-            kernel.queue + " goes with the other programs: of descriptors nobody notes where a token's time goes");
+      if (kernel.queue != "direct" && kernel.initiation != "host") {
+        add("queue", kernel.queue + " leads to a proxy; say initiation = \"host\"");
       }
       return;
     }

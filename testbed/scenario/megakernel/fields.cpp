@@ -24,10 +24,17 @@ const Section<MegakernelSpec> kMegakernel{
          "all_reduce, all_gather, fused_all_reduce, pipeline or moe: steps of a collective, over the net plugin, "
          "`bytes` "
          "as the collective has them; decode: a token's `layers`, each `compute` and an all_reduce of `bytes`; queue: "
-         "`items` that arrive, without a network",
+         "`items` that arrive, without a network; or a file relative to this one, FILE.toml or FILE.jsonl: a slot "
+         "graph "
+         "(docs/megakernel.md; `meshbed ring program` prints the others as such)",
          [](const Value& v, MegakernelSpec& s) {
-           v.choice(s.value.program,
-                    {"all_reduce", "all_gather", "fused_all_reduce", "pipeline", "moe", "decode", "queue"});
+           std::string name;
+           v.text(name);
+           if (is_slot_graph_file(name)) {
+             s.value.program = name;
+           } else {
+             v.choice(s.value.program, ring_program_names());
+           }
          }},
         {"mode", "text", "'safe'", "strict: with the quirks of vyre's megakernel; safe: without",
          [](const Value& v, MegakernelSpec& s) {
@@ -72,6 +79,15 @@ const Section<MegakernelSpec> kMegakernel{
          "places of each such queue, a power of two; a lane that finds none waits; 0: 256 of gin, 512 of fifo",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.queue_depth, {0, kQueueDepthMost});
+         }},
+        {"put_and_signal", "text", "'fused'",
+         "of gin and fifo: fused, one descriptor and one message, as NCCL's GIN (ops 9 and 17) and MSCCL++ "
+         "(TriggerData "
+         "with TriggerFlag) have them; apart, one of each for the PUT and one for its SIGNAL",
+         [](const Value& v, MegakernelSpec& s) {
+           std::string fused = "fused";
+           v.choice(fused, {"fused", "apart"});
+           s.value.fuses = fused == "fused";
          }},
         {"rings", "integer", "1",
          "of each rank: each with slots, lanes and connections of its own and its share of `bytes` or of the items; "
@@ -197,8 +213,13 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.post_ps); }},
         {"device_doorbell", "time", "(doorbell)", "in its place where the device initiates: work request and doorbell",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.device_doorbell_ps); }},
-        {"credit", "time", "'0s'", "from a message's completion until FENCE sees it",
+        {"credit", "time", "'0s'",
+         "from a message's completion until FENCE sees it, and from the end of a descriptor (gin: completed, fifo: "
+         "posted) "
+         "until a lane sees its place free",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.credit_ps); }},
+        {"proxy_pass", "time", "'0s'", "of the proxy: one look at all its queues and connections, found or not",
+         [](const Value& v, MegakernelSpec& s) { v.time(s.value.pass_ps); }},
         {"operation_launch", "time", "(launch)", "initiation = 'launch': of each operation's kernel",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.operation_launch_ps); }},
         {"memory_rate", "rate", "(REDUCE and COPY cost nothing)", "of a lane: bytes that it reads and writes",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <filesystem>
 
 #include "plugin/ring/kernel/verdict.h"
 
@@ -54,6 +55,17 @@ std::vector<std::string> ring_cause_names() {
     names.emplace_back(ring::name_of(static_cast<ring::Cause>(cause)));
   }
   return names;
+}
+
+const std::vector<std::string>& ring_program_names() {
+  static const std::vector<std::string> names{"all_reduce", "all_gather", "fused_all_reduce", "pipeline", "moe",
+                                              "decode",     "queue"};
+  return names;
+}
+
+bool is_slot_graph_file(const std::string& program) {
+  const std::string extension = std::filesystem::path(program).extension();
+  return extension == ".toml" || extension == ".jsonl";
 }
 
 }  // namespace meshbed::testbed

@@ -29,4 +29,9 @@ std::uint32_t draw_weighted(Prng& prng, const std::vector<int>& weights, std::ui
 /// Of ring::Cause, as [expect] writes them.
 std::vector<std::string> ring_cause_names();
 
+/// The programs that are known by name.
+const std::vector<std::string>& ring_program_names();
+/// The program is a file: its name ends in .toml or .jsonl.
+bool is_slot_graph_file(const std::string& program);
+
 }  // namespace meshbed::testbed

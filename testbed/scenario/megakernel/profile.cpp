@@ -10,6 +10,9 @@
 #include <filesystem>
 
 #include "models/shipped_profiles.h"
+#include "testbed/scenario/megakernel/names.h"
+#include "testbed/scenario/megakernel/slot_graph.h"
+#include "testbed/scenario/scenario.h"
 #include "testbed/scenario/spec.h"
 
 namespace meshbed::testbed {
@@ -129,6 +132,16 @@ Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario
   if (!result.recording.empty()) {
     take_recording(spec, (std::filesystem::path(scenario_path).parent_path() / result.recording).string(), diagnostics,
                    result);
+  }
+  if (is_slot_graph_file(result.program)) {
+    const std::string path = (std::filesystem::path(scenario_path).parent_path() / result.program).string();
+    try {
+      result.graph = std::make_shared<const SlotGraph>(read_slot_graph(path));
+    } catch (const ScenarioError& error) {
+      for (const ScenarioProblem& problem : error.problems()) {
+        diagnostics.add(spec.at("program"), fmt::format("program: {}: {}", problem.place, problem.text));
+      }
+    }
   }
   if (!result.profile.empty()) {
     if (const auto profile = read_profile(result.profile, scenario_path)) {

@@ -7,6 +7,7 @@
 
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/megakernel/exchange.h"
+#include "testbed/scenario/megakernel/slot_graph.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -194,6 +195,15 @@ struct ProgramMaker {
 }  // namespace
 
 Result<RingProgram> ring_program(const Workload& workload, int rank, int ranks) {
+  if (const auto& graph = workload.megakernel.graph) {
+    Result<GraphProgram> program = program_of(*graph, rank);
+    if (!program) return program.error();
+    RingProgram made{.slots = std::move(program->slots), .begins = std::move(program->begins)};
+    const coll::DataType type = parse_data_type("dtype", workload.dtype);
+    made.space_bytes =
+        space_bytes_of(made.slots, std::max(coll::size_of(type), coll::size_of(coll::accumulator_of(type))));
+    return made;
+  }
   ProgramMaker maker{.workload = workload, .rank = rank, .ranks = ranks};
   if (const auto made = maker.run(); !made) return made.error();
   Result<coll::SlotProgram> slots = maker.builder.take();

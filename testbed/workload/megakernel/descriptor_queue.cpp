@@ -10,17 +10,18 @@ namespace {
 
 using ring::Word;
 
-/// A put alone, or a signal alone: a put of nothing that counts the other's signal up.
+/// A signal alone is a put of nothing that counts the other's signal up.
 ring::GinWords words_of(const RingDescriptor& what, const ring::GinScheme* /*scheme*/) {
   ring::GinDescriptor gin{.destination_offset = what.message, .destination_handle = what.connection};
   if (what.is_signal) {
     gin.op = ring::gin_op::kPut | ring::gin_op::kSignalInc;
     gin.signal = what.connection;
     gin.signal_value = 1;
-  } else {
+  }
+  if (what.is_put) {
     gin.size_bytes = what.bytes;
     gin.source_offset = what.offset;
-    gin.source_handle = what.space;
+    gin.source_handle = what.space + 1;
   }
   const auto words = ring::encode_gin(gin);
   MESHBED_CHECK_MSG(words, "a slot's message fits a GIN descriptor");
@@ -30,10 +31,11 @@ ring::GinWords words_of(const RingDescriptor& what, const ring::GinScheme* /*sch
 RingDescriptor descriptor_of(const ring::GinWords& words) {
   const auto gin = ring::decode_gin(words);
   MESHBED_CHECK_MSG(gin, "what was encoded is decoded");
-  const bool is_signal = (gin->op & ring::gin_op::kSignalInc) != 0;
-  return {.is_signal = is_signal,
-          .connection = is_signal ? gin->signal : static_cast<Word>(gin->destination_handle),
-          .space = static_cast<Word>(gin->source_handle),
+  const auto source = static_cast<Word>(gin->source_handle);  // 0: a signal alone
+  return {.is_put = source > 0,
+          .is_signal = (gin->op & ring::gin_op::kSignalInc) != 0,
+          .connection = static_cast<Word>(gin->destination_handle),
+          .space = source > 0 ? source - 1 : 0,
           .offset = static_cast<Word>(gin->source_offset),
           .bytes = static_cast<Word>(gin->size_bytes),
           .message = static_cast<Word>(gin->destination_offset)};
@@ -41,9 +43,10 @@ RingDescriptor descriptor_of(const ring::GinWords& words) {
 
 ring::FifoWords words_of(const RingDescriptor& what, const ring::FifoScheme* /*scheme*/) {
   ring::FifoTrigger trigger{.destination_offset = what.message,
-                            .type = what.is_signal ? ring::fifo_type::kFlag : ring::fifo_type::kData,
+                            .type = static_cast<std::uint8_t>((what.is_put ? ring::fifo_type::kData : 0) |
+                                                              (what.is_signal ? ring::fifo_type::kFlag : 0)),
                             .semaphore = static_cast<std::uint16_t>(what.connection)};
-  if (!what.is_signal) {
+  if (what.is_put) {
     trigger.size_bytes = what.bytes;
     trigger.source_offset = what.offset;
     trigger.source_memory = static_cast<std::uint16_t>(what.space);
@@ -55,7 +58,8 @@ ring::FifoWords words_of(const RingDescriptor& what, const ring::FifoScheme* /*s
 
 RingDescriptor descriptor_of(const ring::FifoWords& words) {
   const ring::FifoTrigger trigger = ring::decode_trigger(words);
-  return {.is_signal = trigger.type == ring::fifo_type::kFlag,
+  return {.is_put = (trigger.type & ring::fifo_type::kData) != 0,
+          .is_signal = (trigger.type & ring::fifo_type::kFlag) != 0,
           .connection = trigger.semaphore,
           .space = trigger.source_memory,
           .offset = trigger.source_offset,

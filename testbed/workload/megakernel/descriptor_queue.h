@@ -16,8 +16,10 @@
 
 namespace meshbed::testbed {
 
+/// A PUT, a SIGNAL, or a PUT with its SIGNAL: NCCL's ops 9 and 17 (put, signal increment or add), MSCCL++'s
+/// TriggerData | TriggerFlag.
 struct RingDescriptor {
-  bool is_signal = false;
+  bool is_put = true, is_signal = false;
   ring::Word connection = 0;
   ring::Word space = 0, offset = 0, bytes = 0;  // of a PUT
   ring::Word message = 0;                       // of the connection, counted on from epoch to epoch

@@ -35,7 +35,10 @@ void RingHost::publish(Ring& ring, Word slot, const Item& item) {
               .ring = ring.index,
               .slot = slot,
               .opcode = item.opcode,
-              .kind = RingEventKind::kPublish});
+              .kind = RingEventKind::kPublish,
+              .tenant = static_cast<int>(item.tenant),
+              .priority = static_cast<int>(item.level),
+              .arrived_ps = item.arrived_ps >= 0 ? item.arrived_ps : begin_ps});
   ++ring.counted.published;
   ring.kernel.published(slot);
   ring.kernel.nudge();

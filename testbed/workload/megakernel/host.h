@@ -86,6 +86,7 @@ class RingHost {
     ring::Word args[ring::mesh_arg::kWords] = {};
     std::optional<ring::Word> slot{};  // that it had in a recording
     std::uint64_t adds = 0;            // to the observables
+    Picoseconds arrived_ps = -1;       // of a queue's; -1: as it is published
   };
   struct Ring {
     RingBuffers& buffers;

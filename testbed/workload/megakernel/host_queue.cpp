@@ -195,8 +195,8 @@ void RingHost::run_queue(std::uint64_t seed) {
   const Picoseconds start_ps = host_.now_ps();
   Picoseconds due_ps = start_ps;
   for (int number = 0; number < settings_.items; ++number) {
-    const Item item = settings_.recorded ? recorded(number) : draw(prng, number);
-    due_ps = due(prng, number, start_ps, due_ps);
+    Item item = settings_.recorded ? recorded(number) : draw(prng, number);
+    item.arrived_ps = due_ps = due(prng, number, start_ps, due_ps);
     while (host_.now_ps() < due_ps) {
       if (!wait(due_ps)) return;
     }

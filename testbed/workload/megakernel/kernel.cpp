@@ -259,6 +259,8 @@ bool RingKernel::may_describe(const ring::KernelLane& lane, LaneClock& clock, Wo
     wait_for_signal_[connection].push_back(lane.index);
     return false;
   }
+  // It takes its place with its SIGNAL.
+  if (op == ring::opcode::kPut && setting_.settings.fuses) return true;
   if (!proxy_->has_room(connection)) {
     if (clock.without_credit_ps < 0) {
       clock.without_credit_ps = setting_.host.now_ps();
@@ -433,6 +435,14 @@ void RingKernel::note(const ring::KernelLane& lane, RingEventKind kind) {
   if (event.source >= 0) {
     event.message = args[arg::kMessage];
     event.epoch = args[arg::kEpoch];
+  }
+  if (setting_.bytes != nullptr && kind == RingEventKind::kPut) {
+    setting_.bytes->put(event, bytes_at(args[arg::kSpaces] >> 8U & 0xffU, args[arg::kFirst]), args[arg::kCount]);
+  } else if (setting_.bytes != nullptr && kind == RingEventKind::kWait) {
+    const coll::Landing& landing = setting_.program.receives[connection].landings[event.message];
+    setting_.bytes->waited(
+        event, bytes_at(static_cast<Word>(landing.area.space), static_cast<Word>(landing.area.offset_bytes)),
+        landing.size_bytes);
   }
   setting_.trace.add(event);
 }

@@ -44,7 +44,13 @@ bool RingKernel::Port::put(Word connection, Word space, Word offset, Word bytes,
     proxy->put(connection, {.data = kernel->bytes_at(space, offset), .size_bytes = bytes, .space = space});
     return true;
   }
-  proxy->describe({.connection = connection, .space = space, .offset = offset, .bytes = bytes, .message = message});
+  const RingDescriptor what{
+      .connection = connection, .space = space, .offset = offset, .bytes = bytes, .message = message};
+  if (kernel->setting_.settings.fuses) {
+    proxy->hold(what);
+    return true;
+  }
+  proxy->describe(what);
   kernel->at(kernel->setting_.host.now_ps() + doorbell_of(kernel->setting_.settings),
              [proxy, connection] { proxy->show(connection); });
   return true;
@@ -59,7 +65,12 @@ void RingKernel::Port::signal(Word connection, Word puts) {
   }
   if (kernel->has_descriptors()) {
     ++kernel->signals_[connection];
-    proxy->describe({.is_signal = true, .connection = connection, .message = puts});
+    RingDescriptor what{.is_put = false, .is_signal = true, .connection = connection, .message = puts};
+    if (kernel->setting_.settings.fuses) {
+      what = proxy->held(connection);
+      what.is_signal = true;
+    }
+    proxy->describe(what);
     kernel->at(seen_ps, [proxy, connection] { proxy->show(connection); });
     return;
   }

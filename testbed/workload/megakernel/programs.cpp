@@ -29,6 +29,13 @@ void fill_source(const RingProgram& program, const Workload& workload, int rank,
                  bool rough, RingSpaces& spaces) {
   void* const source = spaces[index_of_space(program.source)].data();
   const coll::DataType type = ring_type_of(workload);
+  if (workload.megakernel.graph != nullptr) {
+    for (std::size_t space = 0; space < spaces.size(); ++space) {
+      fill_rough(rank, salt + static_cast<std::uint32_t>(space), type, spaces[space].data(),
+                 spaces[space].size() / coll::size_of(type));
+    }
+    return;
+  }
   if (workload.megakernel.program == "moe") {
     std::vector<std::byte>& own = spaces[index_of_space(Space::kMade)];
     fill_rough(rank + ranks, salt, type, own.data(), own.size() / coll::size_of(type));

@@ -38,7 +38,7 @@ Result<void> RingProxy::enlist(End& end) {
     const int code = setting_.net.register_memory(end.comm, bytes.data(), bytes.size(), &end.memory[space]);
     if (auto done = checked("regMr", code, warns); !done) return done;
   }
-  if (!has_queues()) return ok();
+  if (!has_queues()) return ok();  // without signals of their own, too: as many messages may be under way
   end.signals.resize(nccl::kMaxRequests);
   return checked("regMr",
                  setting_.net.register_memory(end.comm, end.signals.data(), end.signals.size() * sizeof(std::uint64_t),
@@ -122,7 +122,7 @@ Result<void> RingProxy::close() {
 
 void RingProxy::begin_epoch() {
   for (std::size_t index = 0; index < receives_.size(); ++index) {
-    receives_[index].open += setting_.program.receives[index].landings.size() * (has_queues() ? 2 : 1);
+    receives_[index].open += setting_.program.receives[index].landings.size() * (sends_signals() ? 2 : 1);
   }
   setting_.host.nudge(setting_.thread);
 }
@@ -185,6 +185,18 @@ void RingProxy::complete(Send& send) {
   }
 }
 
+void RingProxy::give_back(std::function<void()> free) {
+  const auto seen = [this, free = std::move(free)] {
+    free();
+    setting_.kernel.see_room();
+  };
+  if (setting_.settings.credit_ps > 0) {
+    setting_.kernel.at(setting_.host.now_ps() + setting_.settings.credit_ps, seen);
+  } else {
+    seen();
+  }
+}
+
 void RingProxy::spend_post() {
   const Picoseconds begin_ps = setting_.host.now_ps(), post_ps = post_of(setting_.settings);
   if (post_ps == 0) return;
@@ -203,9 +215,11 @@ Result<bool> RingProxy::pass_ends(Send& send) {
     if (!done) return done;
     if (!*done) break;
     send.requests.pop_front();
-    if (has_queues()) queues_[send.queue].queue->completed(first.position);
+    if (has_queues()) {
+      DescriptorQueue& queue = *queues_[send.queue].queue;
+      give_back([&queue, position = first.position] { queue.completed(position); });
+    }
     if (!first.is_signal) complete(send);
-    if (has_queues()) setting_.kernel.see_room();
     moved = true;
   }
   return moved;
@@ -244,12 +258,12 @@ Result<void> RingProxy::came(Word connection, std::uint64_t size_bytes, std::uin
                                    setting_.program.receives[connection].peer, size_bytes, due_bytes)};
 }
 
-/// The connection's receive of that number. With queues message m of the program is the receive 2 m, its signal the one
-/// behind it.
+/// The connection's receive of that number. Where signals are messages, message m of the program is the receive 2 m,
+/// its signal the one behind it.
 RingProxy::Incoming RingProxy::incoming(Word connection, std::uint64_t number) {
   Receive& receive = receives_[connection];
-  const std::uint64_t message = has_queues() ? number / 2 : number;
-  if (has_queues() && number % 2 == 1) {
+  const std::uint64_t message = sends_signals() ? number / 2 : number;
+  if (sends_signals() && number % 2 == 1) {
     return {.data = &receive.signals[message % receive.signals.size()],
             .size_bytes = kSignalBytes,
             .memory = receive.signals_memory,
@@ -287,7 +301,7 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     if (auto fine = came(connection, size_bytes, first.size_bytes); !fine) return fine.error();
     receive.requests.pop_front();
     ++receive.arrived;
-    if (first.is_signal || !has_queues()) setting_.kernel.arrived(connection);
+    if (first.is_signal || !sends_signals()) setting_.kernel.arrived(connection);
     moved = true;
   }
   return moved;

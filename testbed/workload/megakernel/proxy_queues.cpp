@@ -43,7 +43,7 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   void* request = nullptr;
   const std::uint64_t warns = coll::warn_count();
   int code = 0;
-  if (what.is_signal) {
+  if (!what.is_put) {
     std::uint64_t* const word = &send.signals[what.message % send.signals.size()];
     *word = what.message;
     code = setting_.net.send(send.comm, word, kSignalBytes, kTag, send.signals_memory, &request);
@@ -53,11 +53,14 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   }
   if (auto fine = checked("isend", code, warns); !fine) return fine.error();
   if (request == nullptr) return false;
-  send.requests.push_back({.request = request, .position = position, .is_signal = what.is_signal});
-  queue.queue->posted(position);
+  if (RingParts* const parts = setting_.kernel.parts(); parts != nullptr && what.is_put) {
+    const auto& to = setting_.program.sends[what.connection];
+    parts->posted(setting_.host.rank(), to.peer, to.channel, setting_.host.now_ps());
+  }
+  send.requests.push_back({.request = request, .position = position, .is_signal = !what.is_put});
+  give_back([&places = *queue.queue, position = position] { places.posted(position); });
   queue.taken.reset();
   queue.paid = false;
-  setting_.kernel.see_room();
   return true;
 }
 
@@ -82,6 +85,7 @@ void RingProxies::begin_epoch() {
 void RingProxies::run() {
   while (!stopping_) {
     bool moved = false, waits_for_net = false;
+    if (pass_ps_ > 0) host_.spend(pass_ps_);
     for (RingProxy* proxy : proxies_) {
       const Result<bool> one = proxy->pass();
       if (!one) {

@@ -32,6 +32,7 @@
 #include "testbed/scenario/scenario.h"
 #include "testbed/workload/megakernel/claimable.h"
 #include "testbed/workload/megakernel/descriptor_queue.h"
+#include "testbed/workload/megakernel/message_bytes.h"
 #include "testbed/workload/megakernel/parts.h"
 #include "testbed/workload/megakernel/trace.h"
 #include "testbed/workload/rank_host.h"
@@ -97,6 +98,7 @@ class RingKernel final : public RingProxyUser {
     int ring = 0;                     // of its rank's
     const void* ended_key = nullptr;  // what the host dozes on, who may have several rings; nullptr: this one's own
     RingParts* parts = nullptr;       // where a token's time goes; nullptr: nobody asks
+    MessageBytes* bytes = nullptr;    // checks each message's; nullptr: nobody asks
     const std::vector<bool>* begins = nullptr;  // by slot: it is the first of an operation; nullptr: none is
   };
   explicit RingKernel(const Setting& setting);
@@ -222,9 +224,9 @@ class RingKernel final : public RingProxyUser {
   bool stopping_ = false;
 };
 
-/// Carries messages between one ring's slots and the net plugin. With descriptor queues a PUT is a message of its own,
-/// and a SIGNAL another one behind it, of 8 bytes, on whose arrival the flag is raised: as GIN posts a WRITE and an
-/// atomic behind it on one queue pair.
+/// Carries messages between one ring's slots and the net plugin. With descriptor queues a PUT and its SIGNAL are one
+/// descriptor and one message (Megakernel::fuses); or each is one, the SIGNAL's of 8 bytes, on whose arrival the flag
+/// is raised: as GIN posts a WRITE and an atomic behind it on one queue pair.
 class RingProxy {
  public:
   struct Setting {
@@ -262,6 +264,9 @@ class RingProxy {
   // Likewise, with descriptor queues.
   bool has_room(ring::Word connection) const { return queue_of(connection).queue->has_room(); }
   void describe(const RingDescriptor& what) { queue_of(what.connection).queue->push(what); }
+  /// A PUT that waits for its SIGNAL: one at a time of a connection.
+  void hold(const RingDescriptor& put) { sends_[put.connection].held = put; }
+  const RingDescriptor& held(ring::Word connection) const { return sends_[connection].held; }
   /// The first that is not seen yet.
   void show(ring::Word connection);
 
@@ -284,6 +289,7 @@ class RingProxy {
     std::size_t queue = 0;
     ring::Word committed = 0, posted = 0, completed = 0;
     bool paid = false;  // the post of the first of `puts`, which the plugin has no room for yet
+    RingDescriptor held{};
   };
   struct Receive : End {
     std::deque<void*> requests;
@@ -314,6 +320,10 @@ class RingProxy {
   Result<bool> pass_receives(ring::Word connection);
   void make_queues();
   bool has_queues() const { return !queues_.empty(); }
+  /// A SIGNAL is a message of its own.
+  bool sends_signals() const { return has_queues() && !setting_.settings.fuses; }
+  /// `free` gives places of a queue back; lanes see it after Megakernel::credit_ps.
+  void give_back(std::function<void()> free);
   const Queue& queue_of(ring::Word connection) const { return queues_[sends_[connection].queue]; }
   Result<bool> pass_queue(Queue& queue);
   Result<void> came(ring::Word connection, std::uint64_t size_bytes, std::uint64_t due_bytes) const;
@@ -330,7 +340,7 @@ class RingProxy {
 /// A rank's proxies, one a ring, in one thread.
 class RingProxies {
  public:
-  explicit RingProxies(RankHost& host) : host_(host) {}
+  RingProxies(RankHost& host, Picoseconds pass_ps) : host_(host), pass_ps_(pass_ps) {}
   /// Both outlive it.
   void add(RingProxy& proxy, RingKernel& kernel) {
     proxies_.push_back(&proxy);
@@ -348,6 +358,7 @@ class RingProxies {
 
  private:
   RankHost& host_;
+  Picoseconds pass_ps_;  // of one look at all of them
   std::vector<RingProxy*> proxies_;
   std::vector<RingKernel*> kernels_;
   bool stopping_ = false;

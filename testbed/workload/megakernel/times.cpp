@@ -32,6 +32,7 @@ std::vector<RingTime> ring_times(const Megakernel& settings) {
   add("visibility", settings.visibility_ps, 0);
   add("post", settings.post_ps, 0);
   add("credit", settings.credit_ps, 0);
+  add("proxy_pass", settings.pass_ps, 0);
   add("device_doorbell", settings.device_doorbell_ps, settings.doorbell_ps);
   add("operation_launch", settings.operation_launch_ps, settings.launch_ps);
   for (RingTime& time : times) {

@@ -55,11 +55,11 @@ const char* name_of(RingEventKind kind) {
 std::string RingTrace::csv() const {
   fmt::memory_buffer text;
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message,ring\n");
+  fmt::format_to(out, "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message,ring,tenant,priority\n");
   for (const RingEvent& event : events_) {
-    fmt::format_to(out, FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{}\n"), event.at_ps, event.rank, event.slot,
+    fmt::format_to(out, FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{},{},{}\n"), event.at_ps, event.rank, event.slot,
                    event.opcode, name_of(event.kind), event.source, event.destination, event.channel, event.epoch,
-                   event.message, event.ring);
+                   event.message, event.ring, event.tenant, event.priority);
   }
   return fmt::to_string(text);
 }

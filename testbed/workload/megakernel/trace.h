@@ -37,6 +37,9 @@ struct RingEvent {
   // Of PUT, SIGNAL and WAIT; else -1 and 0.
   int source = -1, destination = -1, channel = 0;
   std::uint32_t epoch = 0, message = 0;
+  // Of PUBLISH; else -1.
+  int tenant = -1, priority = -1;
+  Picoseconds arrived_ps = -1;  // when the host had it, and may have had no slot for it
 };
 
 class RingTrace {

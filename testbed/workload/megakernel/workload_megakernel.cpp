@@ -105,15 +105,18 @@ class MegakernelRun final : public WorkloadRun {
  private:
   bool is_queue() const { return settings_.program == "queue"; }
   bool is_decode() const { return settings_.program == "decode"; }
+  /// A file's slots: what must come out of them only its author knows; each message's bytes are checked.
+  bool is_graph() const { return settings_.graph != nullptr; }
   coll::DataType type() const { return parse_data_type("dtype", workload_.dtype); }
   std::uint32_t salt_of(std::uint32_t epoch) const { return first_salt(scenario_.seed) + epoch * 0x9e37'79b9U; }
   /// Each ring has data of its own.
   std::uint32_t salt_of(std::uint32_t epoch, std::size_t ring) const {
     return salt_of(epoch) + static_cast<std::uint32_t>(ring) * 0x85eb'ca6bU;
   }
-  /// The last one's data are rough.
+  /// Of programs whose result is compared the last one's data are rough.
   ring::Word epochs() const {
-    return static_cast<ring::Word>(workload_.iterations) * static_cast<ring::Word>(initiations_.size()) + 1;
+    const auto timed = static_cast<ring::Word>(workload_.iterations) * static_cast<ring::Word>(initiations_.size());
+    return is_graph() ? timed : timed + 1;
   }
   /// Of a ring in all that is kept by rank and ring.
   std::size_t place_of(const RankHost& host, std::size_t ring) const {
@@ -152,6 +155,7 @@ class MegakernelRun final : public WorkloadRun {
   RingBoard board_;
   RingRegistry registry_;
   RingParts parts_;
+  MessageBytes bytes_;
   std::shared_ptr<RingOutcome> outcome_;
 };
 
@@ -167,7 +171,8 @@ RingKernel::Setting MegakernelRun::kernel_of(RankHost& host, const RingBuffers& 
           .trace = outcome_->trace,
           .ring = static_cast<int>(ring),
           .ended_key = ended,
-          .parts = is_decode() ? &parts_ : nullptr};
+          .parts = is_decode() ? &parts_ : nullptr,
+          .bytes = is_graph() ? &bytes_ : nullptr};
 }
 
 void MegakernelRun::time_epoch(std::size_t index, Picoseconds start_ps, Picoseconds end_ps) {
@@ -261,7 +266,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
 
   std::deque<ProgramRing> rings;
   std::deque<RingRegistry::Entry> entries;
-  RingProxies proxies(host);
+  RingProxies proxies(host, settings_.pass_ps);
   std::vector<RankThread> threads;
   for (std::size_t ring = 0; ring < rings_; ++ring) {
     RingProgram& program = programs[ring];
@@ -325,7 +330,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   if (auto all = host.rendezvous(); !all) return all;
   if (auto closed = proxies.close(); !closed) return closed;
   if (const int code = net.finalize(); code != nccl::kNcclSuccess) return table_error(net, "finalize", code, warns);
-  if (board_.stuck) return host.rendezvous();
+  if (board_.stuck || is_graph()) return host.rendezvous();
   return adds_in_rank_order(workload_) ? compare_with_serial(host, rings) : compare_with_engine(host, rings);
 }
 
@@ -355,12 +360,12 @@ Result<void> MegakernelRun::time_token(RankHost& host, RingToken& token, Picosec
 Result<void> MegakernelRun::run_epochs(RankHost& host, std::deque<ProgramRing>& rings, RingHost& ring_host,
                                        RingProxies& proxies) {
   const auto spaces_of = [&](std::size_t ring) -> RingSpaces& { return spaces_[place_of(host, ring)]; };
-  // A token does not begin before its kernel runs; of the other programs the launch is part of the first iteration.
-  if (is_decode()) host.spend(settings_.launch_ps);
+  // No iteration begins before the kernel runs: its launch is no part of a time.
+  host.spend(settings_.launch_ps);
   // The last one is rough: the engine's result of the same must be the same bits.
   const auto timed = static_cast<ring::Word>(workload_.iterations);
   for (ring::Word epoch = 1; epoch <= epochs(); ++epoch) {
-    const bool rough = epoch == epochs();
+    const bool rough = epoch == epochs() && !is_graph();
     const std::size_t turn = rough ? initiations_.size() - 1 : (epoch - 1) / timed;
     for (std::size_t ring = 0; ring < rings_; ++ring) {
       fill_source(rings[ring].program, of_ring_, host.rank(), world_, salt_of(epoch, ring), rough, spaces_of(ring));
@@ -435,16 +440,18 @@ Result<void> MegakernelRun::compare_with_engine(RankHost& host, std::deque<Progr
 
 void MegakernelRun::conclude(RunResult& result) {
   result.workload = "megakernel " + settings_.program;
-  result.bytes = is_queue() ? 0 : workload_.bytes * (is_decode() ? static_cast<std::uint64_t>(settings_.layers) : 1);
+  result.bytes =
+      is_queue() || is_graph() ? 0 : workload_.bytes * (is_decode() ? static_cast<std::uint64_t>(settings_.layers) : 1);
   const bool gathers = settings_.program == "all_gather";
   if (gathers || settings_.program == "all_reduce" || settings_.program == "fused_all_reduce" || is_decode()) {
     result.busbw_factor =
         models::bus_factor(gathers ? models::Collective::kAllGather : models::Collective::kAllReduce, world_);
   }
   result.iterations = static_cast<int>(board_.iterations.size());
-  result.wrong = board_.check.wrong + board_.engine_differs;
-  result.checked = board_.check.checked + board_.engine_elements;
-  if (result.wrong > 0) result.first_wrong = board_.check.first_wrong;
+  const std::uint64_t element_bytes = coll::size_of(type());
+  result.wrong = board_.check.wrong + board_.engine_differs + bytes_.wrong() / element_bytes;
+  result.checked = board_.check.checked + board_.engine_elements + bytes_.checked() / element_bytes;
+  if (result.wrong > 0) result.first_wrong = is_graph() ? bytes_.first_wrong() : board_.check.first_wrong;
   for (std::size_t rank = 0; rank < board_.results.size() / rings_; ++rank) {
     const std::uint64_t* const first = &board_.results[rank * rings_];
     result.data.push_back(rings_ == 1 ? *first : XXH3_64bits(first, rings_ * sizeof *first));
@@ -467,9 +474,10 @@ void MegakernelRun::conclude(RunResult& result) {
   Picoseconds total_ps = 0;
   for (const IterationTime& time : board_.iterations) total_ps += time.end_ps - time.start_ps;
   result.time_ps = total_ps / static_cast<Picoseconds>(board_.iterations.size());
-  result.proofs.push_back(sim::data_right(result.wrong, result.checked, !is_queue()));
+  result.proofs.push_back(sim::data_right(result.wrong, result.checked, !is_queue() && !is_graph()));
   if (is_queue()) return;
   result.proofs.push_back(outcome_->trace.in_order());
+  if (is_graph()) return;
   result.proofs.push_back({adds_in_rank_order(workload_) ? "the serial sum in rank order is the same bits"
                                                          : "the engine's result is the same bits",
                            board_.engine_elements > 0 && board_.engine_differs == 0,
