@@ -20,9 +20,10 @@ int node_named(const Scenario& scenario, const std::string& name);
 /// in its way.
 document::Document why_document(const Scenario& scenario, int from, int to);
 
-/// The cables, switches, NICs and nodes whose loss partitions the others, each alone: for Mesh, which relays, and for a
-/// ring of cables, which stock NCCL needs. Cost: a search of all nodes for each of them.
+/// The cables, switches, NICs and nodes whose loss partitions the others, each alone, although Mesh relays. Cost: a
+/// search from all nodes for each of them. Throws std::runtime_error above kCutNodesMost nodes.
 document::Document cuts_document(const Scenario& scenario);
+inline constexpr std::size_t kCutNodesMost = 256;
 
 /// The smallest environment under which stock NCCL works on the cabling, or why none does. Each claim names the lines of
 /// NCCL's source that it rests on.
