@@ -61,8 +61,8 @@ Facts facts_of(const models::Cluster& cluster) {
   for (const models::Node& node : cluster.nodes) add_node(facts, node);
   for (const models::Cable& cable : cluster.cables) {
     // By its ends, so that another name is no other cable.
-    const auto [first, second] =
-        std::minmax(sim::port_name(cluster, cable.a), sim::port_name(cluster, cable.b));
+    std::string first = sim::port_name(cluster, cable.a), second = sim::port_name(cluster, cable.b);
+    if (second < first) std::swap(first, second);
     const std::string place = "cable " + first + " - " + second;
     facts[{place, "exists"}] = "yes";
     facts[{place, "rate"}] = rate_text(cable.rate_bps);
@@ -136,7 +136,7 @@ document::Section difference_shape() {
   section.with(document::Table{.key = "changes",
                                .meaning = "what differs",
                                .columns = {text("place", "a node, NIC, cable, switch, or the workload")
-                                               .shown("place", 28, "  ")
+                                               .shown("place", 46, "  ")
                                                .left(),
                                            text("what", "exists, addresses, rate, ...").shown("what", 14).left(),
                                            text("old", "empty: not there").shown("old", 22).left(),

@@ -107,9 +107,6 @@ class Advice {
   document::Document document() {
     document::Section section = advice_shape();
     claims_ = &section.table("claims");
-    set_.emplace_back("NCCL_NET_PLUGIN=none");
-    claims_->add({"NCCL_NET_PLUGIN=none", "NCCL takes a net plugin where it finds one",
-                  std::string(kTag) + "src/plugin/net.cc"});
     const std::string why_not = decide();
     const bool works = why_not.empty();
     if (!works) set_.clear();
@@ -118,8 +115,7 @@ class Advice {
     section.set("remove", remove_);
     section.set("ring", facts_.ring_order);
     section.set("why_not", why_not);
-    std::vector<std::string> others(set_.begin() + (works ? 1 : 0), set_.end());
-    section.set("command", nccl_command(scenario_, others));
+    section.set("command", nccl_command(scenario_, set_));
     lines(section, works, why_not);
     return {.title = "topo env", .sections = {std::move(section)}};
   }
@@ -168,7 +164,7 @@ class Advice {
     if (all_joined) return "";
     if (facts.ring_order.empty()) {
       claims_->add({"relays", "NCCL has none: the net device itself connects a channel's peer",
-                    std::string(kTag) + "src/transport/net.cc"});
+                    std::string(kTag) + "src/transport/net.cc 874-885, 1061-1071"});
       return facts.is_ring_known ? "some nodes share no cable, NCCL does not relay, and no ring of cables joins all nodes"
                                  : "some nodes share no cable, and NCCL does not relay; with more than 32 nodes no ring is "
                                    "looked for";
@@ -188,21 +184,22 @@ class Advice {
 
   void lines(document::Section& section, bool works, const std::string& why_not) const {
     if (works) {
-      section.line("stock NCCL works on {} with", scenario_.name);
+      const bool bare = set_.empty() && remove_.empty();
+      section.line("stock NCCL works on {} with {}", scenario_.name, bare ? "its defaults" : "");
       for (const std::string& one : set_) section.line("  export {}", one);
       for (const std::string& one : remove_) section.line("  unset {}", one);
       if (!facts_.ring_order.empty()) section.line("  ranks in the order {}", facts_.ring_order);
     } else {
       section.line("stock NCCL: no environment makes it work on {}: {}", scenario_.name, why_not);
     }
-    section.blank();
+    if (!claims_->rows.empty()) section.blank();
     for (const document::Row& row : claims_->rows) {
       section.line("{}: without it {}", row.cells[0].get<std::string>(), row.cells[1].get<std::string>());
       section.line("    {}", row.cells[2].get<std::string>());
     }
     section.blank();
     section.line("shown by, with NVIDIA's NCCL and nccl-tests: {}",
-                 nccl_command(scenario_, {set_.begin() + (works ? 1 : 0), set_.end()}));
+                 nccl_command(scenario_, set_));
   }
 
   const Scenario& scenario_;

@@ -68,7 +68,7 @@ class WhyAnswer {
                   text("mesh_code", "direct, routed, relayed; or why not: no-device, crossed-cable, relays-off, "
                                     "relay-limit, no-path"),
                   text("mesh_reason", "the same in words"), flag("nccl_reaches", "stock NCCL 2.30.7, on every channel"),
-                  text("nccl_code", "direct; or why not: no-device, no-cable, subnet, filter"),
+                  text("nccl_code", "direct; or why not: filter, crossed-cable, no-cable, subnet"),
                   text("nccl_reason", "the same in words"),
                   texts("commands", "runs that show each no; NCCL's needs its library")});
     section.with(document::Table{
@@ -274,16 +274,20 @@ class WhyAnswer {
     for (const int of : {from_, to_}) {
       if (!nccl_.nics(of).empty()) continue;
       return {"filter", fmt::format("no NIC of {} is left (NCCL_IB_HCA, NCCL_SOCKET_IFNAME, links that are down; "
-                                    "net_ib/init.cc 355-372)",
+                                    "src/transport/net_ib/init.cc 355-372 of v2.30.7-1)",
                                     node(of).name)};
+    }
+    if (!is_direct_ && is_crossed_) {
+      return {"crossed-cable", "the ends of the cable that leads there do not agree (see above), so that no queue pair "
+                               "gets over it"};
     }
     if (!is_direct_) {
       return {"no-cable", "no NIC leads there, and NCCL does not relay: the net device itself connects a channel's peer "
-                          "(src/transport/net.cc)"};
+                          "(src/transport/net.cc 874-885, 1061-1071 of v2.30.7-1)"};
     }
     const std::string nic = lost_by >= 0 ? cluster_.nic_of(from_, lost_by).device : "a NIC";
     return {"subnet", fmt::format("it aims with {} at a NIC to which that has no cable; `meshbed topo env` has the "
-                                  "settings (NCCL_IB_SUBNET_AWARE_ROUTING, net_ib/connect.cc 524-592)",
+                                  "settings (NCCL_IB_SUBNET_AWARE_ROUTING, src/transport/net_ib/connect.cc 524-592 of v2.30.7-1)",
                                   nic)};
   }
 

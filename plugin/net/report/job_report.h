@@ -18,20 +18,6 @@ namespace meshbed::net {
 
 class Endpoint;
 
-/// Format number of the document. A reader refuses newer ones; fields may be added without a new number.
-inline constexpr int kReportFormat = 1;
-
-/// What the file's name is made of.
-struct ReportName {
-  std::string name;    // NCCL_MESH_REPORT
-  std::string folder;  // for a name without one; empty: the current folder
-  std::string host;
-  std::int64_t pid = 0;
-};
-/// "report.json" becomes "report.HOST-PID.json"; %h and %p are replaced, and with %p in it nothing is added. A process
-/// that begins anew after finalize() has a second report (`number` 2), "report.HOST-PID-2.json".
-std::string report_path(const ReportName& name, unsigned number);
-
 class JobReport {
  public:
   explicit JobReport(std::string path);
@@ -49,11 +35,12 @@ class JobReport {
     const Endpoint* endpoint = nullptr;
     std::int64_t at_ns = 0;
   };
+
   std::string path_;
   std::int64_t opened_ns_;
   std::mutex mutex_;
   std::vector<Begun> begun_;
-  std::vector<ReportAccount> ended_;
+  ReportSums ended_;
 };
 
 }  // namespace meshbed::net
