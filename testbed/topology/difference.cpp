@@ -28,7 +28,7 @@ using Facts = std::map<std::pair<std::string, std::string>, std::string>;
 
 /// More nodes than that are compared without who reaches whom.
 constexpr int kComparedNodesMost = 256;
-constexpr std::size_t kPairsShown = 16;
+constexpr std::size_t kPairsShown = 16, kRunsShown = 4;
 
 std::string joined_addresses(const models::Nic& nic) {
   std::string text;
@@ -254,9 +254,10 @@ class Difference {
       section_.line("who reaches whom: no change");
     } else {
       section_.show("reach", kPairsShown);
+      std::size_t shown = 0;
       for (const document::Row& row : section_.table("reach").rows) {
         const std::string command = row.cells[5].get<std::string>();
-        if (command.empty()) continue;
+        if (command.empty() || ++shown > kRunsShown) continue;
         section_.line("{} to {} is shown by: {}", row.cells[1].get<std::string>(), row.cells[2].get<std::string>(),
                       command);
       }

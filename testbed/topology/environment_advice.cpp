@@ -185,7 +185,7 @@ class Advice {
   void lines(document::Section& section, bool works, const std::string& why_not) const {
     if (works) {
       const bool bare = set_.empty() && remove_.empty();
-      section.line("stock NCCL works on {} with {}", scenario_.name, bare ? "its defaults" : "");
+      section.line("stock NCCL works on {} with{}", scenario_.name, bare ? " its defaults" : "");
       for (const std::string& one : set_) section.line("  export {}", one);
       for (const std::string& one : remove_) section.line("  unset {}", one);
       if (!facts_.ring_order.empty()) section.line("  ranks in the order {}", facts_.ring_order);

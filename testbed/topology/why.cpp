@@ -108,10 +108,11 @@ class WhyAnswer {
 
   Obstacle over_cable(models::PortRef port, const models::Cable& cable, std::size_t index) const {
     const models::PortRef other = cable.a == port ? cable.b : cable.a;
-    if (other.node != to_) {
+    const auto theirs = own_obstacle(other);
+    if (other.node != to_ && !theirs) {
       return {"other-node", fmt::format("its cable '{}' leads to {}", cable.name, name(other))};
     }
-    if (const auto theirs = own_obstacle(other)) {
+    if (theirs) {
       const bool down = std::string_view(theirs->code) == "link-down";
       return {down ? "peer-down" : "peer-filtered",
               fmt::format("at the other end of '{}', {}: {}", cable.name, name(other), theirs->text)};
