@@ -84,7 +84,8 @@ std::vector<Arrow> every_arrow() {
   };
   const auto add = [&all](const std::vector<Arrow>& more) { all.insert(all.end(), more.begin(), more.end()); };
   add(layers(
-      "plugin/net/", {"process", "wire", "link", "connect", "relay", "recover", "rdma", "tcp", "state", "report", "service"},
+      "plugin/net/",
+      {"process", "wire", "link", "connect", "relay", "recover", "rdma", "tcp", "state", "report", "service"},
       {"plugin/base/", "plugin/verbs/"},
       "the transport's layers are process, wire, link, connect, relay, recover, rdma, tcp, state, report, service, and "
       "the "

@@ -106,7 +106,8 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
   syntax.operands.add_options()  //
       ("action", po::value(&wish.action)->value_name("check|draw|rules|why|cuts|env|diff"),
        "check: who reaches whom over which subnet; draw: a picture (SVG); rules: what other plugins, NCCL and Mesh "
-       "make of it; why: what lies between two nodes; cuts: what partitions the nodes, alone; env: the environment that "
+       "make of it; why: what lies between two nodes; cuts: what partitions the nodes, alone; env: the environment "
+       "that "
        "stock NCCL needs; diff: what a change does")  //
       ("file", po::value(&wish.words)->value_name("FILE"), "scenario file; of why behind two names of nodes");
   syntax.positions.add("action", 1).add("file", -1);
@@ -116,7 +117,7 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
       ("all", po::bool_switch(&wish.all), "check: every pair, however many there are")  //
       ("cablings", po::value(&wish.cablings)->value_name("N|M..N"),
        "rules: instead of a file, all cablings of 2 (or M) to N nodes (6 at most) with two NICs each")  //
-      ("json", po::bool_switch(&wish.json), "rules, why, cuts, env, diff: as JSON")                             //
+      ("json", po::bool_switch(&wish.json), "rules, why, cuts, env, diff: as JSON")                     //
       ("output,o", po::value(&wish.output)->value_name("FILE"), "draw: where the SVG goes; default: standard output");
   if (!parse_arguments(arguments, syntax, out)) return 0;
   if (const std::string problem = problem_of(wish); !problem.empty()) {

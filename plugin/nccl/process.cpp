@@ -17,7 +17,7 @@ constexpr int kTraceFrom = 2;  // of NCCL_MESH_DEBUG
 constinit std::mutex g_mutex;
 constinit net::Transport* g_transport = nullptr;
 constinit int g_contexts = 0;
-constinit unsigned g_transports = 0;  // that this process has opened
+constinit unsigned g_transports = 0;             // that this process has opened
 constinit std::atomic<std::int64_t> g_owner{0};  // the process that opened the transport; 0: none has
 constinit net::Context* g_shared = nullptr;
 

@@ -87,7 +87,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     keep_alive_ = request.keep_alive();
     is_head_ = request.method() == http::verb::head;
     if (version_ != 10 && version_ != 11) return refuse(400, "the version must be HTTP/1.0 or HTTP/1.1");
-    if (request.method() != http::verb::get && !is_head_) return answer(plain_reply(405, "only GET and HEAD are served"));
+    if (request.method() != http::verb::get && !is_head_)
+      return answer(plain_reply(405, "only GET and HEAD are served"));
     const std::string_view target(request.target().data(), request.target().size());
     if (target.empty() || target.front() != '/') return refuse(400, "the address must begin with /");
     const std::string path(target.substr(0, target.find_first_of("?#")));

@@ -21,7 +21,7 @@ struct Hub {
   Limits limits;
   std::atomic<std::size_t> clients{0}, websocket_clients{0};  // before `io`, whose handlers hold sessions
   boost::asio::io_context io{1};
-  boost::asio::thread_pool maker{1};  // makes replies, one at a time
+  boost::asio::thread_pool maker{1};                                              // makes replies, one at a time
   std::shared_ptr<const std::string> snapshot = std::make_shared<std::string>();  // the last one that could be made
 
   /// Calls `make` on the maker's thread and then `take` with its result on the server's.

@@ -84,8 +84,8 @@ class LiveValues {
 };
 
 void add_process(LiveValues& values, const Json& state) {
-  const std::string process = fmt::format("host=\"{}\",pid=\"{}\"", label_text(text_at(state, "host")),
-                                          number_at(state, "pid"));
+  const std::string process =
+      fmt::format("host=\"{}\",pid=\"{}\"", label_text(text_at(state, "host")), number_at(state, "pid"));
   values.add(0, "", 1);
   for (const Json& nic : list_at(state, "nics")) {
     const auto up = nic.find("link_up");
@@ -93,7 +93,8 @@ void add_process(LiveValues& values, const Json& state) {
                up != nic.end() && up->is_boolean() && up->get<bool>() ? 1 : 0);
   }
   for (const Json& connection : list_at(state, "connections")) {
-    const std::string direction = process + fmt::format(",direction=\"{}\"", label_text(text_at(connection, "direction")));
+    const std::string direction =
+        process + fmt::format(",direction=\"{}\"", label_text(text_at(connection, "direction")));
     const std::string phase = text_at(connection, "state");
     values.add(2, direction + fmt::format(",state=\"{}\"", phase.empty() ? "busy" : label_text(phase)), 1);
     const auto ours = connection.find("ours");
@@ -140,10 +141,11 @@ Reply LiveContent::page() {
   }
   if (tables.empty()) tables = "<p>No running process with a Mesh plugin was found.</p>\n";
   return {.type = "text/html; charset=utf-8",
-          .body = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-                  "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'\">\n<title>Meshbed, "
-                  "live</title>\n</head>\n<body>\n<h1>Running processes</h1>\n" +
-                  tables + "</body>\n</html>\n",
+          .body =
+              "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+              "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'\">\n<title>Meshbed, "
+              "live</title>\n</head>\n<body>\n<h1>Running processes</h1>\n" +
+              tables + "</body>\n</html>\n",
           .refresh_s = kLiveRefresh_s};
 }
 

@@ -46,7 +46,8 @@ Fingerprint fingerprint_of(const std::string& folder, int depth) {
     std::error_code gone;
     if (each->is_regular_file(gone)) files.push_back(*each);
     if (files.size() > kFilesMost) {
-      throw std::runtime_error(fmt::format("{}: has more than {} files; name the folder of one run", folder, kFilesMost));
+      throw std::runtime_error(
+          fmt::format("{}: has more than {} files; name the folder of one run", folder, kFilesMost));
     }
   }
   if (problem) throw std::runtime_error(fmt::format("{}: cannot be listed: {}", folder, problem.message()));
@@ -70,7 +71,8 @@ ResultsContent::ResultsContent(std::string folder) : folder_(std::move(folder)) 
   std::error_code problem;
   if (!fs::is_directory(folder_, problem)) {
     throw std::runtime_error(fmt::format(
-        "{}: is no folder; name one that meshbed run or sweep wrote, as results/SCENARIO/sim, or give --live", folder_));
+        "{}: is no folder; name one that meshbed run or sweep wrote, as results/SCENARIO/sim, or give --live",
+        folder_));
   }
 }
 
@@ -115,8 +117,9 @@ Reply ResultsContent::other(std::string_view path) {
     if (path != "/" + name + zernel::kExtension) continue;
     return {.type = "application/octet-stream", .body = zernel::bytes_of(streams(), *zernel::parse_stream(name))};
   }
-  return plain_reply(404, "there is /, /metrics, /json, /health and /nccl.zev, /gpu_mem.zev, /cuda.zev, /dataload.zev, "
-                          "/dist_sync.zev");
+  return plain_reply(404,
+                     "there is /, /metrics, /json, /health and /nccl.zev, /gpu_mem.zev, /cuda.zev, /dataload.zev, "
+                     "/dist_sync.zev");
 }
 
 }  // namespace meshbed::testbed::serve

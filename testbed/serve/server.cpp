@@ -146,9 +146,7 @@ Server::Server(const Address& address, Content& content, const Limits& limits)
   }
 }
 
-Server::~Server() {
-  state_->hub.maker.join();
-}
+Server::~Server() { state_->hub.maker.join(); }
 
 std::string Server::http_url() const { return url_of("http", state_->http); }
 std::string Server::websocket_url() const { return url_of("ws", state_->websocket); }

@@ -15,13 +15,13 @@
 namespace meshbed::testbed::serve {
 
 struct Limits {
-  std::size_t clients = 64;              // HTTP; one more gets 503
-  std::size_t websocket_clients = 32;    // one more gets 503
-  std::size_t head_bytes = 8192;         // longer: 431
-  std::size_t body_bytes = 4096;         // longer: 413; a shorter one is read and ignored
-  std::size_t frame_bytes = 1024;        // of a WebSocket client; longer: closed
-  std::int64_t request_ms = 5000;        // for one whole request, then 408; without any byte of it: closed
-  std::int64_t reply_ms = 30'000;        // for the client to take a reply, then closed
+  std::size_t clients = 64;            // HTTP; one more gets 503
+  std::size_t websocket_clients = 32;  // one more gets 503
+  std::size_t head_bytes = 8192;       // longer: 431
+  std::size_t body_bytes = 4096;       // longer: 413; a shorter one is read and ignored
+  std::size_t frame_bytes = 1024;      // of a WebSocket client; longer: closed
+  std::int64_t request_ms = 5000;      // for one whole request, then 408; without any byte of it: closed
+  std::int64_t reply_ms = 30'000;      // for the client to take a reply, then closed
   std::int64_t snapshot_every_ms = 1000;
 };
 
@@ -34,8 +34,8 @@ Address parse_address(const std::string& text);
 
 class Server {
  public:
-  /// Listens. Throws std::runtime_error where it cannot, with the address, the cause and the fix. `content` must outlive
-  /// it.
+  /// Listens. Throws std::runtime_error where it cannot, with the address, the cause and the fix. `content` must
+  /// outlive it.
   Server(const Address& address, Content& content, const Limits& limits = {});
   ~Server();
   Server(const Server&) = delete;

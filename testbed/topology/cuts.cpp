@@ -107,8 +107,8 @@ document::Document cuts_document(const Scenario& scenario) {
   const models::Cluster& cluster = scenario.cluster;
   const int nodes = static_cast<int>(cluster.nodes.size());
   if (cluster.nodes.size() > kCutNodesMost) {
-    throw std::runtime_error(fmt::format("topo cuts: not above {} nodes, and there are {}; cut the scenario down",
-                                         kCutNodesMost, nodes));
+    throw std::runtime_error(
+        fmt::format("topo cuts: not above {} nodes, and there are {}; cut the scenario down", kCutNodesMost, nodes));
   }
   document::Section section = cuts_shape();
   const bool whole = parts_of(cluster, nodes, -1).size() <= 1 && first_unreached(cluster, nodes, -1).first < 0;
@@ -134,9 +134,9 @@ document::Document cuts_document(const Scenario& scenario) {
     }
     if (pair.first < 0) continue;
     table.add({failing.kind, failing.name,
-               parts.size() > 1 ? parts_text(cluster, parts)
-                                : fmt::format("{} does not reach {}", cluster.at(pair.first).name,
-                                              cluster.at(pair.second).name),
+               parts.size() > 1
+                   ? parts_text(cluster, parts)
+                   : fmt::format("{} does not reach {}", cluster.at(pair.first).name, cluster.at(pair.second).name),
                parts.size() > 1 ? "no-path" : "out-of-reach",
                failing_send_command(scenario, pair.first, pair.second, "no path", settings, failing.node)});
   }

@@ -129,18 +129,18 @@ double bound_us(const Scenario& scenario) {
 document::Section difference_shape() {
   using document::integer, document::number, document::text;
   document::Section section{.title = "Difference"};
-  section.with({text("old", "the first scenario"), text("new", "the second scenario"),
-                integer("differences", "", "of nodes, NICs, cables, switches, environment and workload"),
-                number("old_bound_us", "us", "lower bound of the workload's time on the cabling, all links up").or_null(),
-                number("new_bound_us", "us", "likewise, of the second one").or_null()});
-  section.with(document::Table{.key = "changes",
-                               .meaning = "what differs",
-                               .columns = {text("place", "a node, NIC, cable, switch, or the workload")
-                                               .shown("place", 46, "  ")
-                                               .left(),
-                                           text("what", "exists, addresses, rate, ...").shown("what", 14).left(),
-                                           text("old", "empty: not there").shown("old", 22).left(),
-                                           text("new", "empty: not there").shown("new", 22).left()}});
+  section.with(
+      {text("old", "the first scenario"), text("new", "the second scenario"),
+       integer("differences", "", "of nodes, NICs, cables, switches, environment and workload"),
+       number("old_bound_us", "us", "lower bound of the workload's time on the cabling, all links up").or_null(),
+       number("new_bound_us", "us", "likewise, of the second one").or_null()});
+  section.with(document::Table{
+      .key = "changes",
+      .meaning = "what differs",
+      .columns = {text("place", "a node, NIC, cable, switch, or the workload").shown("place", 46, "  ").left(),
+                  text("what", "exists, addresses, rate, ...").shown("what", 14).left(),
+                  text("old", "empty: not there").shown("old", 22).left(),
+                  text("new", "empty: not there").shown("new", 22).left()}});
   section.with(document::Table{
       .key = "reach",
       .meaning = "pairs of nodes that reach each other in one scenario alone, or by more or fewer cables",

@@ -78,8 +78,10 @@ document::Section advice_shape() {
   using document::flag, document::text, document::texts;
   document::Section section{.title = "Environment"};
   section.with({flag("works", "stock NCCL works on this cabling with that environment"),
-                texts("set", "variables to set, NAME=VALUE"), texts("remove", "variables that the environment sets and "
-                                                                              "that have to go"),
+                texts("set", "variables to set, NAME=VALUE"),
+                texts("remove",
+                      "variables that the environment sets and "
+                      "that have to go"),
                 text("ring", "the order of nodes in which ranks must come; empty: any"),
                 text("why_not", "empty where it works"), text("command", "a run of it, with NVIDIA's NCCL")});
   section.with(document::Table{.key = "claims",
@@ -153,9 +155,8 @@ class Advice {
     claims_->add({setting,
                   left.count > 0 ? fmt::format("{} of {} channels fail: {}", left.count, left.channels, left.first)
                                  : "ranks with devices of their own do not reach each other",
-                  std::string(kTag) + (source != std::end(kSources)
-                                           ? std::string(source->place) + ": " + source->effect
-                                           : std::string("src/transport/net_ib"))});
+                  std::string(kTag) + (source != std::end(kSources) ? std::string(source->place) + ": " + source->effect
+                                                                    : std::string("src/transport/net_ib"))});
   }
 
   std::string for_ring() {
@@ -165,9 +166,10 @@ class Advice {
     if (facts.ring_order.empty()) {
       claims_->add({"relays", "NCCL has none: the net device itself connects a channel's peer",
                     std::string(kTag) + "src/transport/net.cc 874-885, 1061-1071"});
-      return facts.is_ring_known ? "some nodes share no cable, NCCL does not relay, and no ring of cables joins all nodes"
-                                 : "some nodes share no cable, and NCCL does not relay; with more than 32 nodes no ring is "
-                                   "looked for";
+      return facts.is_ring_known
+                 ? "some nodes share no cable, NCCL does not relay, and no ring of cables joins all nodes"
+                 : "some nodes share no cable, and NCCL does not relay; with more than 32 nodes no ring is "
+                   "looked for";
     }
     set_.emplace_back("NCCL_ALGO=Ring");
     claims_->add({"NCCL_ALGO=Ring", "other algorithms, send, receive and all-to-all join nodes that share no cable",
@@ -198,8 +200,7 @@ class Advice {
       section.line("    {}", row.cells[2].get<std::string>());
     }
     section.blank();
-    section.line("shown by, with NVIDIA's NCCL and nccl-tests: {}",
-                 nccl_command(scenario_, set_));
+    section.line("shown by, with NVIDIA's NCCL and nccl-tests: {}", nccl_command(scenario_, set_));
   }
 
   const Scenario& scenario_;

@@ -13,8 +13,9 @@ namespace {
 
 /// In quotes only where a shell needs them.
 std::string shell_word(const std::string& word) {
-  const bool is_plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                                "0123456789_-./:=,+@%") == std::string::npos;
+  const bool is_plain = !word.empty() && word.find_first_not_of(
+                                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                             "0123456789_-./:=,+@%") == std::string::npos;
   return is_plain ? word : emu::shell_quote(word);
 }
 
@@ -27,9 +28,9 @@ int node_named(const Scenario& scenario, const std::string& name) {
     if (names.back() == name) return static_cast<int>(node);
   }
   const std::string closest = closest_name(name, names);
-  throw std::runtime_error(fmt::format("{}: there is no node {}; {}", scenario.path, name,
-                                       closest.empty() ? "there are " + list_names(names)
-                                                       : "did you mean " + closest + "?"));
+  throw std::runtime_error(
+      fmt::format("{}: there is no node {}; {}", scenario.path, name,
+                  closest.empty() ? "there are " + list_names(names) : "did you mean " + closest + "?"));
 }
 
 std::string run_command_text(const Scenario& scenario, const std::vector<std::string>& settings) {
@@ -60,14 +61,16 @@ std::string failing_send_command(const Scenario& scenario, int from, int to, con
   std::vector<std::string> settings = without;
   if (nodes.size() != before || lost_node >= 0) {
     std::string placement;
-    for (const int node : nodes) placement += fmt::format("{}\"{}\"", placement.empty() ? "" : ",", scenario.cluster.at(node).name);
+    for (const int node : nodes)
+      placement += fmt::format("{}\"{}\"", placement.empty() ? "" : ",", scenario.cluster.at(node).name);
     settings.push_back("workload.placement=[" + placement + "]");
   }
   if (scenario.workload.kind != WorkloadKind::kCollective) settings.emplace_back("workload.kind=collective");
   settings.emplace_back("workload.collective=sendrecv");
   settings.push_back(fmt::format("workload.senders=[{}]", sender));
   settings.push_back(fmt::format("workload.shift={}", (receiver - sender + ranks) % ranks));
-  for (const char* each : {"workload.algorithm=auto", "workload.bytes=64K", "workload.iterations=1", "workload.warmup=0"}) {
+  for (const char* each :
+       {"workload.algorithm=auto", "workload.bytes=64K", "workload.iterations=1", "workload.warmup=0"}) {
     settings.emplace_back(each);
   }
   settings.push_back(fmt::format("expect.error=\"{}\"", error));

@@ -189,7 +189,8 @@ std::string relay_text(const StockNcclQuestion& question) {
   text += fmt::format("so that only a ring of neighbours works:\nNCCL_ALGO=Ring with ranks in the order {}\n",
                       nodes.size() > net::MeshGraph::kNodesMost ? "of the nodes" : nodes.text_of(*order));
   const std::vector<std::string> algorithm = other_algorithms(question);
-  if (!algorithm.empty()) text += "The environment sets " + joined_text(algorithm, " and ") + ", with which it fails.\n";
+  if (!algorithm.empty())
+    text += "The environment sets " + joined_text(algorithm, " and ") + ", with which it fails.\n";
   const bool trees = nodes.needs_others(*order, nccl::tree_edges(nodes.size())) ||
                      nodes.needs_others(*order, nccl::pat_edges(nodes.size()));
   return trees ? text + tree_text(question) : text;

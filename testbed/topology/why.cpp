@@ -24,7 +24,7 @@ using models::Aim;
 constexpr const char* kNcclVersion = "NCCL 2.30.7";
 
 struct Obstacle {
-  const char* code;   // "direct": there is none
+  const char* code;  // "direct": there is none
   std::string text;
 };
 
@@ -65,8 +65,9 @@ class WhyAnswer {
     section.with({text("from", "the node that sends"), text("to", "the node that receives"),
                   flag("mesh_reaches", "by the rules of the Mesh plugin, through relays included"),
                   integer("mesh_cables", "", "on the way; 0: there is none"),
-                  text("mesh_code", "direct, routed, relayed; or why not: no-device, crossed-cable, relays-off, "
-                                    "relay-limit, no-path"),
+                  text("mesh_code",
+                       "direct, routed, relayed; or why not: no-device, crossed-cable, relays-off, "
+                       "relay-limit, no-path"),
                   text("mesh_reason", "the same in words"), flag("nccl_reaches", "stock NCCL 2.30.7, on every channel"),
                   text("nccl_code", "direct; or why not: filter, crossed-cable, no-cable, subnet"),
                   text("nccl_reason", "the same in words"),
@@ -76,8 +77,9 @@ class WhyAnswer {
         .meaning = "each NIC of the first node, and what lies in its way to the other one",
         .columns = {text("nic", "of the first node").shown("NIC", 16, "  ").left(),
                     text("address", "the first one").shown("address", 20).left(),
-                    text("code", "direct, filtered, link-down, no-cable, no-address, other-node, crossed-cable, "
-                                 "wrong-prefix, other-vlan, peer-filtered, peer-down, other-subnet")
+                    text("code",
+                         "direct, filtered, link-down, no-cable, no-address, other-node, crossed-cable, "
+                         "wrong-prefix, other-vlan, peer-filtered, peer-down, other-subnet")
                         .shown("", 13)
                         .left(),
                     text("obstacle", "in words").shown("what lies in its way", 20).left()}});
@@ -120,15 +122,15 @@ class WhyAnswer {
     for (const models::CrossedCable& crossed : topology_.crossed) {
       if (crossed.cable != static_cast<int>(index)) continue;
       if (crossed.is_other_vlan()) {
-        return {"other-vlan", fmt::format("the ends of '{}' are in VLAN {} and VLAN {}", cable.name, crossed.a_vlan,
-                                          crossed.b_vlan)};
+        return {"other-vlan",
+                fmt::format("the ends of '{}' are in VLAN {} and VLAN {}", cable.name, crossed.a_vlan, crossed.b_vlan)};
       }
       if (crossed.is_wrong_prefix()) {
         return {"wrong-prefix", fmt::format("the ends of '{}' have different prefix lengths: {} and {}", cable.name,
                                             crossed.a_overlapping, crossed.b_overlapping)};
       }
-      return {"crossed-cable", fmt::format("the ends of '{}' share no subnet: {} and {}", cable.name,
-                                           crossed.a_subnets, crossed.b_subnets)};
+      return {"crossed-cable", fmt::format("the ends of '{}' share no subnet: {} and {}", cable.name, crossed.a_subnets,
+                                           crossed.b_subnets)};
     }
     return {"other-subnet", fmt::format("the ends of '{}' share no subnet", cable.name)};
   }
@@ -147,11 +149,12 @@ class WhyAnswer {
     }
     for (const models::Switch& box : cluster_.switches) {
       if (std::find(box.ports.begin(), box.ports.end(), port) == box.ports.end()) continue;
-      const bool is_there = std::any_of(box.ports.begin(), box.ports.end(),
-                                        [&](models::PortRef other) { return other.node == to_; });
+      const bool is_there =
+          std::any_of(box.ports.begin(), box.ports.end(), [&](models::PortRef other) { return other.node == to_; });
       return {is_there ? "other-subnet" : "other-node",
-              fmt::format("{} {}", box.name, is_there ? "joins them, but no two of their NICs share a subnet and VLAN"
-                                                      : "does not lead to " + node(to_).name)};
+              fmt::format("{} {}", box.name,
+                          is_there ? "joins them, but no two of their NICs share a subnet and VLAN"
+                                   : "does not lead to " + node(to_).name)};
     }
     if (cluster_.nic_of(port).addresses.empty()) return {"no-address", "it has neither cable nor address"};
     return {"no-cable", "it has no cable"};
@@ -164,8 +167,8 @@ class WhyAnswer {
       const models::PortRef port{from_, nic};
       const Obstacle found = obstacle(port);
       const auto& addresses = cluster_.nic_of(port).addresses;
-      table.add({cluster_.nic_of(port).device, addresses.empty() ? "" : to_text(addresses.front()), found.code,
-                 found.text});
+      table.add(
+          {cluster_.nic_of(port).device, addresses.empty() ? "" : to_text(addresses.front()), found.code, found.text});
       is_direct_ = is_direct_ || std::string_view(found.code) == "direct";
       is_crossed_ = is_crossed_ || std::string_view(found.code) == "crossed-cable" ||
                     std::string_view(found.code) == "wrong-prefix" || std::string_view(found.code) == "other-vlan";
@@ -194,10 +197,11 @@ class WhyAnswer {
       return {"no-device", fmt::format("no NIC of {} can be used", node(mesh_.devices(from_) == 0 ? from_ : to_).name)};
     }
     if (aim.nic >= 0) {
-      return {"crossed-cable",
-              fmt::format("{} has an address in a subnet of {}, and no cable to it: two plugs are swapped, or an address "
-                          "is another cable's",
-                          cluster_.nic_of(from_, aim.nic).device, node(to_).name)};
+      return {
+          "crossed-cable",
+          fmt::format("{} has an address in a subnet of {}, and no cable to it: two plugs are swapped, or an address "
+                      "is another cable's",
+                      cluster_.nic_of(from_, aim.nic).device, node(to_).name)};
     }
     if (path.empty()) {
       return {"no-path", fmt::format("no chain of cables joins the two{}",
@@ -258,8 +262,8 @@ class WhyAnswer {
                  reason.code, reason.text);
     section.show("channels");
     if (!all) {
-      std::vector<std::string> words{"meshbed",       "nccl", "run",          "--nccl",
-                                     "libnccl.so.2", "--gpu", "H100", "--scenario", scenario_.path};
+      std::vector<std::string> words{"meshbed", "nccl", "run",        "--nccl",      "libnccl.so.2",
+                                     "--gpu",   "H100", "--scenario", scenario_.path};
       for (const std::string& each : scenario_.overrides) words.insert(words.end(), {"--set", each});
       words.insert(words.end(), {"--set", "environment.NCCL_NET_PLUGIN=none", "--", "sendrecv_perf"});
       std::string command;
@@ -279,17 +283,20 @@ class WhyAnswer {
                                     node(of).name)};
     }
     if (!is_direct_ && is_crossed_) {
-      return {"crossed-cable", "the ends of the cable that leads there do not agree (see above), so that no queue pair "
-                               "gets over it"};
+      return {"crossed-cable",
+              "the ends of the cable that leads there do not agree (see above), so that no queue pair "
+              "gets over it"};
     }
     if (!is_direct_) {
-      return {"no-cable", "no NIC leads there, and NCCL does not relay: the net device itself connects a channel's peer "
-                          "(src/transport/net.cc 874-885, 1061-1071 of v2.30.7-1)"};
+      return {"no-cable",
+              "no NIC leads there, and NCCL does not relay: the net device itself connects a channel's peer "
+              "(src/transport/net.cc 874-885, 1061-1071 of v2.30.7-1)"};
     }
     const std::string nic = lost_by >= 0 ? cluster_.nic_of(from_, lost_by).device : "a NIC";
-    return {"subnet", fmt::format("it aims with {} at a NIC to which that has no cable; `meshbed topo env` has the "
-                                  "settings (NCCL_IB_SUBNET_AWARE_ROUTING, src/transport/net_ib/connect.cc 524-592 of v2.30.7-1)",
-                                  nic)};
+    return {"subnet",
+            fmt::format("it aims with {} at a NIC to which that has no cable; `meshbed topo env` has the "
+                        "settings (NCCL_IB_SUBNET_AWARE_ROUTING, src/transport/net_ib/connect.cc 524-592 of v2.30.7-1)",
+                        nic)};
   }
 
   const Scenario& scenario_;

@@ -104,7 +104,8 @@ TEST_CASE("topo cuts: each cable and each inner node of a line, none of a ring; 
   CHECK(ring.at("looked_at") == 16);
   const Json line = document::json_of(cuts_document(read("line4")));
   std::set<std::string> lost;
-  for (const Json& cut : line.at("cuts")) lost.insert(cut.at("kind").get<std::string>() + " " + cut.at("name").get<std::string>());
+  for (const Json& cut : line.at("cuts"))
+    lost.insert(cut.at("kind").get<std::string>() + " " + cut.at("name").get<std::string>());
   CHECK(lost == std::set<std::string>{"cable node0-node1", "cable node1-node2", "cable node2-node3",
                                       "nic node0/rocep1s0f0", "nic node1/rocep1s0f0", "nic node1/rocep1s0f1",
                                       "nic node2/rocep1s0f0", "nic node2/rocep1s0f1", "nic node3/rocep1s0f0",

@@ -103,23 +103,23 @@ TEST_CASE("a report counts what each end sent and received, whole and by cable")
 TEST_CASE("a report counts a failover, its failback, and each cable's part") {
   const std::string folder = scratch_folder("job-report-failover");
   constexpr int kMessages = 400;
-  const auto result = run_mesh(
-      reporting(with(pair_cluster(2), "NCCL_MESH_STRIPE_BYTES", "0"), folder + "/report.json"), [](MeshRank& rank) {
-        const Comms comms = rank.connect_both(1 - rank.rank(), 0);
-        Stream stream{.messages = kMessages};
-        stream.before = [](int message) {
-          if (message == 100) {
-            set_cable(0, false);
-            set_cable(0, true, 500 * kMs);
-          }
-          // Until the first cable is in use again.
-          if (message == 300) sim::World::get().sleep(5000 * kMs);
-        };
-        rank.rank() == 0 ? stream.send(rank, comms) : stream.receive(rank, comms);
-        rank.meet("end", 2);
-        rank.forget_warnings();
-        rank.close(comms);
-      });
+  const auto result = run_mesh(reporting(with(pair_cluster(2), "NCCL_MESH_STRIPE_BYTES", "0"), folder + "/report.json"),
+                               [](MeshRank& rank) {
+                                 const Comms comms = rank.connect_both(1 - rank.rank(), 0);
+                                 Stream stream{.messages = kMessages};
+                                 stream.before = [](int message) {
+                                   if (message == 100) {
+                                     set_cable(0, false);
+                                     set_cable(0, true, 500 * kMs);
+                                   }
+                                   // Until the first cable is in use again.
+                                   if (message == 300) sim::World::get().sleep(5000 * kMs);
+                                 };
+                                 rank.rank() == 0 ? stream.send(rank, comms) : stream.receive(rank, comms);
+                                 rank.meet("end", 2);
+                                 rank.forget_warnings();
+                                 rank.close(comms);
+                               });
   CHECK(result.outcome == sim::OutcomeKind::kFinished);
   const std::vector<Json> reports = reports_in(folder);
   REQUIRE(reports.size() == 2);

@@ -77,10 +77,10 @@ std::string run_with_records(const std::string& name) {
   const std::string folder = scratch_folder(name);
   const std::string sim = folder + "/pair/sim";
   std::filesystem::create_directories(sim);
-  const CommandResult run =
-      run_command_line(fmt::format("{0} run {1} --results '{2}' --zernel-out '{3}/zernel' --no-expect --set workload.bytes=64K "
-                                   ">/dev/null",
-                                   meshbed_program(), scenario_file("pair"), folder, sim));
+  const CommandResult run = run_command_line(
+      fmt::format("{0} run {1} --results '{2}' --zernel-out '{3}/zernel' --no-expect --set workload.bytes=64K "
+                  ">/dev/null",
+                  meshbed_program(), scenario_file("pair"), folder, sim));
   REQUIRE(run.status == 0);
   return sim;
 }

@@ -81,8 +81,7 @@ zernel::Streams some_records() {
                             .num_ranks = 2});
   }
   streams.gpu_memory.push_back({1000, 0, 4096, 0, 4096, 2'000'000'000});
-  streams.cuda.push_back(
-      {.pid = 1000, .kernel_hash = 1, .launch_ns = 1, .return_ns = 142'001, .latency_ns = 142'000});
+  streams.cuda.push_back({.pid = 1000, .kernel_hash = 1, .launch_ns = 1, .return_ns = 142'001, .latency_ns = 142'000});
   streams.dataload.push_back({.pid = 1000, .tid = 1, .read_bytes = 8192, .latency_ns = 8'000'000, .io_type = 0});
   streams.dist_sync.push_back({1000, 1, 5000, 3'000'000'000});
   return streams;
@@ -91,9 +90,9 @@ zernel::Streams some_records() {
 /// A run's results with records; a real run once, copied for each test.
 std::string results_of_run(const std::string& name) {
   const std::string folder = scratch_folder(name);
-  const CommandResult run = run_command_line(
-      fmt::format("{} run {} --results '{}' --no-expect --set workload.bytes=64K >/dev/null", meshbed_program(),
-                  scenario_file("pair"), folder));
+  const CommandResult run =
+      run_command_line(fmt::format("{} run {} --results '{}' --no-expect --set workload.bytes=64K >/dev/null",
+                                   meshbed_program(), scenario_file("pair"), folder));
   REQUIRE(run.status == 0);
   fs::create_directory(folder + "/pair/sim/zernel");
   zernel::write_streams(some_records(), folder + "/pair/sim/zernel");
@@ -280,7 +279,8 @@ TEST_CASE("serve: 10 000 requests from several threads while a run writes its re
   over = true;
   writer.join();
   std::string first_wrong;
-  for (std::size_t index = 0; index < std::min<std::size_t>(wrong.size(), 5); ++index) first_wrong += wrong[index] + "; ";
+  for (std::size_t index = 0; index < std::min<std::size_t>(wrong.size(), 5); ++index)
+    first_wrong += wrong[index] + "; ";
   CHECK_MESSAGE(wrong.empty(), wrong.size(), " wrong: ", first_wrong);
   int total = 0;
   for (const auto& [code, count] : codes) total += count;

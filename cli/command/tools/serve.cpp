@@ -33,9 +33,10 @@ int serve_command(const Arguments& arguments, std::ostream& out, std::ostream&) 
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
   if (!live && words.size() != 1) {
-    throw std::runtime_error(words.empty() ? "serve: RESULTS is missing: name a folder of results, or give --live"
-                                           : "serve: one folder of results at a time; give results/SCENARIO for all its "
-                                             "worlds");
+    throw std::runtime_error(words.empty()
+                                 ? "serve: RESULTS is missing: name a folder of results, or give --live"
+                                 : "serve: one folder of results at a time; give results/SCENARIO for all its "
+                                   "worlds");
   }
   std::unique_ptr<serve::Content> content;
   if (live) {

@@ -209,9 +209,9 @@ class Connection : public Endpoint {
   std::optional<Error> suspension_;
   Deadline give_up_;  // while suspended
   std::int64_t suspended_ns_ = 0;
-  std::int64_t attended_ns_ = 0;       // when its owner last called, since suspended_ns_
-  unsigned resumed_ = 0;               // number of resumptions
-  unsigned returned_ = 0;              // number of resumptions on the first cable, after another one
+  std::int64_t attended_ns_ = 0;  // when its owner last called, since suspended_ns_
+  unsigned resumed_ = 0;          // number of resumptions
+  unsigned returned_ = 0;         // number of resumptions on the first cable, after another one
   std::vector<CableState> past_cables_;
   unsigned fruitless_ = 0;             // resumptions in a row with nothing completed until the next loss
   std::uint64_t operations_then_ = 0;  // operations_ at the last resumption

@@ -32,8 +32,8 @@ struct EndState {
 /// What a connection carried over one cable, rails among them, or over one TCP connection.
 struct CableState {
   EndState ours{}, theirs{};
-  std::uint64_t bytes = 0;       // of messages in the connection's direction
-  std::uint32_t rate_mbps = 0;   // of our port; 0: unknown
+  std::uint64_t bytes = 0;      // of messages in the connection's direction
+  std::uint32_t rate_mbps = 0;  // of our port; 0: unknown
 };
 
 struct ConnectionState {

@@ -27,8 +27,8 @@ void JobReport::end(Endpoint& endpoint) {
   }
   endpoint.release_claim(Endpoint::kToLook);
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(begun_.begin(), begun_.end(),
-                                  [&](const Begun& one) { return one.endpoint == &endpoint; });
+  const auto found =
+      std::find_if(begun_.begin(), begun_.end(), [&](const Begun& one) { return one.endpoint == &endpoint; });
   if (found != begun_.end()) {
     account.begun_ns = found->at_ns;
     begun_.erase(found);
