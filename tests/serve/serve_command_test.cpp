@@ -113,7 +113,7 @@ TEST_CASE("serve command: it prints where it listens, serves a real run's record
   CHECK(has(server.first_line(), fmt::format("ws://127.0.0.1:{}/", server.port() + 1)));
   const std::string metrics = body_of(get(server.port(), "/metrics"));
   CHECK(metrics == run_command_line(meshbed_program() + " zernel '" + folder + "/zernel'").output);
-  CHECK(has(metrics, "zernel_nccl_collective_duration_seconds{op=\"all_reduce\",quantile=\"0.5\"} 0.0000"));
+  CHECK(has(metrics, "zernel_nccl_collective_duration_seconds{op=\"all_reduce\",quantile=\"0.5\"} 0.000"));
   CHECK(body_of(get(server.port(), "/nccl.zev")) == read_text_file(folder + "/zernel/nccl.zev"));
   CHECK(has(body_of(get(server.port(), "/")), "<h1>pair (sim)</h1>"));
   CHECK(server.end_by(SIGINT) == kExitInterrupted);
