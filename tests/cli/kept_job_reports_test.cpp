@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <iterator>
 
 #include "testbed/base/files.h"
 #include "testbed/world/kept_results.h"
