@@ -1,5 +1,5 @@
 #pragma once
-// A client that sends bytes as it is told to, well-formed or not.
+// A client that sends any bytes, well-formed or not.
 
 #include <arpa/inet.h>
 #include <poll.h>
