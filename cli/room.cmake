@@ -25,7 +25,8 @@ add_library(meshbed_tools STATIC $<TARGET_OBJECTS:cli_tools_objects> $<TARGET_OB
             $<TARGET_OBJECTS:library_objects>)
 target_link_libraries(meshbed_tools PUBLIC meshbed_cli meshbed_fidelity meshbed_fat_binary)
 if(NOT MESHBED_SANITIZE)
-  target_sources(meshbed_tools PRIVATE $<TARGET_OBJECTS:testbed_page_objects>)
+  target_sources(meshbed_tools PRIVATE $<TARGET_OBJECTS:testbed_page_objects>
+                 $<TARGET_OBJECTS:testbed_serve_objects>)
   target_link_libraries(meshbed_tools PUBLIC meshbed_ptx)
   meshbed_files(main command/tools/main.cpp)
   add_executable(meshbed-tools ${main})

@@ -72,6 +72,7 @@ std::optional<NcclSettings> first_that_works(const Cluster& cluster, const Topol
   for (const int length : lengths) {
     if (length != prefixes.front()) prefixes.push_back(length);
   }
+  std::vector<NcclSettings> candidates;
   const bool is_aware_set = is_set(cluster, nodes, "NCCL_IB_SUBNET_AWARE_ROUTING");
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     for (const bool subnet_aware : {false, true}) {
@@ -79,14 +80,25 @@ std::optional<NcclSettings> first_that_works(const Cluster& cluster, const Topol
         for (const bool merge_nics : {true, false}) {
           // Without subnet-aware routing the prefix length has no reader.
           if (!subnet_aware && !is_aware_set && prefix_bits != prefixes.front()) continue;
-          const NcclSettings settings{
-              .subnet_aware = subnet_aware, .merge_nics = merge_nics, .prefix_bits = prefix_bits, .family = family};
-          if (works(cluster, topology, nodes, settings, crosses_rails)) return settings;
+          candidates.push_back(
+              {.subnet_aware = subnet_aware, .merge_nics = merge_nics, .prefix_bits = prefix_bits, .family = family});
         }
       }
     }
   }
-  return std::nullopt;
+  // The fewest variables first.
+  const NcclSettings stock;
+  const auto changes = [&stock](const NcclSettings& one) {
+    return static_cast<int>(one.subnet_aware != stock.subnet_aware) +
+           static_cast<int>(one.merge_nics != stock.merge_nics) +
+           static_cast<int>(one.prefix_bits != stock.prefix_bits) + static_cast<int>(one.family != stock.family);
+  };
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](const NcclSettings& one, const NcclSettings& other) { return changes(one) < changes(other); });
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const NcclSettings& one) {
+    return works(cluster, topology, nodes, one, crosses_rails);
+  });
+  return found != candidates.end() ? std::optional(*found) : std::nullopt;
 }
 
 void unset(Cluster& cluster, std::string_view name) {

@@ -46,6 +46,8 @@ meshbed_room(testbed_plan_objects COMMAND FOLDERS plan)
 # Results as one HTML file. Its script and style sheet are kept as npm bundles them (testbed/page/package.json), so that
 # building needs no npm.
 meshbed_room(testbed_page_objects COMMAND FOLDERS page)
+# Results over HTTP and WebSocket, with Boost.Beast: headers of libboost-dev, which Boost's other packages bring along.
+meshbed_room(testbed_serve_objects COMMAND FOLDERS serve)
 embedded_file(testbed_page_objects report_bundle page/bundle page/embed_bundle.cmake
               DEPENDS page/bundle/report.js page/bundle/report.css)
 

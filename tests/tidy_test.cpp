@@ -84,10 +84,10 @@ std::vector<Arrow> every_arrow() {
   };
   const auto add = [&all](const std::vector<Arrow>& more) { all.insert(all.end(), more.begin(), more.end()); };
   add(layers(
-      "plugin/net/", {"process", "wire", "link", "connect", "relay", "recover", "rdma", "tcp", "state", "service"},
+      "plugin/net/",
+      {"process", "wire", "link", "connect", "relay", "recover", "rdma", "tcp", "state", "report", "service"},
       {"plugin/base/", "plugin/verbs/"},
-      "the transport's layers are process, wire, link, connect, relay, recover, rdma, tcp, state, service, and the "
-      "transport itself on top"));
+      "the transport's layers are those of docs/architecture.md, in that order, and the transport itself on top"));
   all.push_back(
       {"plugin/net/", {"plugin/base/", "plugin/verbs/"}, "the transport stands on verbs; it does not know its ABI"});
   add(layers("plugin/ring/", {"abi", "queue", "kernel", "telemetry"}, {"plugin/base/"},
@@ -129,6 +129,7 @@ std::vector<Arrow> every_arrow() {
   above("testbed/plan/", {"testbed/sweep/", "testbed/topology/"}, "a plan stands on sweeps");
   above("testbed/page/", {"testbed/topology/", "testbed/fidelity/"},
         "a page is a rendering of results, with the picture of a topology and measured times");
+  above("testbed/serve/", {"testbed/page/"}, "a server sends results, and their page");
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};
   all.push_back({"cli/common/", below_cli, "what several commands share stands below them"});

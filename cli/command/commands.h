@@ -74,6 +74,10 @@ int plan_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// meshbed report RESULTS... [-o FILE.html]: results of runs and sweeps as one HTML file that needs nothing beside it.
 int report_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// `meshbed serve RESULTS|--live`: over HTTP and WebSocket what zernel serves, the streams of records, and the report.
+/// Ends with 130 at SIGINT. Writes nothing.
+int serve_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed models: which profiles of machines there are (models/profiles), and what one is made of: every value with
 /// its source, and a prediction in parts.
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& err);

@@ -214,7 +214,8 @@ int run_in_nodes(const RunWorld& world, const Scenario& scenario, const RunComma
                  .rank_bytes = (workload.in_place && workload.kind != WorkloadKind::kMatrix ? 1 : 2) * workload.bytes,
                  .backend = options.backend,
                  .say = say_on(err),
-                 .collect = collect}});
+                 .collect = collect,
+                 .reports = folder.path()}});
   if (!tell_troubles(emulation, not_taken_lines(scenario, emulation.faults), err)) return kExitInterrupted;
   if (results.summary.is_null()) {
     err << "meshbed: rank 0 wrote no summary: the run never came to its end\n";

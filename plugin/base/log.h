@@ -3,6 +3,7 @@
 // The first function that knows that something is an error logs it, once.
 
 #include <cstdarg>
+#include <cstdint>
 
 namespace meshbed {
 
@@ -15,6 +16,8 @@ void set_log_sink(LogSink sink);  // nullptr: standard error, kWarn and above
 /// Lines above `level` are dropped before they are formatted.
 void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);
+/// Warnings and errors that were logged so far, whether or not the sink printed them.
+std::uint64_t warnings_logged();
 void log_line(LogLevel level, const char* file, int line, const char* format, ...)
     __attribute__((format(printf, 4, 5)));
 

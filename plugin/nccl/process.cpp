@@ -17,6 +17,7 @@ constexpr int kTraceFrom = 2;  // of NCCL_MESH_DEBUG
 constinit std::mutex g_mutex;
 constinit net::Transport* g_transport = nullptr;
 constinit int g_contexts = 0;
+constinit unsigned g_transports = 0;             // that this process has opened
 constinit std::atomic<std::int64_t> g_owner{0};  // the process that opened the transport; 0: none has
 constinit net::Context* g_shared = nullptr;
 
@@ -36,9 +37,10 @@ Result<net::Context*> add_locked(const net::ContextSettings& settings) {
     g_transport = nullptr;
     g_shared = nullptr;
     g_contexts = 0;
+    g_transports = 0;
   }
   if (g_transport == nullptr) {
-    auto opened = net::Transport::open(net::Config::from_environment());
+    auto opened = net::Transport::open(net::Config::from_environment(), ++g_transports);
     if (!opened) {
       MESHBED_WARN("%s", opened.error().text.c_str());
       return opened.error();
@@ -72,6 +74,7 @@ Result<void> remove_context(net::Context* context) {
   g_transport->abandon(*context);
   delete context;
   if (--g_contexts > 0) return ok();
+  g_transport->write_report();
   if (const std::size_t open = g_transport->open_objects(); open > 0) {
     MESHBED_WARN("finalize: %zu connections or listeners are still open, so the devices stay open too", open);
     return ok();

@@ -14,7 +14,7 @@ meshbed_files(net_rules
     wire/neighbour_map.cpp wire/discovery_message.cpp process/config.cpp wire/handle.cpp process/mesh_graph.cpp
     process/nic.cpp process/nic_filter.cpp process/peer_address.cpp process/route_table.cpp connect/first_messages.cpp
     link/request.cpp connect/agreement_book.cpp connect/attendance.cpp connect/rank_announcement.cpp
-    connect/routing.cpp wire/socket.cpp state/state_socket.cpp state/state_text.cpp rdma/striping.cpp wire/tcp_frame.cpp
-    tcp/tcp_interfaces.cpp wire/wire.cpp)
+    connect/routing.cpp wire/socket.cpp state/state_socket.cpp state/state_text.cpp report/report_text.cpp
+    rdma/striping.cpp wire/tcp_frame.cpp tcp/tcp_interfaces.cpp wire/wire.cpp)
 
 meshbed_sources(net_sources . *)

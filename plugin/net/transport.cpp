@@ -38,7 +38,7 @@ Transport::Transport(const Config& config) : ProcessLinks(config, silent_cables_
 
 Transport::~Transport() = default;
 
-Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
+Result<std::unique_ptr<Transport>> Transport::open(const Config& config, unsigned number) {
   if (const int shortage = descriptor_shortage()) {
     return Error{.code = ErrorCode::kSystem,
                  .scope = Scope::kJob,
@@ -52,6 +52,10 @@ Result<std::unique_ptr<Transport>> Transport::open(const Config& config) {
   transport->count_loads();
   if (auto known = transport->learn_who_it_is(); !known) return known.error();
   transport->log_summary();
+  if (const std::string& name = config.text(Variable::kReport); !name.empty()) {
+    transport->report_ = std::make_unique<JobReport>(report_path(
+        {.name = name, .folder = config.results_folder(), .host = transport->host(), .pid = transport->pid()}, number));
+  }
   if (!transport->nics().empty()) transport->open_service();
   return transport;
 }
@@ -265,13 +269,16 @@ Result<Endpoint*> Transport::accept(Listener& listener) {
 void Transport::enroll(Endpoint& endpoint, const ContextSettings& owner) {
   if (owner.profiler != nullptr) endpoint.report_events_to(owner.profiler);
   roster_.add(endpoint, owner.comm);
+  if (report_ != nullptr) report_->begin(endpoint);
 }
 
 void Transport::close(Endpoint* connection) {
   roster_.remove(*connection);
+  if (report_ != nullptr) report_->end(*connection);
   connection->close();
   remains_.bury(connection);
-  --open_objects_;
+  // NCCL calls no finalize() before net API v11: the last connection that it closes may be the end.
+  if (--open_objects_ == 0) write_report();
 }
 
 Result<verbs::Registration*> Transport::acquire(verbs::Device& device, const MemoryCall& call) const {

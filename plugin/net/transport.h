@@ -26,6 +26,7 @@
 #include "plugin/net/process/object.h"
 #include "plugin/net/process/state.h"
 #include "plugin/net/recover/silent_cables.h"
+#include "plugin/net/report/job_report.h"
 #include "plugin/net/tcp/tcp_connection.h"
 #include "plugin/net/tcp/tcp_network.h"
 #include "plugin/net/wire/handle.h"
@@ -59,7 +60,8 @@ class Transport final : public ProcessLinks {
  public:
   /// Opens all devices, or none if everything goes over TCP. No usable NIC is no error: devices() is 0 then, and NCCL
   /// uses another net plugin.
-  static Result<std::unique_ptr<Transport>> open(const Config& config);
+  /// `number`: how many transports this process has opened, this one included, for the name of its report.
+  static Result<std::unique_ptr<Transport>> open(const Config& config, unsigned number = 1);
   ~Transport() override;
 
   TcpNetwork& tcp() { return *tcp_; }
@@ -98,6 +100,8 @@ class Transport final : public ProcessLinks {
 
   /// The state of this process, without circuits, which the service adds. Any thread; takes 100 ms at most.
   ProcessState state();
+  /// Writes the report that NCCL_MESH_REPORT names; without it, does nothing. A failure is one warning.
+  void write_report();
   /// For use while no other thread of this process runs (in a debugger or a paused simulation): takes no lock, queries
   /// no device, and leaves out what would need them. `now_ns`: on now_ns()'s clock.
   ProcessState state_while_frozen(std::int64_t now_ns);
@@ -137,6 +141,7 @@ class Transport final : public ProcessLinks {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::atomic<std::size_t> open_objects_{0};
   Roster roster_;
+  std::unique_ptr<JobReport> report_;  // nullptr: none is wanted
   std::mutex contexts_mutex_;
   std::vector<Context*> contexts_;
   std::unique_ptr<ServiceThread> thread_;  // last: its thread uses all of the above

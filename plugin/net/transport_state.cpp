@@ -129,6 +129,17 @@ ProcessState Transport::state() {
   return state;
 }
 
+void Transport::write_report() {
+  if (report_ == nullptr) return;
+  ProcessState state = identity();
+  for (const Nic& nic : current_nics()) state.nics.push_back(describe(nic));
+  state.connections = roster_.look(now_ns());
+  if (auto written = report_->write(state); !written) {
+    MESHBED_WARN("NCCL_MESH_REPORT: %s", written.error().text.c_str());
+    report_.reset();  // one warning is enough
+  }
+}
+
 ProcessState Transport::state_while_frozen(std::int64_t now_ns) {
   ProcessState state = identity();
   for (const Nic& nic : nics()) state.nics.push_back(describe(nic));

@@ -28,6 +28,9 @@ class Sections {
   std::string prefix_, contents_, html_;
 };
 
+/// The plugin's own reports (NCCL_MESH_REPORT): a row for each process and each of its cables. Empty without any.
+std::string job_reports_html(const std::vector<Value>& reports);
+
 /// A figure that a reader looks at first.
 inline std::string tile_html(const std::string& name, const std::string& value, const std::string& about) {
   return "<div><dt>" + xml_text(name) + "</dt><dd>" + xml_text(value) +

@@ -292,6 +292,7 @@ Part run_part(const RunSource& source, const std::string& prefix, const Budget& 
   sections.add("paths", "Paths and operations",
                table_of(source.table("Paths", "pairs"), budget) +
                    table_of(source.table("Operations", "operations"), budget, {"paths", "paths_of"}));
+  sections.add("plugin", "What the plugin reports", job_reports_html(source.job_reports));
   sections.add("faults", "Faults", table_of(source.table("Faults", "faults"), budget));
   const std::string findings = table_of(source.table("Scenario", "findings"), budget);
   sections.add("findings", "Findings",

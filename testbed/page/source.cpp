@@ -194,6 +194,28 @@ std::optional<std::vector<TracedMessage>> read_messages(const std::string& path,
   return messages;
 }
 
+/// The folder's files that the plugin wrote, by name. A file that is none of them, or of a newer format, is left out.
+std::vector<Value> read_job_reports(const std::string& folder) {
+  constexpr std::uintmax_t kLargestBytes = std::uintmax_t{4} << 20U;
+  constexpr int kFormat = 1;  // plugin/net/report/job_report.h
+  std::vector<std::string> paths;
+  std::error_code problem;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, problem)) {
+    const std::string name = entry.path().filename();
+    if (!name.ends_with(".json") || name == "summary.json" || name == "provenance.json") continue;
+    if (entry.is_regular_file(problem) && entry.file_size(problem) <= kLargestBytes) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<Value> reports;
+  for (const std::string& path : paths) {
+    Value json = Value::parse(read_text_file(path), nullptr, false);
+    if (json.is_object() && json.value("report", Value()) == "mesh" && json.value("format", Value()) == kFormat) {
+      reports.push_back(std::move(json));
+    }
+  }
+  return reports;
+}
+
 RunSource read_run(const std::string& folder) {
   RunSource source;
   const std::string path = folder + "/summary.json";
@@ -201,6 +223,7 @@ RunSource read_run(const std::string& folder) {
   source.document = filled(document::run_document_shape(), source.summary, path);
   source.provenance = read_json(folder + "/provenance.json");
   source.messages = read_messages(folder + "/messages.csv", source.summary);
+  source.job_reports = read_job_reports(folder);
   if (fs::exists(folder + "/slots.csv")) source.slots = SlotReader(folder + "/slots.csv").read();
   return source;
 }

@@ -29,6 +29,7 @@ struct RunSource {
   Value summary, provenance;
   std::optional<std::vector<TracedMessage>> messages;  // nullopt: the run kept none
   std::vector<SlotEvent> slots;
+  std::vector<Value> job_reports;  // of the plugin (NCCL_MESH_REPORT), those that lie in the folder
 
   /// By its title.
   const document::Section& section(std::string_view title) const;

@@ -259,6 +259,11 @@ std::string rules_report(const Scenario& scenario) {
   return text + "\n" + stock_nccl_report(stock_question(all));
 }
 
+StockNcclFacts stock_nccl_facts(const Scenario& scenario) {
+  const RuleComparison all(scenario);
+  return stock_nccl_facts(stock_question(all));
+}
+
 std::string rules_json(const Scenario& scenario) {
   const RuleComparison all(scenario);
   nlohmann::ordered_json json{{"scenario", scenario.name}, {"rules", nlohmann::ordered_json::array()}};

@@ -10,6 +10,7 @@
 #include "models/cluster.h"
 #include "models/routing_rules.h"
 #include "testbed/scenario/scenario.h"
+#include "testbed/topology/stock_nccl.h"
 
 namespace meshbed::testbed {
 
@@ -47,6 +48,8 @@ class MeshRules {
 /// then how often each outcome came, which NICs NCCL would open and Mesh leaves out, what the tuner makes of the
 /// cabling, and the settings under which stock NCCL works on it.
 std::string rules_report(const Scenario& scenario);
+/// The settings under which stock NCCL works on the scenario's cabling (stock_nccl.h).
+StockNcclFacts stock_nccl_facts(const Scenario& scenario);
 /// The same as an object: "rules", an object for each rule (rule, channels, reached, lost, refused between nodes that a
 /// cable, switch or router joins, far_channels and so on between the others), "left_out", "environment" (what it leaves
 /// out and sets), "settings" and "settings_without" (variables that have to go).

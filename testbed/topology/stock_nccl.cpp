@@ -136,12 +136,30 @@ class Nodes {
   std::vector<std::vector<int>> neighbours_;  // [NCCL's number], by node
 };
 
-/// Whether trees can be left unconnected, and what stands against it.
-std::string tree_text(const StockNcclQuestion& question) {
+/// Settings with which trees are connected at init.
+std::vector<std::string> connects_trees(const StockNcclQuestion& question) {
   std::vector<std::string> against;
   for (const std::string& one : routing_variables(question, {"NCCL_CUMEM_ENABLE", "NCCL_RUNTIME_CONNECT"})) {
     if (one.substr(one.find('=')) == "=0") against.push_back(one);
   }
+  return against;
+}
+
+std::vector<std::string> other_algorithms(const StockNcclQuestion& question) {
+  std::vector<std::string> algorithm = routing_variables(question, {"NCCL_ALGO"});
+  const bool other = std::any_of(algorithm.begin(), algorithm.end(), [](const std::string& one) {
+    std::string value = one.substr(one.find('=') + 1);
+    std::transform(value.begin(), value.end(), value.begin(),
+                   [](unsigned char letter) { return std::tolower(letter); });
+    return value != "ring";
+  });
+  if (!other) algorithm.clear();
+  return algorithm;
+}
+
+/// Whether trees can be left unconnected, and what stands against it.
+std::string tree_text(const StockNcclQuestion& question) {
+  const std::vector<std::string> against = connects_trees(question);
   if (!against.empty()) {
     return fmt::format(
         "It fails at init: with {} NCCL connects trees between such nodes with every NCCL_ALGO (init.cc 1552-1568).\n"
@@ -170,20 +188,32 @@ std::string relay_text(const StockNcclQuestion& question) {
   }
   text += fmt::format("so that only a ring of neighbours works:\nNCCL_ALGO=Ring with ranks in the order {}\n",
                       nodes.size() > net::MeshGraph::kNodesMost ? "of the nodes" : nodes.text_of(*order));
-  const std::vector<std::string> algorithm = routing_variables(question, {"NCCL_ALGO"});
-  const bool other = std::any_of(algorithm.begin(), algorithm.end(), [](const std::string& one) {
-    std::string value = one.substr(one.find('=') + 1);
-    std::transform(value.begin(), value.end(), value.begin(),
-                   [](unsigned char letter) { return std::tolower(letter); });
-    return value != "ring";
-  });
-  if (other) text += "The environment sets " + joined_text(algorithm, " and ") + ", with which it fails.\n";
+  const std::vector<std::string> algorithm = other_algorithms(question);
+  if (!algorithm.empty())
+    text += "The environment sets " + joined_text(algorithm, " and ") + ", with which it fails.\n";
   const bool trees = nodes.needs_others(*order, nccl::tree_edges(nodes.size())) ||
                      nodes.needs_others(*order, nccl::pat_edges(nodes.size()));
   return trees ? text + tree_text(question) : text;
 }
 
 }  // namespace
+
+StockNcclFacts stock_nccl_facts(const StockNcclQuestion& question) {
+  StockNcclFacts facts;
+  if (question.near_channels == 0) return facts;
+  facts.working =
+      models::settings_that_work(question.cluster, question.topology, question.nodes, question.crosses_rails);
+  if (question.far_channels == 0) return facts;
+  const Nodes nodes(question);
+  const auto order = nodes.ring(facts.is_ring_known);
+  if (!order) return facts;
+  facts.ring_order = nodes.size() > net::MeshGraph::kNodesMost ? "of the nodes" : nodes.text_of(*order);
+  facts.needs_other_joins = nodes.needs_others(*order, nccl::tree_edges(nodes.size())) ||
+                            nodes.needs_others(*order, nccl::pat_edges(nodes.size()));
+  facts.against = connects_trees(question);
+  facts.other_algorithm = other_algorithms(question);
+  return facts;
+}
 
 std::vector<std::string> left_out_lines(const models::Cluster& cluster, int nodes) {
   std::vector<std::string> lines;

@@ -3,6 +3,7 @@
 // rests on, of v2.30.7-1. Pure.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,17 @@ struct StockNcclQuestion {
   std::uint64_t near_channels = 0;  // between nodes that a cable, switch or router joins
   std::uint64_t far_channels = 0;   // between the others
 };
+
+/// What is known before any sentence is made of it.
+struct StockNcclFacts {
+  std::optional<models::WorkingSettings> working;  // nullopt: none reach every neighbour, or there are no neighbours
+  std::string ring_order;                          // of nodes, where some share no cable: "node0 - node1"; empty: none
+  bool is_ring_known = true;                       // false: there are too many nodes to look for one
+  bool needs_other_joins = false;                  // trees or PAT join nodes that share no cable
+  std::vector<std::string> against;                // settings that stand against connecting trees late
+  std::vector<std::string> other_algorithm;        // settings of NCCL_ALGO that are not Ring
+};
+StockNcclFacts stock_nccl_facts(const StockNcclQuestion& question);
 
 /// Ends in a line feed.
 std::string stock_nccl_report(const StockNcclQuestion& question);

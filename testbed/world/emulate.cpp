@@ -27,6 +27,7 @@
 #include "testbed/world/emulated_faults.h"
 #include "testbed/world/fault_folder.h"
 #include "testbed/world/gpus.h"
+#include "testbed/world/kept_results.h"
 #include "testbed/world/line_follower.h"
 #include "testbed/world/metal.h"
 #include "testbed/world/metal_place.h"
@@ -169,6 +170,7 @@ void collect(const Scenario& scenario, const EmulateOptions& options, const emu:
              Emulation& result) {
   const emu::NodeOutcome& first = outcome.nodes[static_cast<std::size_t>(node_of(scenario, 0))];
   if (options.collect) options.collect(first.folder);
+  if (!options.reports.empty()) keep_job_reports(options.reports, outcome);
   result.report = text_if_there(first.commands.front().stdout_path);
   if (const auto code = first.commands.front().exit_code) result.exit_code = *code;
   result.troubles = outcome.troubles;

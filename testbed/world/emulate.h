@@ -27,6 +27,7 @@ struct EmulateOptions {
   std::function<void(const std::string& line)> say;  // progress, one line each
   /// Sees rank 0's folder, where its command started, before it is removed.
   std::function<void(const std::string& folder)> collect;
+  std::string reports = {};  // gets the plugin's reports of all nodes (keep_job_reports()); empty: they are not kept
 };
 
 struct Emulation {

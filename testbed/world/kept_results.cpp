@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 #include <system_error>
 
 namespace meshbed::testbed {
@@ -62,6 +64,37 @@ std::vector<std::string> keep_results(const std::string& folder, const emu::Clus
     if (problem) keeper.troubles.push_back(fmt::format("--results: {}: {}", node.folder, problem.message()));
   }
   return keeper.troubles;
+}
+
+namespace {
+
+/// Its regular files that begin as the plugin's reports do (report_text.cpp).
+std::vector<fs::path> job_reports_in(const std::string& folder) {
+  constexpr std::string_view kBegin = "{\"report\":\"mesh\",";
+  std::vector<fs::path> found;
+  std::error_code problem;
+  for (fs::directory_iterator each(folder, problem), end; !problem && each != end; each.increment(problem)) {
+    std::error_code gone;
+    if (each->symlink_status(gone).type() != fs::file_type::regular) continue;
+    std::ifstream in(each->path(), std::ios::binary);
+    std::string begin(kBegin.size(), '\0');
+    if (in.read(begin.data(), static_cast<std::streamsize>(begin.size())) && begin == kBegin) {
+      found.push_back(each->path());
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void keep_job_reports(const std::string& folder, const emu::ClusterOutcome& outcome) {
+  std::error_code problem;  // a report that cannot be kept is no reason to lose the run
+  for (const fs::path& earlier : job_reports_in(folder)) fs::remove(earlier, problem);
+  for (const emu::NodeOutcome& node : outcome.nodes) {
+    for (const fs::path& report : job_reports_in(node.folder)) {
+      fs::copy_file(report, fs::path(folder) / report.filename(), fs::copy_options::overwrite_existing, problem);
+    }
+  }
 }
 
 }  // namespace meshbed::testbed

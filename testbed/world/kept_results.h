@@ -15,4 +15,8 @@ namespace meshbed::testbed {
 /// copied; the others are.
 std::vector<std::string> keep_results(const std::string& folder, const emu::ClusterOutcome& outcome);
 
+/// Copies the plugin's reports (NCCL_MESH_REPORT=NAME, plugin/net/report) that lie in the nodes' folders into `folder`,
+/// in place of those of an earlier run.
+void keep_job_reports(const std::string& folder, const emu::ClusterOutcome& outcome);
+
 }  // namespace meshbed::testbed

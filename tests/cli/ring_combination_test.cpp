@@ -29,7 +29,9 @@ bool refused(const std::vector<std::string>& overrides, const std::string& words
 TEST_CASE("what does not go together is refused in words") {
   const std::string decode = kKernel + "program=decode";
   CHECK(refused({decode, kKernel + "rings=2"}, "rings: goes with the other programs"));
-  CHECK(refused({decode, kKernel + "queue=gin"}, "queue: gin goes with the other programs"));
+  CHECK(refused({decode, kKernel + "queue=gin", kKernel + "initiation=all"}, "queue: gin leads to a proxy"));
+  CHECK(parse({decode, kKernel + "queue=gin"}).workload.megakernel.queue == "gin");
+  CHECK(refused({kKernel + "put_and_signal=apart"}, "put_and_signal: goes with queue = \"gin\" or \"fifo\""));
   CHECK(refused({decode, kKernel + "parts=2"}, "parts: goes with program = \"fused_all_reduce\" or \"pipeline\""));
   CHECK(refused({kKernel + "queue=fifo", kKernel + "initiation=device"}, "queue: fifo leads to a proxy"));
   CHECK(refused({kKernel + "exchange=one-shot", "workload.slice_bytes=4K"}, "slice_bytes: exchange = \"one-shot\""));

@@ -90,7 +90,7 @@ TEST_CASE("a slow rank computes longer; JSON Lines are the same slots") {
   CHECK(graph.ranks[1][0].time_ns == 5000);
   CHECK(graph.ranks[1][0].needs == std::vector<GraphNeed>{{0, 0}});
   CHECK(error_of(lines + "{\"rank\": 1, \"tme\": \"4us\"}\n", "graph.jsonl") ==
-        "graph.jsonl:4:2: unknown key 'tme' in [[slot]] (did you mean 'time'?); accepted: rank, id, op, needs, time, "
+        "graph.jsonl:4:14: unknown key 'tme' in [[slot]] (did you mean 'time'?); accepted: rank, id, op, needs, time, "
         "peer, channel, bytes, elements, form, from, with, to, begins");
   CHECK(error_of("{\"rank\": 0}\nnot JSON\n", "graph.jsonl") == "graph.jsonl:2:1: expects one JSON object a line");
 }
@@ -100,8 +100,8 @@ TEST_CASE("what is wrong with a graph is said with its place") {
       {"", "graph.toml: the file is empty; a scenario has at least [topology] or [[node]]"},
       {"ranks = 2\n", "graph.toml: a slot graph needs [[slot]] tables; meshbed ring program decode prints one"},
       {slots("{id = \"a\", needs = [\"b\"]},\n{id = \"bb\"},\n"),
-       "graph.toml:2:23: needs: rank 0 has no slot 'b'; did you mean 'bb'?"},
-      {slots("{id = \"a\", needs = [\"7:b\"]},\n"), "graph.toml:2:23: needs: '7:b' names no rank; there are 0 to 0"},
+       "graph.toml:2:21: needs: rank 0 has no slot 'b'; did you mean 'a'?"},
+      {slots("{id = \"a\", needs = [\"7:b\"]},\n"), "graph.toml:2:21: needs: '7:b' names no rank; there are 0 to 0"},
       {slots("{id = \"a\"},\n{id = \"a\"},\n"), "graph.toml:3:7: id: rank 0 has two slots 'a'"},
       {slots("{op = \"put\", peer = 0, bytes = 8},\n"),
        "graph.toml:2:21: peer: a put needs another rank, 0 to 0; it has 0"},

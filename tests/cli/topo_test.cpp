@@ -235,7 +235,7 @@ TEST_CASE("topo: exit 0, 1 for a crossed cable, 2 for wrong usage; draw writes t
     CHECK_MESSAGE(output.find("meshbed: topo: " + why + "; usage: ") == 0, output);
   };
   const std::string pair = kScenarios + "pair.toml";
-  refused({}, "say check, draw or rules");
+  refused({}, "say check, draw, rules, why, cuts, env or diff");
   refused({"paint", pair}, "there is no \"paint\"");
   refused({"draw"}, "FILE is missing");
   refused({"check", pair, "-o", "x.svg"}, "--output is for draw only");

@@ -295,6 +295,7 @@ void Connection::finish(Request& request, std::uint64_t bytes) {
   end_silence();
   ++operations_;
   bytes_ += bytes;
+  qp_link_->carry(bytes);
   if (request.memory != nullptr) std::exchange(request.memory, nullptr)->drop();
 }
 

@@ -144,10 +144,13 @@ class Connection : public Endpoint {
   /// Uses this QP link from now on. The connection stays suspended until go_on(). The old QP link, which is in ERR, is
   /// kept until the next change, and some seconds longer (retired_links.h).
   void stand_on(std::unique_ptr<QpLink> qp_link) {
+    add_cables(past_cables_);
     put_away(std::exchange(retired_, std::move(qp_link_)), this);
     qp_link_ = std::move(qp_link);
   }
   void go_on(LogLevel level = LogLevel::kWarn);
+  /// The resumption that ended last went back to the first cable.
+  void note_return() { ++returned_; }
   /// Sends or receives, in the order of their groups.
   std::vector<Request*> unfinished();
   /// Whether the status means a lost path. Other statuses report errors that would occur again on another path.
@@ -195,6 +198,8 @@ class Connection : public Endpoint {
   Error describe_failure(const ibv_wc& completion, const QpLink& qp_link) const;
   [[gnu::cold, gnu::noinline]] const Error& fail_polling();
   bool in_time(Request& request);
+  /// Adds what the present QP link and its rails have carried.
+  void add_cables(std::vector<CableState>& cables) const;
 
   std::unique_ptr<QpLink> qp_link_, retired_;
   verbs::Device& home_;
@@ -204,8 +209,10 @@ class Connection : public Endpoint {
   std::optional<Error> suspension_;
   Deadline give_up_;  // while suspended
   std::int64_t suspended_ns_ = 0;
-  std::int64_t attended_ns_ = 0;       // when its owner last called, since suspended_ns_
-  unsigned resumed_ = 0;               // number of resumptions
+  std::int64_t attended_ns_ = 0;  // when its owner last called, since suspended_ns_
+  unsigned resumed_ = 0;          // number of resumptions
+  unsigned returned_ = 0;         // number of resumptions on the first cable, after another one
+  std::vector<CableState> past_cables_;
   unsigned fruitless_ = 0;             // resumptions in a row with nothing completed until the next loss
   std::uint64_t operations_then_ = 0;  // operations_ at the last resumption
   std::uint32_t empty_polls_ = 0;

@@ -98,6 +98,16 @@ class QpLink {
   const verbs::RegisteredBuffer& memory() const { return memory_; }
   std::int64_t joined_ns() const { return joined_ns_; }
 
+  /// Counts bytes of messages that it carried. A message counts on the QP link of its connection, and what came over a
+  /// rail is then moved there.
+  void carry(std::uint64_t bytes) { carried_bytes_ += static_cast<std::int64_t>(bytes); }
+  void move_to(QpLink& rail, std::uint64_t bytes) {
+    carried_bytes_ -= static_cast<std::int64_t>(bytes);
+    rail.carry(bytes);
+  }
+  /// A message whose stripes arrived and that was lost nevertheless, with its QP link, may leave less than nothing: 0.
+  std::uint64_t carried_bytes() const { return carried_bytes_ > 0 ? static_cast<std::uint64_t>(carried_bytes_) : 0; }
+
   bool has_rails() const { return has_rails_; }
   /// nullptr: there is none of this number, below kMaxRails.
   QpLink* rail(std::size_t number) const { return rails_[number].get(); }
@@ -115,6 +125,7 @@ class QpLink {
   std::uint32_t memory_entries_;
   WireEnd peer_;
   std::int64_t joined_ns_ = 0;
+  std::int64_t carried_bytes_ = 0;
   verbs::RegisteredBuffer memory_;
   verbs::CompletionQueue queue_;
   // After the queue and the memory, so that they go first.

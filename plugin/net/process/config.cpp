@@ -39,6 +39,7 @@ void Config::set(const VariableInfo& variable, const char* raw) {
 Config Config::from_environment() {
   Config config;
   for (const VariableInfo& variable : kVariables) config.set(variable, std::getenv(variable.name));
+  if (const char* folder = std::getenv("MESHBED_RESULTS")) config.results_folder_ = folder;
   // After all were read, because some settings refer to others.
   for (const Setting& setting : config.all()) warn_about(config, setting);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -79,6 +79,7 @@ enum class Variable : std::uint8_t {
   kMetricsIntervalSec,
   kTopology,
   kStateSocket,
+  kReport,
   kCount
 };
 
@@ -244,6 +245,9 @@ inline constexpr std::array<VariableInfo, static_cast<std::size_t>(Variable::kCo
      "the topology follows from the subnets"},
     {Variable::kStateSocket, "NCCL_MESH_STATE_SOCKET", ValueKind::kText, 0, 0, 0, true,
      "folder of the Unix socket that meshbed state reads; empty: /tmp/meshbed-<uid>, @: an abstract name, 0: none"},
+    {Variable::kReport, "NCCL_MESH_REPORT", ValueKind::kText, 0, 0, 0, true,
+     "file that a process writes at its end, with what it carried and over which cables (JSON); %h is the host, %p the "
+     "process, and without %p .HOST-PROCESS is added; empty: none"},
 }};
 
 enum class ValueSource : std::uint8_t { kDefault, kEnvironment, kRefused };  // refused: the default is in force
@@ -362,6 +366,9 @@ class Config {
   const Setting& at(Variable variable) const { return settings_[static_cast<std::size_t>(variable)]; }
   const auto& all() const { return settings_; }
 
+  /// MESHBED_RESULTS: the folder of files that are named without one; empty: the process's own.
+  const std::string& results_folder() const { return results_folder_; }
+
   /// Cables from sender to receiver at most.
   int max_relay_hops() const;
   std::uint8_t queue_pair_timeout() const;
@@ -371,6 +378,7 @@ class Config {
   void set(const VariableInfo& variable, const char* raw);
 
   std::array<Setting, static_cast<std::size_t>(Variable::kCount)> settings_;
+  std::string results_folder_;
 };
 
 }  // namespace meshbed::net

@@ -29,6 +29,13 @@ struct EndState {
   std::uint32_t qp = 0;  // 0: over TCP, where there is no GID either and `nic` is a network interface
 };
 
+/// What a connection carried over one cable, rails among them, or over one TCP connection.
+struct CableState {
+  EndState ours{}, theirs{};
+  std::uint64_t bytes = 0;      // of messages in the connection's direction
+  std::uint32_t rate_mbps = 0;  // of our port; 0: unknown
+};
+
 struct ConnectionState {
   bool sends = false;
   bool busy = false;   // its caller had the turn all the time: only `name` is known
@@ -42,6 +49,9 @@ struct ConnectionState {
   std::string reason{};                           // why it is not up
   std::uint64_t posted = 0, done = 0, bytes = 0;  // requests; bytes of those that are done
   std::uint32_t resumed = 0;                      // number of resumptions
+  std::uint32_t returned = 0;                     // senders: those of them that went back to the first cable
+  std::uint64_t peer_node = 0;                    // the peer's node identity; 0: not known
+  std::vector<CableState> cables{};               // that it has used, the first one first; not in to_json()
   std::int64_t quiet_ms = kUnknown;               // how long its caller's polls have found nothing
   std::vector<RequestState> outstanding{};        // the oldest first, kRequestsShown at most
   std::uint64_t outstanding_count = 0;

@@ -85,8 +85,10 @@ std::uint32_t ReceiveConnection::rails_of(const Request& request, std::size_t pa
   return ledger_ != nullptr && keys.sequence == sequence_of(request.group + part) ? keys.rails : 0;
 }
 
-void ReceiveConnection::rail_completed(std::size_t rail, const ibv_wc&) {
+void ReceiveConnection::rail_completed(std::size_t rail, const ibv_wc& completion) {
   --stripes_awaited_[rail];
+  // A stripe is one write where the port takes messages of that length; else these are the bytes of its last one.
+  qp_link().move_to(*qp_link().rail(rail), completion.byte_len);
   if (Flusher* flusher = flusher_on(qp_link().rail(rail)->device())) flusher->note_write();
   ledger_->arrived(rail);
   if (!impaired() && !await_stripe(rail)) return;

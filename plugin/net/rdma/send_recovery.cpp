@@ -158,6 +158,7 @@ void SendRecovery::continue_on(Resumption::Resumed resumed) {
     failback_ = std::make_unique<Failback>(*origin_, connection_.local(), connection_.peer(), failed_paths_);
   }
   // A connection that began through relays has no cable to return to.
+  const bool was_away = away_;
   away_ = !failback_->is_home(connection_.local(), connection_.peer()) && !(began_relayed_ && resumed.circuit);
   going_home_ = false;
   connection_.group_seen_ = false;
@@ -168,6 +169,7 @@ void SendRecovery::continue_on(Resumption::Resumed resumed) {
   events_seen_ = origin_->process->port_events() - (unmatched_ends_.empty() ? 0 : 1);
   const bool wanted = std::exchange(going_back_, false) && resumed.circuit;
   connection_.go_on(wanted ? LogLevel::kInfo : LogLevel::kWarn);
+  if (was_away && !away_) connection_.note_return();
   if (!resumed.circuit) plan_rails(origin_->process->current_nics());
 }
 

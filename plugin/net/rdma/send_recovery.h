@@ -69,6 +69,8 @@ class SendRecovery {
   // --- for the state socket (send_state.cpp) ---
   /// The receiver, not the next hop.
   std::string receiver_text() const;
+  /// The receiver's node identity; 0: not known.
+  std::uint64_t receiver_node() const { return origin_ ? origin_->peer.node : 0; }
   /// What new sends wait for, other than `receiver`; empty: nothing.
   std::string waits_for(const std::string& receiver) const;
 

@@ -41,6 +41,7 @@ std::string SendConnection::refused_text(const std::string& peer) {
 
 void SendConnection::describe(ConnectionState& state) {
   state.peer = recovery_.receiver_text();
+  if (const std::uint64_t receiver = recovery_.receiver_node(); receiver != 0) state.peer_node = receiver;
   send_path_->describe(state);
   if (std::string way = recovery_.waits_for(state.peer); !way.empty()) {
     state.waits_for = std::move(way);

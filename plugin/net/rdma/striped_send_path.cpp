@@ -102,6 +102,7 @@ void DirectSendPath::rail_completed(std::size_t number, const ibv_wc& completion
   const Rail::Sent& sent = rail.sent[rail.first_sent++ % rail.sent.size()];
   rail.queued -= sent.places;
   rail.take_load(sent.bytes);
+  own_.qp_link->move_to(*rail.qp_link, sent.bytes);
   if (Request* request = find(completion.wr_id)) one_has_come(*request);
 }
 

@@ -16,6 +16,7 @@ ConnectionState TcpConnection::state(std::int64_t now_ns) {
   state.ours = {.nic = ends_.netdev, .address = to_text(ends_.local)};
   state.theirs = {.nic = ends_.peer_netdev, .address = to_text(ends_.remote.address)};
   state.way = "TCP";
+  state.cables = {{.ours = state.ours, .theirs = state.theirs, .bytes = bytes_}};
   state.peer = peer_text();
   state.phase = failed() ? "failed" : "up";
   if (failed()) state.reason = failure().text;

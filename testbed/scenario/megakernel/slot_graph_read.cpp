@@ -117,11 +117,11 @@ GraphSpec read_toml(const toml::table& table, Diagnostics& diagnostics) {
 }
 
 /// `text`, which is JSON, as TOML; nothing where a slot graph has no such value.
-std::optional<std::string> toml_of(const nlohmann::json& json) {
+std::optional<std::string> toml_of(const nlohmann::ordered_json& json) {
   if (json.is_string() || json.is_number() || json.is_boolean()) return json.dump();
   if (!json.is_array()) return std::nullopt;
   std::string text = "[";
-  for (const nlohmann::json& each : json) {
+  for (const nlohmann::ordered_json& each : json) {
     const auto one = toml_of(each);
     if (!one) return std::nullopt;
     text += (text.size() > 1 ? ", " : "") + *one;
@@ -142,7 +142,7 @@ std::string toml_of_lines(const std::string& text, const std::string& path, Diag
       slots += "\n";
       continue;
     }
-    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    const nlohmann::ordered_json json = nlohmann::ordered_json::parse(line, nullptr, false);
     if (!json.is_object()) {
       diagnostics.add(place, "expects one JSON object a line");
       continue;
