@@ -43,7 +43,7 @@ meshbed_room(testbed_sweep_objects COMMAND FOLDERS sweep)
 target_include_directories(testbed_sweep_objects PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
 meshbed_room(testbed_plan_objects COMMAND FOLDERS plan)
 # What logs, results and scenarios say of a job, and the runs that prove a cause.
-meshbed_room(testbed_diagnose_objects COMMAND FOLDERS diagnose diagnose/causes diagnose/read)
+meshbed_room(testbed_diagnose_objects COMMAND FOLDERS diagnose diagnose/causes diagnose/read diagnose/prove)
 target_include_directories(testbed_diagnose_objects PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
 
 # Results as one HTML file. Its script and style sheet are kept as npm bundles them (testbed/page/package.json), so that

@@ -127,6 +127,7 @@ std::vector<Arrow> every_arrow() {
         "the library's interface stands on scenario, result, world, render and fidelity");
   above("testbed/sweep/", {"meshbed/", "testbed/library/"}, "a sweep stands on the library's runs");
   above("testbed/plan/", {"testbed/sweep/", "testbed/topology/"}, "a plan stands on sweeps");
+  above("testbed/diagnose/", {"meshbed/", "testbed/library/"}, "a diagnosis is proven by the library's runs");
   above("testbed/page/", {"testbed/topology/"}, "a page is a rendering of results, with the picture of a topology");
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};

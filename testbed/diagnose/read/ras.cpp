@@ -50,6 +50,8 @@ bool RasText::take(const Line& line, Case& found) {
   if (!is_ras_) return false;
   if (const auto operation = between(text, "Communicator ranks have different ", " operation counts")) {
     operation_ = *operation;
+    found.add_sign(CauseCode::kRankLate, 0.60, "RAS: counts",
+                   "RAS: ranks have launched different numbers of operations", line);
     return true;
   }
   if (text == "DEAD") return is_dead_ = true;

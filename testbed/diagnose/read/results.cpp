@@ -28,14 +28,15 @@ const Value& list_at(const Value& object, const char* key) {
   return object.is_object() && object.contains(key) && object.at(key).is_array() ? object.at(key) : none;
 }
 
-Line line_of(const std::string& file, std::string text) {
+Line summary_line(const std::string& file, std::string text) {
   if (text.size() > kLineShown) text.resize(kLineShown);
   return {.file = file, .number = 0, .text = std::move(text)};
 }
 
 void errors(const Value& summary, const std::string& file, Case& found) {
   for (const Value& error : list_at(summary, "errors")) {
-    const Line at = line_of(file, fmt::format("rank {}: {}", number_at(error, "rank", -1), text_at(error, "text")));
+    const Line at =
+        summary_line(file, fmt::format("rank {}: {}", number_at(error, "rank", -1), text_at(error, "text")));
     found.add_fact("error", at.text, at);
     found.match(at);
   }
@@ -51,7 +52,7 @@ void faults(const Value& summary, const std::string& file, Case& found) {
   for (const Value& fault : list_at(summary, "faults")) {
     const std::string kind = text_at(fault, "kind");
     const Line at =
-        line_of(file, fmt::format("fault: {} at {} ns", text_at(fault, "fault"), number_at(fault, "at_ns")));
+        summary_line(file, fmt::format("fault: {} at {} ns", text_at(fault, "fault"), number_at(fault, "at_ns")));
     found.add_fact("fault", text_at(fault, "fault"), at);
     const auto cause = kCauses.find(kind);
     if (cause != kCauses.end())
@@ -77,8 +78,8 @@ void late_ranks(const Value& summary, const std::string& file, Case& found) {
     constexpr double kLate = 5, kLeast_ns = 1e6;
     if (skew < kLeast_ns || skew < kLate * own_ns) continue;
     const Line at =
-        line_of(file, fmt::format("iteration {}: rank {} began {:.3f} s after the first one",
-                                  number_at(each, "iteration"), number_at(each, "last_rank", -1), skew / 1e9));
+        summary_line(file, fmt::format("iteration {}: rank {} began {:.3f} s after the first one",
+                                       number_at(each, "iteration"), number_at(each, "last_rank", -1), skew / 1e9));
     found.add_fact("late_rank", number_at(each, "last_rank", -1), at);
     found.add_sign(CauseCode::kRankLate, 0.85, "skew", "a rank began an operation much later than the others", at);
   }
@@ -86,32 +87,35 @@ void late_ranks(const Value& summary, const std::string& file, Case& found) {
 
 /// A link that is slower than the adapters at its ends.
 void rates(const Value& summary, const std::string& file, Case& found) {
-  double fastest = 0, link = 0;
+  double fastest = 0, link = 0;  // of ports: a Spark's PCIe links are slower than its ports
   std::string name;
   const Value topology = summary.contains("topology") ? summary.at("topology") : Value();
   for (const Value& nic : list_at(topology, "nics")) fastest = std::max(fastest, number_at(nic, "rate_bps"));
   for (const Value& each : list_at(summary, "links")) {
     const double rate = number_at(each, "rate_bps");
-    found.add_fact("link_Gbps." + text_at(each, "name"), rate / 1e9, line_of(file, text_at(each, "name")));
-    if (number_at(each, "wire_bytes") > 0 && rate > 0 && (link == 0 || rate < link)) {
+    found.add_fact("link_Gbps." + text_at(each, "name"), rate / 1e9, summary_line(file, text_at(each, "name")));
+    const std::string ends = text_at(each, "name");
+    const std::size_t arrow = ends.find('>');
+    const bool is_cable = arrow != std::string::npos && arrow > 0 && arrow + 1 < ends.size();
+    if (is_cable && number_at(each, "wire_bytes") > 0 && rate > 0 && (link == 0 || rate < link)) {
       link = rate;
       name = text_at(each, "name");
     }
   }
   if (link > 0 && link <= 0.6 * fastest) {
-    found.add_sign(
-        CauseCode::kHalfRate, 0.70, "slow link", "a link that carried data is slower than the adapters",
-        line_of(file, fmt::format("{}: {:.6g} Gb/s, and adapters of {:.6g} Gb/s", name, link / 1e9, fastest / 1e9)));
+    found.add_sign(CauseCode::kHalfRate, 0.70, "slow link", "a link that carried data is slower than the adapters",
+                   summary_line(file, fmt::format("{}: {:.6g} Gb/s, and adapters of {:.6g} Gb/s", name, link / 1e9,
+                                                  fastest / 1e9)));
   }
 }
 
 void management(const Value& summary, const std::string& file, Case& found) {
   const double bytes = number_at(summary, "management_bytes");
-  found.add_fact("management_bytes", bytes, line_of(file, "management_bytes"));
+  found.add_fact("management_bytes", bytes, summary_line(file, "management_bytes"));
   if (bytes > 65536 && bytes >= number_at(summary, "bytes") && text_at(summary, "outcome") == "finished") {
     found.add_sign(CauseCode::kManagementNic, 0.85, "management bytes", "the data went over the management network",
-                   line_of(file, fmt::format("management_bytes: {:.0f}, of operations of {:.0f} B", bytes,
-                                             number_at(summary, "bytes"))));
+                   summary_line(file, fmt::format("management_bytes: {:.0f}, of operations of {:.0f} B", bytes,
+                                                  number_at(summary, "bytes"))));
   }
 }
 
@@ -121,13 +125,13 @@ bool read_summary(const Value& value, const std::string& file, Case& found) {
   if (!value.is_object() || !value.contains("proofs") || !value.contains("digest")) return false;
   found.formats.insert("results");
   for (const char* key : {"scenario", "world", "outcome", "digest", "collective"}) {
-    if (const std::string text = text_at(value, key); !text.empty()) found.add_fact(key, text, line_of(file, key));
+    if (const std::string text = text_at(value, key); !text.empty()) found.add_fact(key, text, summary_line(file, key));
   }
   for (const char* key : {"ranks", "bytes", "busbw_GBps", "time_ns", "over_bound", "retransmissions", "wrong"}) {
-    if (value.contains(key) && value.at(key).is_number()) found.add_fact(key, value.at(key), line_of(file, key));
+    if (value.contains(key) && value.at(key).is_number()) found.add_fact(key, value.at(key), summary_line(file, key));
   }
   for (const Value& finding : list_at(value, "findings")) {
-    const Line at = line_of(
+    const Line at = summary_line(
         file, fmt::format("{}: {}",
                           json_text(finding.is_object() && finding.contains("places") ? finding.at("places") : finding),
                           text_at(finding, "cause")));
@@ -140,7 +144,7 @@ bool read_summary(const Value& value, const std::string& file, Case& found) {
   rates(value, file, found);
   management(value, file, found);
   for (const Value& state : list_at(value, "waiters")) {
-    const Line at = line_of(file, state.is_string() ? state.get<std::string>() : json_text(state));
+    const Line at = summary_line(file, state.is_string() ? state.get<std::string>() : json_text(state));
     found.add_fact("waits", at.text, at);
     found.match(at);
   }
