@@ -30,6 +30,8 @@ constexpr std::array kConsequences{
     Consequence{CauseCode::kPortDown, CauseCode::kRankLate},
     Consequence{CauseCode::kRankDead, CauseCode::kPortDown},
     Consequence{CauseCode::kRankDead, CauseCode::kRetryExceeded},
+    Consequence{CauseCode::kRankDead, CauseCode::kCrossedCable},
+    Consequence{CauseCode::kPortDown, CauseCode::kCrossedCable},
     Consequence{CauseCode::kRankDead, CauseCode::kRankLate},
     Consequence{CauseCode::kRankDead, CauseCode::kBootstrapRefused},
     Consequence{CauseCode::kRankDead, CauseCode::kBootstrapTimeout},

@@ -95,6 +95,7 @@ class Case {
   std::vector<LinkFailure> link_failures;
   std::vector<RankProgress> progress;
   std::map<std::string, Line> owners;                 // "rank 0" to its first line
+  std::set<std::string> ended;                        // those that closed their connections
   std::map<std::string, Line> failed;                 // the owners that report an error of their own
   std::map<std::string, std::set<std::string>> mtus;  // by communicator or file: MTU fields of queue pairs
   std::map<std::string, Line> mtu_lines;

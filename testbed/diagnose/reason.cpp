@@ -172,6 +172,7 @@ void silent_rank(Case& all) {
     reporting.insert(failure.owner);
   }
   if (!is_known || peers.size() != 1 || reporting.count(*peers.begin()) != 0) return;
+  if (all.ended.count(*peers.begin()) != 0) return;
   const std::string& gone = *peers.begin();
   all.add_sign(CauseCode::kRankDead, 0.93, "silent rank",
                fmt::format("every connection that broke leads to {}, which itself reports nothing", gone),

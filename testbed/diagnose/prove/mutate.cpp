@@ -34,7 +34,7 @@ class Mutator {
   /// Ports with a cable or on a switch, by node.
   std::vector<models::PortRef> ports() const;
   std::string when() const {
-    return info_of(scenario_.workload.kind).has_iterations ? "point=iteration,iteration=1,at=50us" : "at=1ms";
+    return info_of(scenario_.workload.kind).has_iterations ? "point=iteration,iteration=1" : "at=1ms";
   }
   void add(std::string place, Changes changes) { found_.push_back({cause_, std::move(place), std::move(changes)}); }
   void add_fault(models::PortRef port, const char* kind, const std::string& more = "");

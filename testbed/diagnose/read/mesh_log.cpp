@@ -68,6 +68,7 @@ void MeshLog::connections(const std::string& text, const std::string& owner, con
          line});
   }
   if (const auto summary = between(text, "connection-summary ", "")) {
+    if (!owner.empty()) found.ended.insert(owner);
     if (summary->find("unfinished=0 ") != std::string::npos) found.late_operation = true;
     if (const auto over = between(*summary, "transport=", " ")) {
       found.add_fact("data_over", *over, line);

@@ -109,6 +109,28 @@ void rates(const Value& summary, const std::string& file, Case& found) {
   }
 }
 
+/// The ports of the topology, for what their addresses and rates say beside each other.
+void ports(const Value& summary, const std::string& file, Case& found) {
+  const Value topology = summary.contains("topology") ? summary.at("topology") : Value();
+  const Value& nodes = list_at(topology, "nodes");
+  for (const Value& nic : list_at(topology, "nics")) {
+    const auto node = static_cast<std::size_t>(std::clamp(number_at(nic, "node"), 0.0, 1e6));
+    const std::string owner = node < nodes.size() ? text_at(nodes.at(node), "name") : fmt::format("node {}", node);
+    Adapter adapter{.owner = owner,
+                    .device = text_at(nic, "function"),
+                    .netdev = "",
+                    .rate_Gbps = number_at(nic, "rate_bps") / 1e9,
+                    .addresses = {},
+                    .at = {}};
+    for (const Value& address : list_at(nic, "addresses")) {
+      if (address.is_string()) adapter.addresses.push_back(address.get<std::string>());
+    }
+    adapter.at = summary_line(file, fmt::format("{}/{}: {:.6g} Gb/s, {}", owner, adapter.device, adapter.rate_Gbps,
+                                                fmt::join(adapter.addresses, ", ")));
+    found.adapters.push_back(std::move(adapter));
+  }
+}
+
 void management(const Value& summary, const std::string& file, Case& found) {
   const double bytes = number_at(summary, "management_bytes");
   found.add_fact("management_bytes", bytes, summary_line(file, "management_bytes"));
@@ -143,6 +165,7 @@ bool read_summary(const Value& value, const std::string& file, Case& found) {
   late_ranks(value, file, found);
   rates(value, file, found);
   management(value, file, found);
+  ports(value, file, found);
   for (const Value& state : list_at(value, "waiters")) {
     const Line at = summary_line(file, state.is_string() ? state.get<std::string>() : json_text(state));
     found.add_fact("waits", at.text, at);
