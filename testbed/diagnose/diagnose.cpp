@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "models/nccl_environment.h"
 #include "testbed/base/files.h"
 #include "testbed/diagnose/read/read.h"
 
@@ -166,11 +167,71 @@ void sign_of_finding(const std::string& code, const Line& at, Case& found) {
   found.add_sign(sign->second.first, sign->second.second, "finding " + code, "finding " + code, at);
 }
 
+namespace {
+
+/// Ports with their addresses and rates, for what they say beside each other.
+void ports_of_cluster(const models::Cluster& cluster, const std::string& file, Case& found) {
+  constexpr double kGigabit = 1e9;
+  for (const models::Node& node : cluster.nodes) {
+    for (const models::Nic& nic : node.nics) {
+      Adapter adapter{.owner = node.name,
+                      .device = nic.device,
+                      .netdev = nic.netdev,
+                      .rate_Gbps = static_cast<double>(nic.rate_bps) / kGigabit,
+                      .addresses = {},
+                      .at = {}};
+      for (const models::IpPrefix& address : nic.addresses) adapter.addresses.push_back(to_text(address));
+      adapter.at = {.file = file,
+                    .number = 0,
+                    .text = fmt::format("{}/{}: {:.6g} Gb/s, {}", node.name, nic.device, adapter.rate_Gbps,
+                                        fmt::join(adapter.addresses, ", "))};
+      found.adapters.push_back(std::move(adapter));
+    }
+  }
+}
+
+/// A pinned GID index whose entry is no RoCE v2 entry of an IPv4 address of the port's own.
+void pinned_gids(const models::Node& node, const std::string& file, Case& found) {
+  const auto pinned = models::number_of(node, "NCCL_IB_GID_INDEX", 0, UINT16_MAX);
+  if (!pinned) return;
+  for (const models::Nic& nic : node.nics) {
+    if (nic.addresses.empty()) continue;
+    const auto entry = std::find_if(nic.gids.begin(), nic.gids.end(),
+                                    [&](const models::GidEntry& each) { return each.index == *pinned; });
+    if (entry == nic.gids.end()) continue;  // a finding: pinned-gid
+    const bool is_own = std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const models::IpPrefix& address) {
+      return models::gid_of(address.address) == entry->gid;
+    });
+    if (is_own) continue;
+    found.add_sign(CauseCode::kWrongGid, 0.80, "pinned to another",
+                   "NCCL_IB_GID_INDEX pins an entry that is not of the port's own address",
+                   {.file = file,
+                    .number = 0,
+                    .text = fmt::format("{}/{}: NCCL_IB_GID_INDEX={}", node.name, nic.device, *pinned)});
+  }
+}
+
+void switched_off_rdma(const models::Node& node, const std::string& file, Case& found) {
+  for (const char* name : {"NCCL_MESH_DISABLE_RDMA", "NCCL_IB_DISABLE"}) {
+    if (models::number_of(node, name, 0, 1).value_or(0) == 0) continue;
+    found.add_sign(CauseCode::kManagementNic, 0.70, "RDMA off",
+                   "the environment switches RDMA off, so that the data go over sockets",
+                   {.file = file, .number = 0, .text = fmt::format("{}: {}=1", node.name, name)});
+  }
+}
+
+}  // namespace
+
 void causes_of_scenario(const Scenario& scenario, const std::vector<Finding>& findings, const std::string& file,
                         Case& found) {
   const Line whole{.file = file, .number = 0, .text = scenario.description};
   found.add_fact("scenario", scenario.name, whole);
   found.add_fact("nodes", scenario.cluster.nodes.size(), whole);
+  ports_of_cluster(scenario.cluster, file, found);
+  for (const models::Node& node : scenario.cluster.nodes) {
+    pinned_gids(node, file, found);
+    switched_off_rdma(node, file, found);
+  }
   for (const Finding& finding : findings) {
     const Line at{.file = file, .number = 0, .text = line_of(FoldedFinding{finding, {finding.place}})};
     found.add_fact("finding." + std::string(name_of(finding.code)), finding.place, at);
@@ -188,7 +249,7 @@ Diagnosis judge(Case& found) {
   std::map<CauseCode, double> weights;
   for (const CauseInfo& info : cause_infos()) weights[info.code] = found.weight_of(info.code);
   const std::map<CauseCode, double> alone = weights;
-  constexpr double kStrong = 0.5, kKept = 0.45;
+  constexpr double kStrong = 0.55, kKept = 0.45;
   for (const Consequence& each : kConsequences) {
     if (alone.at(each.cause) >= kStrong) weights[each.follows] *= kKept;
   }

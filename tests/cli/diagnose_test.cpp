@@ -124,6 +124,9 @@ TEST_CASE("status 12 with a link that went down is the port, and alone it is los
       "node-2:5776:5902 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB : Got completion from peer 10.2.0.5<33092> with "
       "error 12, opcode 0, len 0, vendor err 129 (Recv)\n";
   CHECK(first({twelve}) == "retry-exceeded");
+  CHECK(first({"h:1:1 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.\nh:1:1 [0] NCCL INFO NET/IB : Using "
+               "[0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>\n" +
+               twelve}) == "wrong-gid");
   CHECK(first({twelve, "[  123.456789] mlx5_core 0000:01:00.0 enp1s0f0np0: Link down\n"}) == "port-down");
   const Diagnosis both = diagnosis_of({twelve});
   CHECK(value_of(both, "completion_status") == "12");
@@ -249,6 +252,55 @@ TEST_CASE("the plugin's own lines: which rank is silent, rates and prefixes of s
   CHECK(first({nics(0,
                     "rocep1s0f0:1 enp1s0f0np0 100 Gb/s up 192.168.100.1/24; roceP2p1s0f0:1 enP2p1s0f0np0 100 Gb/s up "
                     "192.168.100.7/24")}) == "none");
+}
+
+TEST_CASE("each warning of the plugin that names a fault leads to its cause") {
+  struct Warning {
+    const char* text;
+    const char* cause;
+  };
+  for (const Warning& each : {
+           Warning{"no GID at NCCL_IB_GID_INDEX=7: port 1 of rocep1s0f0 is up, but has 0 (fe80::1, RoCE v1)",
+                   "wrong-gid"},
+           Warning{"client 192.168.100.1 port 32771 on 192.168.100.2 is refused: the peer's GID fe80::1 is not that of "
+                   "its address 192.168.100.1",
+                   "wrong-gid"},
+           Warning{"a to b: the peer refuses: it uses a RoCE v2 GID, but rocep1s0f0 has none for 192.168.100.2",
+                   "wrong-gid"},
+           Warning{"no path: this node has 192.168.100.0/24 on a; the peer has 192.168.100.128/25; the subnets of x "
+                   "and y overlap but have different prefix lengths",
+                   "wrong-prefix"},
+           Warning{"no path: this node has a; the peer has b; no shared subnet: a cable or a relay is needed",
+                   "no-path"},
+           Warning{"no connection a -> b: cannot reach the peer's address: No route to host; both are in "
+                   "192.168.102.0/24: is the cable in these two ports, and is the link up?",
+                   "crossed-cable"},
+           Warning{"a QP 1 -> b QP 2: the port of rocep1s0f0 is down: look at its cable", "port-down"},
+           Warning{"a: long messages are not striped over b c -> d until that cable replies (look at it): no reply",
+                   "port-down"},
+           Warning{"failure peer=1.2.3.4 (a) nic=b gid=:: qp=1->2 op=send status=\"transport retry counter exceeded\" "
+                   "vendor_err=0x0 conn_age=7ms: the peer did not answer: cable, link or switch down, a wrong GID or "
+                   "subnet, or the peer's process is gone",
+                   "retry-exceeded"},
+           Warning{"failure peer=1.2.3.4 (a) nic=b gid=:: qp=1->2 op=send status=\"RNR retry counter exceeded\" "
+                   "vendor_err=0x0 conn_age=7ms: x",
+                   "rnr-exceeded"},
+           Warning{"failure peer=1.2.3.4 (a) nic=b gid=:: qp=1->2 op=send status=\"remote access error\" "
+                   "vendor_err=0x0 conn_age=7ms: x",
+                   "access-error"},
+           Warning{"a QP 1 <- b QP 2: a recv has not completed for 30 s (NCCL_MESH_TIMEOUT_SEC), 7 requests are "
+                   "outstanding",
+                   "rank-late"},
+           Warning{"the peer 198.18.0.2 is reached over TCP on mgmt0 (198.18.0.1), not by RDMA: slow",
+                   "management-nic"},
+           Warning{"NCCL_IB_HCA=^rocep1s0f0 allows none of the existing ports: rocep1s0f0:1", "no-rdma-device"},
+           Warning{"mlx5_0: memory of 64 bytes cannot be registered: Cannot allocate memory", "memlock"},
+           Warning{"the peer's ring has another size: install the same plugin on all nodes", "version-mismatch"},
+       }) {
+    CAPTURE(each.text);
+    CHECK(first({std::string("meshbed: warning: rank 0: NET/Mesh : ") + each.text + "\n"}) == each.cause);
+    CHECK(first({std::string("host:1:2 [0] NCCL WARN NET/Mesh : ") + each.text + "\n"}) == each.cause);
+  }
 }
 
 TEST_CASE("limits, rules and devices beside a log") {

@@ -60,6 +60,19 @@ Diagnosis diagnose_run(const Shown& shown, From from) {
   return judge(found);
 }
 
+std::string cause_in_state(const meshbed::Scenario& base, const Mutation& mutation) {
+  Case found;
+  try {
+    const meshbed::Scenario scenario = mutated(base, mutation);
+    const Scenario& parsed = scenario.state().parsed;
+    causes_of_scenario(parsed, findings_of(parsed), base.path(), found);
+  } catch (const InvalidScenario& error) {
+    found.match({.file = base.path(), .number = 0, .text = error.what()});
+  }
+  const Diagnosis diagnosis = judge(found);
+  return diagnosis.causes.empty() ? "none" : name_of(diagnosis.causes.front().code);
+}
+
 meshbed::Scenario mutated(const meshbed::Scenario& base, const Mutation& mutation) {
   meshbed::Scenario scenario = base;
   auto changes = mutation.changes;

@@ -35,7 +35,8 @@ SelfCheck::Row run_task(const Task& task) {
                      .cause = task.is_healthy ? "none" : name_of(task.mutation.cause),
                      .place = task.mutation.place,
                      .from_log = "",
-                     .from_results = ""};
+                     .from_results = "",
+                     .from_state = ""};
   Shown shown;
   try {
     shown = show(mutated(*task.base, task.mutation));
@@ -44,6 +45,7 @@ SelfCheck::Row run_task(const Task& task) {
   }
   row.from_log = first_code(shown, From::kLog);
   row.from_results = first_code(shown, From::kResults);
+  row.from_state = cause_in_state(*task.base, task.mutation);
   return row;
 }
 
@@ -102,7 +104,7 @@ SelfCheck self_check(const SelfCheckOptions& options,
   for (const SelfCheck::Row& row : check.rows) {
     if (row.cause == "none") {
       ++check.healthy;
-      check.healthy_wrong += row.from_log != "none" || row.from_results != "none" ? 1U : 0U;
+      check.healthy_wrong += row.from_log != "none" || row.from_results != "none" || row.from_state != "none" ? 1U : 0U;
       continue;
     }
     ++check.total;
@@ -114,14 +116,15 @@ SelfCheck self_check(const SelfCheckOptions& options,
 
 std::string text_of(const SelfCheck& check) {
   std::map<std::string, std::map<std::string, std::pair<int, int>>> counts;  // [cause][found] from the log, the results
-  std::map<std::string, int> totals;
+  std::map<std::string, int> totals, in_state;
   for (const SelfCheck::Row& row : check.rows) {
     ++totals[row.cause];
+    if (row.from_state == row.cause) ++in_state[row.cause];
     ++counts[row.cause][row.from_log].first;
     ++counts[row.cause][row.from_results].second;
   }
-  std::string text = fmt::format("{:<20} {:>5} {:>10} {:>13}  {}\n", "fault", "runs", "log right", "results right",
-                                 "found first instead");
+  std::string text = fmt::format("{:<20} {:>5} {:>10} {:>13} {:>9}  {}\n", "fault", "runs", "log right",
+                                 "results right", "in state", "found first instead");
   for (const auto& [cause, found] : counts) {
     std::string others;
     std::pair<int, int> right;
@@ -131,7 +134,8 @@ std::string text_of(const SelfCheck& check) {
       if (times.first > 0) others += fmt::format(" {} x {} (log)", times.first, code);
       if (times.second > 0) others += fmt::format(" {} x {} (results)", times.second, code);
     }
-    text += fmt::format("{:<20} {:>5} {:>10} {:>13} {}\n", cause, totals[cause], right.first, right.second, others);
+    text += fmt::format("{:<20} {:>5} {:>10} {:>13} {:>9} {}\n", cause, totals[cause], right.first, right.second,
+                        in_state[cause], others);
   }
   for (const SelfCheck::Row& row : check.rows) {
     if (row.from_log == row.cause && row.from_results == row.cause) continue;
@@ -159,7 +163,8 @@ document::Value json_of(const SelfCheck& check) {
                             {"cause", row.cause},
                             {"place", row.place},
                             {"from_log", row.from_log},
-                            {"from_results", row.from_results}});
+                            {"from_results", row.from_results},
+                            {"from_state", row.from_state}});
   }
   return json;
 }

@@ -19,6 +19,7 @@ struct SelfCheckOptions {
 struct SelfCheck {
   struct Row {
     std::string scenario, cause, place, from_log, from_results;  // the first cause; "none"
+    std::string from_state;  // the same of the scenario alone, as an archive of the machines shows it
   };
   std::vector<Row> rows;
   std::size_t log_right = 0, results_right = 0, total = 0;  // of rows with a cause

@@ -21,6 +21,10 @@ struct Shown {
 /// Throws meshbed::RunError where it cannot take place.
 Shown show(const meshbed::Scenario& scenario);
 
+/// The first cause that lint's findings and the addresses, rates and settings of the scenario lead to, without a run:
+/// "none", or its code.
+std::string cause_in_state(const meshbed::Scenario& base, const Mutation& mutation);
+
 /// From the log alone, from the results alone, or from both.
 enum class From { kLog, kResults, kBoth };
 Diagnosis diagnose_run(const Shown& shown, From from);

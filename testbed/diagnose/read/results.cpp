@@ -153,10 +153,7 @@ bool read_summary(const Value& value, const std::string& file, Case& found) {
     if (value.contains(key) && value.at(key).is_number()) found.add_fact(key, value.at(key), summary_line(file, key));
   }
   for (const Value& finding : list_at(value, "findings")) {
-    const Line at = summary_line(
-        file, fmt::format("{}: {}",
-                          json_text(finding.is_object() && finding.contains("places") ? finding.at("places") : finding),
-                          text_at(finding, "cause")));
+    const Line at = summary_line(file, fmt::format("{}: {}", text_at(finding, "place"), text_at(finding, "cause")));
     if (text_at(finding, "severity") != "note" || text_at(finding, "code") == "no-path")
       sign_of_finding(text_at(finding, "code"), at, found);
   }
