@@ -211,6 +211,34 @@ void pinned_gids(const models::Node& node, const std::string& file, Case& found)
   }
 }
 
+/// A port on a switch whose subnet is that of most ports of another switch: its plug is in the wrong switch.
+void swapped_switches(const models::Cluster& cluster, const std::string& file, Case& found) {
+  const auto subnet_of = [&](models::PortRef port) {
+    const auto& addresses = cluster.nic_of(port).addresses;
+    return addresses.empty() ? std::string() : subnet_text(addresses.front());
+  };
+  std::map<std::string, std::string> usual;  // by subnet, the switch where more than half of the ports have it
+  for (const models::Switch& box : cluster.switches) {
+    std::map<std::string, std::size_t> counts;
+    for (const models::PortRef port : box.ports) ++counts[subnet_of(port)];
+    for (const auto& [subnet, count] : counts) {
+      if (2 * count > box.ports.size() && !subnet.empty()) usual.emplace(subnet, box.name);
+    }
+  }
+  for (const models::Switch& box : cluster.switches) {
+    for (const models::PortRef port : box.ports) {
+      const auto other = usual.find(subnet_of(port));
+      if (other == usual.end() || other->second == box.name) continue;
+      found.add_sign(CauseCode::kCrossedCable, 0.80, "wrong switch",
+                     "a port is on one switch, and its subnet on another",
+                     {.file = file,
+                      .number = 0,
+                      .text = fmt::format("{}/{} is on {}; {} is the subnet of {}", cluster.at(port.node).name,
+                                          cluster.nic_of(port).device, box.name, other->first, other->second)});
+    }
+  }
+}
+
 void switched_off_rdma(const models::Node& node, const std::string& file, Case& found) {
   for (const char* name : {"NCCL_MESH_DISABLE_RDMA", "NCCL_IB_DISABLE"}) {
     if (models::number_of(node, name, 0, 1).value_or(0) == 0) continue;
@@ -228,6 +256,7 @@ void causes_of_scenario(const Scenario& scenario, const std::vector<Finding>& fi
   found.add_fact("scenario", scenario.name, whole);
   found.add_fact("nodes", scenario.cluster.nodes.size(), whole);
   ports_of_cluster(scenario.cluster, file, found);
+  swapped_switches(scenario.cluster, file, found);
   for (const models::Node& node : scenario.cluster.nodes) {
     pinned_gids(node, file, found);
     switched_off_rdma(node, file, found);

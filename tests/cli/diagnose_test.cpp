@@ -111,7 +111,7 @@ TEST_CASE("a healthy log has no cause: what NCCL prints of every job is no sign"
         "none");
 }
 
-TEST_CASE("a plugin that is named and not found, and one that nobody named") {
+TEST_CASE("a plugin that is named and not found, and one that no setting names") {
   const std::string missing = "h:1:1 [0] NCCL INFO NET/Plugin: Could not find: mesh libnccl-net-mesh.so\n";
   CHECK(first({"h:1:1 [0] NCCL INFO NCCL_NET_PLUGIN set by environment to mesh\n" + missing}) == "plugin-not-loaded");
   CHECK(first({"h:1:1 [0] NCCL INFO NCCL_NET_PLUGIN set by environment to mesh\nh:1:2 [0] NCCL INFO Using network "

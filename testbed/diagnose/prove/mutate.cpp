@@ -182,7 +182,8 @@ void Mutator::no_paths() {
       }
       const std::size_t left = cluster_.at(from).nics.size(), right = cluster_.at(to).nics.size();
       if (paths.size() < 2 || left < 2 || right < 2) continue;
-      add(pair, {{"environment.NCCL_MESH_ENABLE_RELAY", "0"},
+      add(pair, {{"workload.collective", "alltoall"},
+                 {"environment.NCCL_MESH_ENABLE_RELAY", "0"},
                  {"node." + cluster_.at(from).name + ".environment.NCCL_IB_HCA", "=" + cluster_.at(from).nic(0).device},
                  {"node." + cluster_.at(to).name + ".environment.NCCL_IB_HCA", "=" + cluster_.at(to).nic(1).device}});
     }
