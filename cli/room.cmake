@@ -21,7 +21,7 @@ endif()
 meshbed_room(cli_tools_objects COMMAND FOLDERS ${tools} EXCEPT ${except})
 target_link_libraries(cli_tools_objects PUBLIC Boost::program_options)
 add_library(meshbed_tools STATIC $<TARGET_OBJECTS:cli_tools_objects> $<TARGET_OBJECTS:testbed_sweep_objects>
-            $<TARGET_OBJECTS:testbed_plan_objects>
+            $<TARGET_OBJECTS:testbed_plan_objects> $<TARGET_OBJECTS:testbed_diagnose_objects>
             $<TARGET_OBJECTS:library_objects>)
 target_link_libraries(meshbed_tools PUBLIC meshbed_cli meshbed_fidelity meshbed_fat_binary)
 if(NOT MESHBED_SANITIZE)

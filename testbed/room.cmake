@@ -42,6 +42,9 @@ set_target_properties(libmeshbed PROPERTIES OUTPUT_NAME meshbed EXPORT_NAME mesh
 meshbed_room(testbed_sweep_objects COMMAND FOLDERS sweep)
 target_include_directories(testbed_sweep_objects PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
 meshbed_room(testbed_plan_objects COMMAND FOLDERS plan)
+# What logs, results and scenarios say of a job, and the runs that prove a cause.
+meshbed_room(testbed_diagnose_objects COMMAND FOLDERS diagnose diagnose/causes diagnose/read diagnose/prove)
+target_include_directories(testbed_diagnose_objects PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
 
 # Results as one HTML file. Its script and style sheet are kept as npm bundles them (testbed/page/package.json), so that
 # building needs no npm.

@@ -47,7 +47,7 @@ TEST_CASE("a command line needs what it runs, and no more") {
   }
   const std::string tools = "bin/meshbed bin/meshbed-tools";
   for (const char* reads_only : {"ring dump x", "models", "report x", "validate x.csv", "calibrate x.csv", "fidelity",
-                                 "nccl check x", "cuda run"}) {
+                                 "nccl check x", "cuda run", "diagnose x.log"}) {
     CHECK_MESSAGE(targets(reads_only) == tools, reads_only);
   }
   for (const std::string& starts_ranks :
@@ -61,6 +61,7 @@ TEST_CASE("a command line needs what it runs, and no more") {
     CHECK_MESSAGE(targets(starts_ranks) == "worlds bin/meshbed-tools cuda_libraries", starts_ranks);
   }
   CHECK(targets("sweep x.toml --fail each-cable") == "worlds bin/meshbed-tools cuda_libraries bin/meshbed-run");
+  CHECK(targets("diagnose x.log --prove") == "worlds bin/meshbed-tools bin/meshbed-run");
   CHECK(targets("cuda run x --help") == tools + " cuda_libraries");
   CHECK(targets("cuda run --gpu H100 x") == tools + " cuda_libraries");
   CHECK(targets("bench cost") == "worlds bin/meshbed-tools cuda_libraries cost_programs");

@@ -71,6 +71,10 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& e
 /// 0: a plan was made; 2: usage, or no cabling meets the request.
 int plan_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed diagnose: what went wrong with a job: facts and causes with their lines, from logs, results and scenarios.
+/// 0: read, with causes or without; 2: usage, or a file that is none of the formats.
+int diagnose_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed report RESULTS... [-o FILE.html]: results of runs and sweeps as one HTML file that needs nothing beside it.
 int report_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 

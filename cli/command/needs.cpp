@@ -91,6 +91,9 @@ std::vector<std::string> targets_of(const Arguments& words, const Arguments& all
     if (command == "sweep" || command == "plan") targets.emplace_back("bin/meshbed-run");  // the process of each run
     return targets;
   }
+  if (command == "diagnose" && (has_word(words, "--prove") || has_word(words, "--self-check"))) {
+    return {kRankTargets, kToolsTarget, "bin/meshbed-run"};
+  }
   // `cuda run` with a program behind its own words.
   if (command == "cuda" && action == "run" && all.size() > words.size())
     return {kProgramTarget, kToolsTarget, kCudaTargets};

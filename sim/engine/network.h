@@ -44,11 +44,15 @@ struct Link {
 };
 
 /// What a port does to the packets that it sends, as tc-netem(8) on its interface would. All 0: nothing.
+/// What an adapter does with peers' requests: kAccess and kNotReady end them at the sender with status 10 and 13.
+enum class Refusal : std::uint8_t { kNone, kAccess, kNotReady };
+
 struct Shape {
   double loss = 0;     // fraction of the packets that are never seen again
   double reorder = 0;  // fraction of the packets that go ahead of those before them
   Picoseconds delay_ps = 0;
   std::uint64_t rate_bps = 0;  // the port sends no faster; 0: as fast as its link
+  Refusal refusal = Refusal::kNone;
   bool operator==(const Shape&) const = default;
 };
 

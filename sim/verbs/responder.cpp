@@ -113,6 +113,11 @@ std::optional<Verdict> execute_transfer(System& system, QueuePair& target, Queue
   return Verdict{};
 }
 
+/// What a port that is made to refuse requests replies. Where it is not ready, the sender's retries have run out.
+Verdict refuse(System& system, QueuePair& target, Refusal how) {
+  return how == Refusal::kAccess ? access_fault(system, target) : refusal(IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
 void queue_response(System& system, QueuePair& target, SendEntry& entry, Flight& flight) {
   entry.responding = true;
   flight.responder_qp = target.number;
@@ -190,7 +195,9 @@ void in_sequence(System& system, QueuePair& target, QueuePair& source, SendEntry
     ++entry.deliveries;
     ++system.counters.delivered;
   };
-  if (oversized) {
+  if (const Refusal how = system.network.shape(target.context->port).refusal; how != Refusal::kNone) {
+    answer(system, source, flight, refuse(system, target, how), first_psn);
+  } else if (oversized) {
     answer(system, source, flight, invalid_request(system, target), first_psn);
   } else if (has_response(entry.opcode)) {
     const auto verdict = execute_with_response(system, target, entry, flight, false);

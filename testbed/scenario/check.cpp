@@ -176,6 +176,10 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
     diagnostics.add(said.at("late_iteration"), fmt::format("late_iteration: {} never comes; there are {} iterations",
                                                            workload.late_iteration, workload.iterations));
   }
+  if (workload.differing_rank >= ranks && nodes > 0) {
+    diagnostics.add(said.at("differing_rank"),
+                    fmt::format("differing_rank: {} is no rank; there are {} ranks", workload.differing_rank, ranks));
+  }
   if (workload.collective == "sendrecv" && ranks > 1 && workload.shift % ranks == 0) {
     diagnostics.add(said.at("shift"),
                     fmt::format("shift: with {} ranks a shift of {} sends to oneself", ranks, workload.shift));

@@ -154,6 +154,17 @@ void check_strangers(const Scenario& scenario, const FaultSpec& said, Diagnostic
   }
 }
 
+void check_refusal(const FaultSpec& said, Diagnostics& diagnostics) {
+  const Fault& fault = said.value;
+  if (fault.kind != FaultKind::kRefuse) return;
+  const std::vector<std::string> names(std::begin(kRefusals), std::end(kRefusals));
+  if (std::find(names.begin(), names.end(), fault.status) != names.end()) return;
+  const std::string close = closest_name(fault.status, names);
+  diagnostics.add(said.at("status"),
+                  fmt::format("status: {} is none; expects {}{}", fault.status.substr(0, 80), list_names(names),
+                              close.empty() ? "" : " (did you mean " + close + "?)"));
+}
+
 /// " (did you mean 'x'?); there are a, b": of the kind of target that the fault takes.
 std::string targets_hint(const models::Cluster& cluster, const std::string& target, FaultTarget wanted) {
   std::vector<std::string> names;
@@ -215,6 +226,7 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   check_keys(said, diagnostics);
   check_new_address(scenario, said, named == Named::kPort, diagnostics);
   check_strangers(scenario, said, diagnostics);
+  check_refusal(said, diagnostics);
   const bool has_iterations = info_of(scenario.workload.kind).has_iterations;
   if (fault.point == "iteration") {
     const int last = scenario.workload.iterations - 1;

@@ -14,7 +14,9 @@
 namespace meshbed::testbed {
 namespace {
 
-bool shapes(const Fault& fault) { return info_of(fault.kind).target == FaultTarget::kLinks; }
+bool shapes(const Fault& fault) {
+  return info_of(fault.kind).target == FaultTarget::kLinks || fault.kind == FaultKind::kRefuse;
+}
 
 template <typename List>
 int index_named(const List& list, const std::string& name) {
@@ -24,6 +26,7 @@ int index_named(const List& list, const std::string& name) {
 
 std::string amount_text(const Fault& fault) {
   if (fault.kind == FaultKind::kAddressChange) return " to " + to_text(fault.address);
+  if (fault.kind == FaultKind::kRefuse) return " " + fault.status;
   if (fault.kind == FaultKind::kStrangers) return fmt::format(" from {}, {} a port,", fault.from, fault.connections);
   switch (info_of(fault.kind).amount) {
     case AmountUnit::kFraction:
@@ -226,6 +229,9 @@ sim::Shape FaultBoard::shape_of(models::PortRef port) const {
     if (!slows(fault, port, targets)) continue;
     if (fault.kind == FaultKind::kLoss) kept *= 1 - fault.amount;
     if (fault.kind == FaultKind::kReorder) in_order *= 1 - fault.amount;
+    if (fault.kind == FaultKind::kRefuse) {
+      shape.refusal = fault.status == kRefusals[0] ? sim::Refusal::kAccess : sim::Refusal::kNotReady;
+    }
     if (fault.kind == FaultKind::kDelay) shape.delay_ps += static_cast<Picoseconds>(fault.amount);
     if (fault.kind == FaultKind::kRate) {
       // A wire's functions share what is left of it.

@@ -128,6 +128,12 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.late_iteration, {0, 1'000'000});
          }},
+        {"differing_rank", "integer", "-1",
+         "this rank asks for half of `bytes` where the others ask for all of it, in the iterations that are timed: the "
+         "ranks do not call the same operation; -1: none",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.differing_rank, {-1, models::kNodesMax});
+         }},
         {"cases", "integer", "200",
          "matrix: as many of each collective, no two alike, over element types, reductions, algorithms, protocols, "
          "sizes, in and out of place",
@@ -256,6 +262,10 @@ const Section<FaultSpec> kFault{
          "address_change: what NODE/DEVICE's interface has from then on instead of its address in the same subnet, as "
          "DHCP might give it; its GIDs follow; with a duration the old one comes back",
          [](const Value& v, FaultSpec& s) { v.prefix(s.value.address); }},
+        {"status", "text", "'access'",
+         "refuse: access, status 10 as of memory that is not registered; or not-ready, status 13 as of a receiver "
+         "without receives when the sender's retries have run out",
+         [](const Value& v, FaultSpec& s) { v.text(s.value.status); }},
         {"from", "text", "",
          "strangers: the node that they come from, over the management network; they hold connections open to every "
          "TCP "

@@ -98,6 +98,7 @@ struct Workload {
   int late_rank = 0;
   int late_iteration = 0;
   Picoseconds late_by_ps = 0;   // 0: nobody is late
+  int differing_rank = -1;      // calls with half of the bytes; -1: none does
   bool start_and_wait = false;  // calls that do not block; no key of the file's: run --zernel-duration enqueue
   bool tell_calls = false;      // ranks of other processes tell when they called; likewise: for run's telemetry
   // kMatrix
@@ -136,11 +137,15 @@ struct Fault {
   double amount = 0;            // in its unit: a fraction, ps, bits/s
   AmountUnit unit = AmountUnit::kFraction;
   models::IpPrefix address = {};  // address_change: the new one
+  std::string status = "access";  // refuse: a name of kRefusals
   // strangers
   std::string from;               // the node that they come from
   int connections = 0;            // to each port at one time
   Picoseconds byte_every_ps = 0;  // of each; 0: they say nothing
 };
+
+/// What a peer's requests end with at a port that refuses them.
+inline constexpr const char* kRefusals[] = {"access", "not-ready"};  // IBV_WC_REM_ACCESS_ERR, IBV_WC_RNR_RETRY_EXC_ERR
 
 /// What the scenario promises; empty members are not checked.
 struct Expect {

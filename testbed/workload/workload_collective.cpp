@@ -106,7 +106,12 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
     return ok();
   };
   if (const Result<void> warm = run_case(host, *engine, buffers, warmup_, salt_, unread, step); !warm) return warm;
-  const Result<void> done = run_case(host, *engine, buffers, timed_, salt_ + kTimedSalt, board_, step, before);
+  CollectiveCase own = timed_;
+  if (host.rank() == workload_.differing_rank) {
+    own.bytes /= 2;
+    own.log = nullptr;  // it has the operations that all ranks call
+  }
+  const Result<void> done = run_case(host, *engine, buffers, own, salt_ + kTimedSalt, board_, step, before);
   if (!done) return done;
   const Result<meshcoll_stats> stats = engine->stats();
   if (!stats) return stats.error();

@@ -56,7 +56,7 @@ TEST_CASE("which faults cut, and which keys only some of them have") {
   CHECK(cutting == "cable_down port_down node_kill address_change ");
   CHECK(keys ==
         "loss.amount delay.amount rate.amount reorder.amount address_change.address strangers.from "
-        "strangers.connections strangers.byte_every ");
+        "strangers.connections strangers.byte_every refuse.status ");
 }
 
 TEST_CASE("which workloads run the engine, have iterations, and take memory of GPUs") {

@@ -13,6 +13,7 @@ constexpr meshbed::testbed::OwnCommand kOwn[] = {
     {"cuda", meshbed::testbed::cuda_command},           {"nccl", meshbed::testbed::nccl_command},
     {"plan", meshbed::testbed::plan_command},           {"sweep", meshbed::testbed::sweep_command},
     {"report", meshbed::testbed::report_command},       {"serve", meshbed::testbed::serve_command},
+    {"diagnose", meshbed::testbed::diagnose_command},
 };
 
 }  // namespace

@@ -117,9 +117,12 @@ Result<void> QpLink::join(const WireEnd& peer, std::uint8_t mtu) {
     path.remote_qp_number = peer.lane_qp_number;
     if (auto joined = lane_->connect(path); !joined) return joined;
   }
-  MESHBED_INFO("%s %s: connected, GID %s (index %u, %s), path MTU %u", sends_ ? "send" : "recv", ends_text().c_str(),
+  // The smaller one of both ends: another MTU at the peer costs bandwidth, and larger IP packets may be lost there.
+  const std::uint8_t own = local_.nic.mtu;
+  const std::string larger = mtu < own ? ", though this port has " + std::to_string(verbs::mtu_bytes(own)) : "";
+  MESHBED_INFO("%s %s: connected, GID %s (index %u, %s), path MTU %u%s", sends_ ? "send" : "recv", ends_text().c_str(),
                verbs::to_text(local_.gid.gid).c_str(), local_.gid.index, verbs::to_text(local_.gid.type),
-               verbs::mtu_bytes(mtu));
+               verbs::mtu_bytes(mtu), larger.c_str());
   return ok();
 }
 

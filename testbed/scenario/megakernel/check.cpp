@@ -29,9 +29,9 @@ constexpr const char* kOfPrograms[] = {
     "initiation", "exchange",   "doorbell",       "flag",   "memory_rate",     "queue",           "queue_depth",
     "post",       "proxy_pass", "put_and_signal", "credit", "device_doorbell", "operation_launch"};
 constexpr const char* kOfNamedPrograms[] = {"exchange", "layers", "parts", "compute"};
-constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",  "in_place",  "root",           "shift",
-                                             "senders",    "late_by", "late_rank", "late_iteration", "cases",
-                                             "receives",   "parts",   "recording", "other_devices"};
+constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",   "in_place",  "root",           "shift",
+                                             "senders",    "late_by",  "late_rank", "late_iteration", "differing_rank",
+                                             "cases",      "receives", "parts",     "recording",      "other_devices"};
 constexpr const char* kOfWorkloadsPrograms[] = {"bytes",       "dtype",      "op",          "iterations",
                                                 "slice_bytes", "net_plugin", "net_version", "memory"};
 // Of memory = "gpu", where a kernel of PTX does it in the GPU model's time.

@@ -1,0 +1,149 @@
+// RAS, what `ncclras` prints of a running job, as text and as JSON (src/ras/client_support.cc of NVIDIA/nccl,
+// v2.28.9-1; the members of JSON at 1892 to 1986).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "testbed/diagnose/read/read.h"
+
+namespace meshbed::testbed::diagnose {
+namespace {
+
+std::int64_t integer_of(const document::Value& object, const char* key, std::int64_t otherwise) {
+  if (!object.is_object() || !object.contains(key) || !object.at(key).is_number()) return otherwise;
+  return static_cast<std::int64_t>(std::clamp(object.at(key).get<double>(), -1e15, 1e15));
+}
+
+std::string text_of(const document::Value& object, const char* key) {
+  return object.is_object() && object.contains(key) && object.at(key).is_string() ? object.at(key).get<std::string>()
+                                                                                  : "";
+}
+
+bool flag_of(const document::Value& object, const char* key) {
+  return object.is_object() && object.contains(key) && object.at(key).is_boolean() && object.at(key).get<bool>();
+}
+
+const document::Value& list_of(const document::Value& object, const char* key) {
+  static const document::Value none = document::Value::array();
+  return object.is_object() && object.contains(key) && object.at(key).is_array() ? object.at(key) : none;
+}
+
+class RasText final : public LineReader {
+ public:
+  const char* format() const override { return "RAS"; }
+  bool take(const Line& line, Case& found) override;
+
+ private:
+  std::string operation_;  // of the mismatch under way
+  bool is_dead_ = false;
+  bool is_ras_ = false;
+};
+
+bool RasText::take(const Line& line, Case& found) {
+  const std::string& text = line.text;
+  const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
+  if (has("Gathering data about the NCCL communicators") || has("Job summary") || has("Group     Comms     Nodes")) {
+    return is_ras_ = true;
+  }
+  if (!is_ras_) return false;
+  if (const auto operation = between(text, "Communicator ranks have different ", " operation counts")) {
+    operation_ = *operation;
+    found.add_sign(CauseCode::kRankLate, 0.60, "RAS: counts",
+                   "RAS: ranks have launched different numbers of operations", line);
+    return true;
+  }
+  if (text == "DEAD") return is_dead_ = true;
+  if (const auto launched = between(text, " ranks have launched up to operation ", "")) {
+    found.add_fact("ras." + operation_ + ".launched", *launched, line);
+    return true;
+  }
+  if (has("  Rank ") && has(" launched ") && !operation_.empty()) {
+    const auto rank = leading_number(between(text, "Rank ", " ").value_or(""));
+    const auto launched = leading_number(between(text, "launched up to operation ", " ").value_or("0"));
+    found.add_sign(CauseCode::kRankLate, 0.70, "RAS: rank behind",
+                   fmt::format("RAS: rank {} is at another {} than the others", rank.value_or(-1), operation_), line);
+    found.add_fact("ras.rank", fmt::format("rank {}: {} {}", rank.value_or(-1), operation_, launched.value_or(0)),
+                   line);
+    return true;
+  }
+  if (has("have not launched any operations")) return true;
+  if (has("Communicator ranks have different status")) {
+    found.add_sign(CauseCode::kRankLate, 0.30, "RAS: status", "RAS: the communicator's ranks have different status",
+                   line);
+    return true;
+  }
+  if (is_dead_ && has("  Process ")) {
+    found.add_fact("dead_process", text.substr(text.find_first_not_of(' ')), line);
+    return true;
+  }
+  if (text.find("Missing communicator data from ") != std::string::npos) {
+    found.add_sign(CauseCode::kRankDead, 0.35, "RAS: missing",
+                   "RAS has no data of a process: it is gone, or does not answer", line);
+    return true;
+  }
+  if (has("Asynchronous error"))
+    found.add_fact("ras.asynchronous_error", text.substr(text.find_first_not_of(' ')), line);
+  return true;
+}
+
+void read_rank(const document::Value& rank, const std::string& hash, const Line& at, Case& found) {
+  const document::Value& counts =
+      rank.is_object() && rank.contains("collective_counts") ? rank.at("collective_counts") : rank;
+  if (!counts.is_object()) return;
+  for (const auto& [operation, count] : counts.items()) {
+    if (&counts == &rank || !count.is_number()) continue;
+    found.progress.push_back({.communicator = hash,
+                              .rank = static_cast<int>(integer_of(rank, "rank", -1)),
+                              .operation = operation,
+                              .launched = integer_of(counts, operation.c_str(), 0),
+                              .kind = operation,
+                              .at = at});
+  }
+  const document::Value status = rank.is_object() && rank.contains("status") ? rank.at("status") : document::Value();
+  if (const std::int64_t error = integer_of(status, "async_error", 0); error != 0) {
+    found.add_fact(fmt::format("ras.rank{}.async_error", integer_of(rank, "rank", -1)), error, at);
+  }
+}
+
+}  // namespace
+
+bool read_ras_json(const document::Value& value, const std::string& file, Case& found) {
+  if (!value.is_object() || !value.contains("communicators") || !value.at("communicators").is_array()) return false;
+  const Line whole{.file = file, .number = 0, .text = "RAS"};
+  found.formats.insert("RAS JSON");
+  if (const std::string version = text_of(value, "nccl_version"); !version.empty())
+    found.add_fact("nccl_version", version, whole);
+  for (const document::Value& communicator : value.at("communicators")) {
+    const std::string hash = text_of(communicator, "hash");
+    const std::int64_t size = integer_of(communicator, "size", 0);
+    if (size > 0) found.add_fact("ranks", size, whole);
+    for (const document::Value& rank : list_of(communicator, "ranks")) {
+      const Line at{.file = file,
+                    .number = 0,
+                    .text = fmt::format("communicator {}, rank {} on {}", hash, integer_of(rank, "rank", -1),
+                                        text_of(rank, "host"))};
+      read_rank(rank, hash, at, found);
+    }
+    for (const document::Value& rank : list_of(communicator, "missing_ranks")) {
+      const Line at{.file = file,
+                    .number = 0,
+                    .text = fmt::format("communicator {}, missing rank {} on {}", hash, integer_of(rank, "rank", -1),
+                                        text_of(rank, "host"))};
+      const document::Value status =
+          rank.is_object() && rank.contains("status") ? rank.at("status") : document::Value();
+      found.add_fact("missing_rank", integer_of(rank, "rank", -1), at);
+      const bool is_dead = flag_of(status, "considered_dead");
+      if (is_dead || flag_of(status, "unresponsive")) {
+        found.add_sign(CauseCode::kRankDead, is_dead ? 0.85 : 0.55, "RAS JSON: missing",
+                       is_dead ? "RAS considers the rank dead" : "RAS gets no answer of the rank", at);
+      }
+    }
+  }
+  return true;
+}
+
+std::unique_ptr<LineReader> ras_text_reader() { return std::make_unique<RasText>(); }
+
+}  // namespace meshbed::testbed::diagnose
