@@ -71,6 +71,17 @@ int sweep_command(const Arguments& arguments, std::ostream& out, std::ostream& e
 /// 0: a plan was made; 2: usage, or no cabling meets the request.
 int plan_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed collect: one archive with what this node knows of its NICs, network and GPUs; --script prints the shell script
+/// that does it. 0: the archive was written, whatever is missing in it.
+int collect_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed init [PATH...]: a scenario of what files of machines contain, each value with its source. 0: it can be run;
+/// 1: a finding is an error; 2: usage, or nothing could be read.
+int init_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed export SCENARIO --to FORMAT: the scenario's cluster as files of other tools (testbed/export).
+int export_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed report RESULTS... [-o FILE.html]: results of runs and sweeps as one HTML file that needs nothing beside it.
 int report_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 

@@ -71,6 +71,12 @@ struct NeighbourFact {
   std::string source;
 };
 
+/// A PCI function's link: what it runs at, and what it could.
+struct PciFacts {
+  std::string source;
+  Fact<int> lanes, lanes_most, generation, generation_most;
+};
+
 struct NicFacts {
   Fact<std::string> device;  // RDMA device: rocep1s0f0
   Fact<std::string> netdev;  // enp1s0f0np0
@@ -83,13 +89,17 @@ struct NicFacts {
   Fact<bool> link_up;
   Fact<std::uint64_t> rate_bps;
   Fact<std::string> pci_address;  // 0000:01:00.0
-  Fact<int> pcie_lanes, pcie_lanes_most, pcie_generation, pcie_generation_most;
   Fact<int> vlan;  // its addresses are a VLAN interface's
   std::vector<AddressFact> addresses;
   std::vector<GidFact> gids;
   std::vector<LldpFact> lldp;
   std::vector<NeighbourFact> neighbours;
-  std::vector<std::pair<std::string, std::string>> routes_to;  // destination with its source, by way of a gateway
+  std::string kind;         // of a netdev that is no hardware: "loopback", "vlan", "bond", "bridge", "wifi", ...
+  std::string parent;       // of a VLAN interface: the netdev below it
+  std::string master;       // the bond or bridge that it belongs to
+  std::string default_via;  // where the default route over it was read; empty: there is none
+  std::string dhcp;         // where DHCP was asked for; empty: it was not
+  std::string device_assumed_from;  // the netdev's name, where no file contains the RDMA device's; empty: one does
   std::string no_mesh;    // why it is no NIC of the mesh: "the default route goes over it"; empty: it is one
   std::string no_source;  // where that was read
 
@@ -107,6 +117,7 @@ struct HostFacts {
   std::string path;            // of what was read
   std::vector<NicFacts> nics;  // in the order of their first appearance
   std::vector<GpuFacts> gpus;
+  std::map<std::string, PciFacts> pci;  // NICs' functions and bridges by their address
   std::vector<std::pair<std::string, Fact<std::string>>> environment;  // NCCL's variables
   /// Everything else by name: "memlock" (ulimit -l, as text), "kernel", "nvidia", "nvidia_peermem", "mlx5_core",
   /// "rdma-core", "nccl", "firewall" (the rules), "dev-infiniband" (the names there), "acs" (PCI functions with it on).
@@ -117,6 +128,9 @@ struct HostFacts {
   NicFacts& by_netdev(const std::string& netdev, const std::string& source, Origin origin = Origin::kObserved);
   /// The NIC with this RDMA device; made where there is none.
   NicFacts& by_device(const std::string& device, const std::string& source);
+  /// A route over the interface; the default route alone counts.
+  void take_route(const std::string& netdev, const std::string& destination, const std::string& gateway,
+                  const std::string& source, Origin origin);
   /// Joins the two to one NIC.
   NicFacts& join(const std::string& device, const std::string& netdev, const std::string& source);
 };

@@ -12,7 +12,8 @@ constexpr meshbed::testbed::OwnCommand kOwn[] = {
     {"bench", meshbed::testbed::bench_command},         {"ring", meshbed::testbed::ring_command},
     {"cuda", meshbed::testbed::cuda_command},           {"nccl", meshbed::testbed::nccl_command},
     {"plan", meshbed::testbed::plan_command},           {"sweep", meshbed::testbed::sweep_command},
-    {"report", meshbed::testbed::report_command},
+    {"report", meshbed::testbed::report_command},       {"collect", meshbed::testbed::collect_command},
+    {"init", meshbed::testbed::init_command},           {"export", meshbed::testbed::export_command},
 };
 
 }  // namespace
