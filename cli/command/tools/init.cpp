@@ -109,7 +109,7 @@ std::string first_line(const Made& made, const std::string& path) {
     std::size_t nics = 0;
     for (const models::Node& node : cluster.nodes) nics += node.nics.size();
     text += fmt::format("{}, {}, {}, {}", counted(cluster.nodes.size(), "node"), counted(nics, "NIC"),
-                        counted(cluster.cables.size(), "cable"), counted(cluster.switches.size(), "switch", "switches"));
+                        counted(cluster.cables.size(), "cable"), fmt::format("{} switch{}", cluster.switches.size(), cluster.switches.size() == 1 ? "" : "es"));
   } else {
     text += "cannot be run as it is";
   }

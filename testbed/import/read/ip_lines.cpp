@@ -118,6 +118,30 @@ class AddressLines : public LineReader {
   std::string netdev_;  // that the indented lines belong to
 };
 
+/// enp1s0f0np0  UP  192.168.100.1/24 fe80::1/64 (ip -br addr), or with its MAC address and flags (ip -br link).
+class BriefLines : public LineReader {
+ public:
+  explicit BriefLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
+    const bool has_state = words.size() > 1 && (words[1] == "UP" || words[1] == "DOWN" || words[1] == "UNKNOWN");
+    if (!has_state || line[0] == ' ' || line[0] == '\t') return false;
+    const bool has_address = words.size() > 2 && parse_prefix(words[2]).has_value();
+    const bool has_mac = words.size() > 3 && words[2].size() == 17 && words[3].front() == '<';
+    if (words.size() > 2 && !has_address && !has_mac) return false;
+    const std::string name = words[0].substr(0, words[0].find('@'));
+    if (name.empty()) return false;
+    NicFacts& nic = host_.by_netdev(name, source);
+    if (words[1] != "UNKNOWN") nic.link_up.offer(words[1] == "UP", source);
+    if (has_mac) nic.mac.offer(lower(words[2]), source);
+    for (std::size_t at = 2; has_address && at < words.size(); ++at) add_address(nic, words[at], source);
+    return true;
+  }
+
+ private:
+  HostFacts& host_;
+};
+
 /// default via 10.0.0.1 dev enP7s7 proto dhcp metric 100
 /// 192.168.100.2 dev enp1s0f0np0 lladdr 4c:bb:47:2b:01:03 REACHABLE
 class RouteLines : public LineReader {
@@ -212,6 +236,7 @@ std::vector<std::unique_ptr<LineReader>> ip_readers(HostFacts& host) {
   std::vector<std::unique_ptr<LineReader>> readers;
   readers.push_back(std::make_unique<CommandLines>(host));
   readers.push_back(std::make_unique<AddressLines>(host));
+  readers.push_back(std::make_unique<BriefLines>(host));
   readers.push_back(std::make_unique<RouteLines>(host));
   return readers;
 }

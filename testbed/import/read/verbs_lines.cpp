@@ -113,6 +113,41 @@ class DeviceLines : public LineReader {
   int lanes_ = 0, port_ = 1;
 };
 
+/// CA 'mlx5_0', and behind it indented lines "Rate: 100", "Node GUID: 0x248a070300b1bc04" (ibstat).
+class IbstatLines : public LineReader {
+ public:
+  explicit IbstatLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
+    if (words[0] == "CA" && words.size() == 2 && words[1].size() > 2 && words[1].front() == '\'') {
+      device_ = words[1].substr(1, words[1].size() - 2);
+      host_.by_device(device_, source);
+      return true;
+    }
+    if (device_.empty() || (line[0] != ' ' && line[0] != '\t')) {
+      device_.clear();
+      return false;
+    }
+    NicFacts& nic = host_.by_device(device_, source);
+    const std::string& value = words.back();
+    if (words[0] == "State:") nic.link_up.offer(value == "Active", source);
+    if (words[0] == "Rate:") {
+      if (const auto gigabits = parse_digits(value, 10'000); gigabits && *gigabits > 0) {
+        nic.rate_bps.offer(*gigabits * 1'000'000'000, source);
+      }
+    }
+    if (words.size() != 3 && words.size() != 4) return true;
+    if (words[1] == "GUID:" && words[0] == "Node") nic.node_guid.offer(lower(value), source);
+    if (words[1] == "image") nic.image_guid.offer(lower(value), source);
+    if (words[1] == "layer:") nic.link_layer.offer(value, source);
+    return true;
+  }
+
+ private:
+  HostFacts& host_;
+  std::string device_;
+};
+
 /// show_gids: DEV PORT INDEX GID [IPv4] VER [NETDEV].
 class GidLines : public LineReader {
  public:
@@ -181,6 +216,7 @@ std::vector<std::unique_ptr<LineReader>> verbs_readers(HostFacts& host) {
   readers.push_back(std::make_unique<GidLines>(host));
   readers.push_back(std::make_unique<NameLines>(host));
   readers.push_back(std::make_unique<DeviceLines>(host));
+  readers.push_back(std::make_unique<IbstatLines>(host));
   return readers;
 }
 

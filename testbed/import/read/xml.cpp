@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <pugixml.hpp>
 #include <set>
 
@@ -39,6 +41,15 @@ class TopologyWalker : public Walker {
     return true;
   }
 
+  void order_nics() {
+    const auto number = [&](const NicFacts& nic) {
+      const auto found = devices_.find(nic.name());
+      return found == devices_.end() ? -1 : found->second;
+    };
+    std::stable_sort(host_.nics.begin(), host_.nics.end(),
+                     [&](const NicFacts& left, const NicFacts& right) { return number(left) < number(right); });
+  }
+
  private:
   static std::string address_above(const pugi::xml_node& node) {
     for (pugi::xml_node at = node.parent(); at; at = at.parent()) {
@@ -70,6 +81,7 @@ class TopologyWalker : public Walker {
     const bool is_netdev = name.rfind("en", 0) == 0 || name.rfind("eth", 0) == 0;
     NicFacts& nic = is_netdev ? host_.by_netdev(name, source) : host_.by_device(name, source);
     if (!address.empty()) nic.pci_address.offer(address, source);
+    devices_[name] = node.attribute("dev").as_int(-1);
     const long mbps = std::strtol(node.attribute("speed").value(), nullptr, 10);
     if (mbps > 0 && mbps < 10'000'000) nic.rate_bps.offer(static_cast<std::uint64_t>(mbps) * 1'000'000, source);
     const std::string guid = lower(node.attribute("guid").value());
@@ -105,6 +117,7 @@ class TopologyWalker : public Walker {
   }
 
   std::set<std::string> gpus_;
+  std::map<std::string, int> devices_;  // NCCL's number of each NIC, which is the order in which the node lists them
 };
 
 /// <graphs><graph id pattern nchannels><channel><net dev/><gpu dev/></channel>: the ring's channels.
@@ -163,6 +176,7 @@ bool read_xml(const Part& part, Reading& into) {
   if (root == "system") {
     TopologyWalker walker(part, into.host);
     document.traverse(walker);
+    walker.order_nics();
     return true;
   }
   if (root == "graphs") {

@@ -121,7 +121,7 @@ bool take_endpoint(const YAML::Node& endpoint, std::string& node, std::string& p
     const std::size_t colon = text.find(':');
     if (colon == std::string::npos) return false;
     node = text.substr(0, colon);
-    port = text.substr(colon + 1);
+    port = text.substr(std::min(text.find_first_not_of(' ', colon + 1), text.size()));
   }
   return !node.empty() && !port.empty();
 }
