@@ -351,9 +351,9 @@ edges:
 
 TEST_CASE("what is malformed is refused with its file, line and column") {
   CHECK(problem("a.yaml", "network:\n  ethernets:\n    a: [1\n").rfind("a.yaml:4:1: not YAML: ", 0) == 0);
-  CHECK(problem("a.yaml", "network:\n\tethernets: 1\n").rfind("a.yaml:2:1: not YAML: ", 0) == 0);
+  CHECK(problem("a.yaml", "network:\n\tethernets: 1\n").rfind("a.yaml:2:11: not YAML: ", 0) == 0);
   CHECK(problem("a.xml", "<system>\n  <cpu>\n</system>").rfind("a.xml:3:3: not XML: ", 0) == 0);
-  CHECK(problem("a.json", "[{\"ifname\":\n \"x\" \"y\"}]").rfind("a.json:2:6: not JSON: ", 0) == 0);
+  CHECK(problem("a.json", "[{\"ifname\":\n \"x\" \"y\"}]").rfind("a.json:2:8: not JSON: ", 0) == 0);
   CHECK(problem("a.yaml", std::string(100000, '[')).find("nests deeper") != std::string::npos);
   std::string dashes;
   for (int depth = 0; depth < 300; ++depth) dashes += "- ";

@@ -81,6 +81,11 @@ std::string line_of(const hosts::ImportFinding& finding) {
                      finding.code);
 }
 
+/// Sources within the scratch folder lose its path: it is gone when they are read.
+void shorten(std::string& text, const std::string& path) {
+  for (std::size_t at = text.find(path); at != std::string::npos; at = text.find(path, at)) text.erase(at, path.size());
+}
+
 /// What was made, and whether it can be run.
 struct Made {
   hosts::Imported imported;
@@ -90,8 +95,13 @@ struct Made {
   bool has_error() const { return count_of(findings, Severity::kError) > 0; }
 };
 
-Made make(const std::vector<std::string>& paths, const hosts::Assumptions& assumptions, const std::string& name) {
+Made make(const std::vector<std::string>& paths, const hosts::Assumptions& assumptions, const std::string& name,
+          const std::string& scratch) {
   Made made{.imported = hosts::import_machines(paths, assumptions), .scenario = {}, .findings = {}};
+  if (!scratch.empty()) {
+    shorten(made.imported.toml, scratch);
+    for (hosts::ImportFinding& each : made.imported.findings) shorten(each.cause, scratch);
+  }
   try {
     made.scenario = parse_scenario(made.imported.toml, name, {});
     made.findings = findings_of(*made.scenario);
@@ -192,7 +202,15 @@ int init_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     hosts::collect_here(paths.front());
   }
   const std::string name = output.empty() ? "scenario.toml" : output;
-  const Made made = make(paths, assumptions, name);
+  Made made;
+  try {
+    made = make(paths, assumptions, name, scratch ? scratch->path() + "/" : "");
+  } catch (const std::runtime_error& error) {
+    if (!scratch) throw;
+    std::string text = error.what();
+    shorten(text, scratch->path() + "/");
+    throw std::runtime_error(text);
+  }
   if (!output.empty()) write_text_file(output, made.imported.toml);
   const std::string picture = draw(made, output);
   if (json) {

@@ -111,11 +111,12 @@ std::pair<std::string, std::string> other_reason(const NicFacts& nic, const Host
     if (nic.netdev.known()) return {"has no RDMA device", where};
     return {};
   }
-  if (view.candidates > 1 && !nic.default_via.empty()) return {"the default route goes over it", nic.default_via};
-  if (view.candidates > 1 && !nic.dhcp.empty()) return {"gets its address from DHCP", nic.dhcp};
+  const bool is_last = view.candidates <= 1 && (nic.device.known() || nic.netdev.origin == Origin::kConfigured);
+  if (!is_last && !nic.default_via.empty()) return {"the default route goes over it", nic.default_via};
+  if (!is_last && !nic.dhcp.empty()) return {"gets its address from DHCP", nic.dhcp};
   const auto dynamic = std::find_if(nic.addresses.begin(), nic.addresses.end(),
                                     [](const AddressFact& address) { return address.is_dynamic; });
-  if (view.candidates > 1 && dynamic != nic.addresses.end()) return {"got its address from DHCP", dynamic->source};
+  if (!is_last && dynamic != nic.addresses.end()) return {"got its address from DHCP", dynamic->source};
   if (nic.device.known() || is_given || !nic.lldp.empty()) return {};
   if (!nic.netdev.known()) return {};  // a PCI function of NCCL's topology file
   if (view.has_port_numbers && !has_port_number(nic.netdev.value)) {
@@ -174,8 +175,17 @@ void name_devices(HostFacts& host, AssumedList& assumed) {
     while (device.empty() || !taken.insert(device).second) device = fmt::format("mlx5_{}", number++);
     nic.device.offer(device, source);
     nic.device_assumed_from = nic.netdev.known() ? nic.netdev.value : nic.pci_address.value;
-    assumed.add("RDMA device", host.name.value + "/" + nic.device_assumed_from, device,
+    assumed.add("RDMA device", host.name.value + "/" + nic.device_assumed_from,
+                device_of(nic.netdev.value).empty() ? "mlx5_N, in their order" : "roce and the interface's position",
                 "what is it called? `rdma link` or `ibdev2netdev` prints it");
+  }
+}
+
+/// Soft-RoCE reports a rate that says nothing about the interface below it.
+void forget_soft_rates(HostFacts& host) {
+  if (host.others.count("rdma_rxe") == 0) return;
+  for (NicFacts& nic : host.nics) {
+    if (nic.device.known() && !nic.pci_address.known()) nic.rate_bps = {};
   }
 }
 
@@ -219,6 +229,7 @@ void choose_nics(Mesh& mesh) {
   for (HostFacts& host : mesh.machines.hosts) {
     fold_vlans(host, mesh.findings);
     fold_bonds(host, mesh.findings);
+    forget_soft_rates(host);
     choose(host, given);
     name_devices(host, mesh.assumed);
     const bool has_one = std::any_of(host.nics.begin(), host.nics.end(),

@@ -141,6 +141,7 @@ class Finder {
       }
       if (!ends[0] || !ends[1]) continue;  // a management network, or the host of the containers
       join(*ends[0], *ends[1], fmt::format("{} names this cable", cable.source));
+      given_.insert({*ends[0], *ends[1]});
       if (cable.rate_bps) rates_[*ends[0]] = rates_[*ends[1]] = *cable.rate_bps;
     }
     count_members();
@@ -352,6 +353,7 @@ class Finder {
         }
       }
     }
+    cable.is_given = given_.count(one) > 0 && given_.count(other) > 0;
     cable.evidence = fmt::format("{}", fmt::join(evidence_[root(one)], "; "));
     if (const auto rate = rates_.find(one); rate != rates_.end()) cable.rate_bps = rate->second;
     mesh_.cables.push_back(std::move(cable));
@@ -365,6 +367,7 @@ class Finder {
     }
     for (const Id id : inside) box.ports.insert(box.ports.end(), connectors_[id].begin(), connectors_[id].end());
     std::sort(box.ports.begin(), box.ports.end());
+    box.is_given = std::all_of(inside.begin(), inside.end(), [&](Id id) { return given_.count(id) > 0; });
     box.evidence = evidence_of(medium);
     if (evidence_[medium].size() > 1) box.evidence += fmt::format("; and {} more", evidence_[medium].size() - 1);
     if (!boxes.empty()) box.name = boxes.front();
@@ -429,6 +432,7 @@ class Finder {
   std::vector<std::vector<std::string>> evidence_;  // of each root
   std::map<Id, std::size_t> members_;               // of media with two members or more, by root
   std::map<Id, std::uint64_t> rates_;
+  std::set<Id> given_;  // ends of cables that a file names
 };
 
 }  // namespace

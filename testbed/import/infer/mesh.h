@@ -21,12 +21,14 @@ struct FoundCable {
   std::string name;
   Port ends[2];
   std::optional<std::uint64_t> rate_bps;  // where a file gives it
-  std::string evidence;                   // "subnet 192.168.100.0/24 has these two ports alone"
+  bool is_given = false;                  // a file names it
+  std::string evidence;                   // "both are in subnet 192.168.100.0/24"
 };
 
 struct FoundSwitch {
   std::string name;
   std::vector<Port> ports;
+  bool is_given = false;  // a file names its cables
   std::string evidence;
 };
 
@@ -66,5 +68,7 @@ void choose_nics(Mesh& mesh);
 bool is_spark(const HostFacts& host);
 /// Cables and switches between the chosen NICs.
 void find_cables(Mesh& mesh);
+/// Addresses for ends of given cables that have none.
+void assign_addresses(Mesh& mesh);
 
 }  // namespace meshbed::testbed::hosts

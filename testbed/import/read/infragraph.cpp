@@ -162,6 +162,10 @@ class GraphReader {
   void drop_unused() {
     for (const auto& [name, index] : hosts_) {
       auto& nics = machines_.hosts[index].nics;
+      const bool any = std::any_of(nics.begin(), nics.end(), [&, &node = name](const NicFacts& nic) {
+        return used_.count(node + "/" + nic.device.value) > 0;
+      });
+      if (!any) continue;
       nics.erase(std::remove_if(nics.begin(), nics.end(),
                                 [&, &node = name](const NicFacts& nic) {
                                   return used_.count(node + "/" + nic.device.value) == 0;

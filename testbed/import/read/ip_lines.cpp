@@ -62,6 +62,8 @@ class AddressLines : public LineReader {
     return true;
   }
 
+  void end_block() override { netdev_.clear(); }
+
  private:
   bool take_head(const std::vector<std::string>& words, const std::string& source) {
     netdev_.clear();

@@ -27,8 +27,7 @@ void offer_mbps(NicFacts& nic, const std::string& text, const std::string& sourc
   if (mbps && *mbps > 0) nic.rate_bps.offer(*mbps * 1'000'000, source);
 }
 
-/// Settings for enp1s0f0np0: with "Speed: 200000Mb/s", "Link detected: yes"; and ethtool -i's "bus-info: 0000:01:00.0",
-/// where the interface's name is the part's own.
+/// Settings for enp1s0f0np0: with "Speed: 200000Mb/s", "Link detected: yes".
 class EthtoolLines : public LineReader {
  public:
   explicit EthtoolLines(HostFacts& host) : host_(host) {}
@@ -39,18 +38,14 @@ class EthtoolLines : public LineReader {
       host_.by_netdev(netdev_, source);
       return true;
     }
-    if (netdev_.empty()) return false;
+    if (netdev_.empty() || (line[0] != ' ' && line[0] != '\t')) return false;
     NicFacts& nic = host_.by_netdev(netdev_, source);
-    if (words[0] == "bus-info:" && words.size() > 1) {
-      const std::string pci = pci_address(words[1]);
-      if (!pci.empty()) nic.pci_address.offer(pci, source);
-      return true;
-    }
-    if (line[0] != ' ' && line[0] != '\t') return false;
     if (words[0] == "Speed:" && words.size() > 1) offer_mbps(nic, words[1], source);
     if (words[0] == "Link" && words.size() == 3 && words[1] == "detected:") nic.link_up.offer(words[2] == "yes", source);
     return true;
   }
+
+  void end_block() override { netdev_.clear(); }
 
  private:
   HostFacts& host_;
@@ -79,6 +74,8 @@ class PciLines : public LineReader {
     }
     return true;
   }
+
+  void end_block() override { at_.clear(); }
 
  private:
   bool take_head(const std::string& pci, const std::string& line, const std::string& source) {
@@ -151,6 +148,8 @@ class LldpLines : public LineReader {
     if (words[0] == "PortDescr:" && !fact.mac.empty()) fact.port = behind_colon(line);
     return true;
   }
+
+  void end_block() override { netdev_.clear(); }
 
  private:
   HostFacts& host_;

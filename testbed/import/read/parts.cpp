@@ -172,7 +172,12 @@ std::vector<NodeParts> split_by_node(const std::string& name, const std::string&
   std::vector<NodeParts> nodes;
   for (auto& [folder, inside] : folders) {
     const bool is_wrapper = folders.size() == 1 && folder.rfind("meshbed-collect", 0) == 0;
-    for (NodeParts& node : split_by_node(is_wrapper ? name : folder, path + "/" + folder, std::move(inside))) {
+    // collect's own folder adds nothing to what sources say.
+    if (is_wrapper) {
+      for (Part& part : inside) part.path = path + "/" + part.name;
+    }
+    const std::string below = is_wrapper ? path : path + "/" + folder;
+    for (NodeParts& node : split_by_node(is_wrapper ? name : folder, below, std::move(inside))) {
       nodes.push_back(std::move(node));
     }
   }

@@ -41,6 +41,8 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
   /// `words`: the line's, split at blanks. True: it knew the line.
   virtual bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) = 0;
+  /// Another reader took a line that is not indented: indented ones behind it are not this reader's.
+  virtual void end_block() {}
 };
 std::vector<std::unique_ptr<LineReader>> ip_readers(HostFacts& host);     // ip addr, link, route, neigh, `ip` commands
 std::vector<std::unique_ptr<LineReader>> verbs_readers(HostFacts& host);  // ibv_devinfo, show_gids, ibdev2netdev, rdma

@@ -86,7 +86,14 @@ bool read_part(const Part& part, Reading& into) {
   if (ends(".json") || part.text.compare(first, 2, "[{") == 0 || part.text.compare(first, 2, "{\"") == 0) {
     return read_json(part, into);
   }
-  return read_lines(part, into);
+  if (read_lines(part, into)) return true;
+  // YAML without its ending: a key of one of those formats at the start of a line.
+  for (const char* key : {"network:", "topology:", "instances:"}) {
+    const std::size_t found = part.text.find(key);
+    const bool starts_line = found != std::string::npos && (found == 0 || part.text[found - 1] == '\n');
+    if (starts_line) return read_yaml(part, into);
+  }
+  return false;
 }
 
 bool read_lines(const Part& part, Reading& into) {
@@ -105,10 +112,12 @@ bool read_lines(const Part& part, Reading& into) {
     const std::vector<std::string> words = words_of(line);
     if (words.empty()) continue;
     const std::string source = part.path + ":" + std::to_string(number);
-    for (const auto& reader : readers) {
-      if (!reader->take(line, words, source)) continue;
-      knew = true;
-      break;
+    const auto taker = std::find_if(readers.begin(), readers.end(),
+                                    [&](const auto& reader) { return reader->take(line, words, source); });
+    knew = knew || taker != readers.end();
+    if (line[0] == ' ' || line[0] == '\t') continue;
+    for (auto other = readers.begin(); other != readers.end(); ++other) {
+      if (other != taker) (*other)->end_block();
     }
   }
   return knew;

@@ -67,6 +67,8 @@ class DeviceLines : public LineReader {
     return take_key(host_.by_device(device_, source), key, words, source);
   }
 
+  void end_block() override { device_.clear(); }
+
  private:
   bool take_key(NicFacts& nic, const std::string& key, const std::vector<std::string>& words,
                 const std::string& source) {
@@ -100,7 +102,8 @@ class DeviceLines : public LineReader {
     std::string number = all.substr(4, close - 4);
     number.erase(std::remove(number.begin(), number.end(), ' '), number.end());
     const auto index = parse_digits(number, 1U << 16U);
-    std::size_t start = all.find_first_not_of(": ", close + 1);
+    const std::size_t colon = all[close + 1] == ':' ? close + 2 : close + 1;  // "]:", and no colon of "::ffff:..."
+    const std::size_t start = all.find_first_not_of(' ', colon);
     if (!index || start == std::string::npos) return true;
     const std::string gid = all.substr(start, all.find_first_of(", ", start) - start);
     take_gid(nic, static_cast<std::uint32_t>(*index), comma == std::string::npos ? "" : gid_type(all.substr(comma)),
@@ -142,6 +145,8 @@ class IbstatLines : public LineReader {
     if (words[1] == "layer:") nic.link_layer.offer(value, source);
     return true;
   }
+
+  void end_block() override { device_.clear(); }
 
  private:
   HostFacts& host_;

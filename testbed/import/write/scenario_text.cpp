@@ -9,6 +9,7 @@
 #include "models/cluster.h"
 #include "models/gpu_profile.h"
 #include "models/spark.h"
+#include "plugin/base/counted.h"
 #include "testbed/base/units.h"
 #include "testbed/import/infer/mesh.h"
 
@@ -90,7 +91,7 @@ class Writer {
       ++nodes;
     }
     if (nodes > 4) paths += ", ...";
-    text += fmt::format("description = {}\n", quoted(fmt::format("{} nodes, from {}", nodes, paths)));
+    text += fmt::format("description = {}\n", quoted(fmt::format("{}, from {}", counted(nodes, "node"), paths)));
     const std::vector<Assumed> assumed = mesh_.assumed.all();
     if (!assumed.empty()) {
       text += "assumed = [\n";
@@ -390,6 +391,7 @@ Imported scenario_of(const Machines& machines, const Assumptions& assumptions) {
   mesh.machines = machines;
   choose_nics(mesh);
   find_cables(mesh);
+  assign_addresses(mesh);
   report_contradictions(mesh);
   Imported imported;
   imported.toml = Writer(mesh, assumptions).write();
