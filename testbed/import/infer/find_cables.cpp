@@ -56,11 +56,20 @@ class Finder {
       if (is_new) connectors_.emplace_back();
       connectors_[entry->second].push_back(port);
       connector_[port] = entry->second;
+      const NicFacts& nic = mesh.nic_of(port);
+      for (const std::string& name : {nic.device.value, nic.netdev.value}) {
+        by_name_.emplace(mesh.host_of(port).name.value + "/" + name, entry->second);
+      }
     }
     for (const GivenSwitch& box : mesh.machines.switches) switch_named(box.name);
     parent_.resize(connectors_.size() + switches_.size());
     std::iota(parent_.begin(), parent_.end(), 0);
     evidence_.resize(parent_.size());
+    for (Id id = 0; id < connectors_.size(); ++id) {
+      const bool is_addressed = std::any_of(connectors_[id].begin(), connectors_[id].end(),
+                                            [&](Port port) { return !first_subnet(mesh.nic_of(port)).empty(); });
+      if (is_addressed) addressed_.push_back(id);
+    }
   }
 
   void find() {
@@ -77,20 +86,22 @@ class Finder {
   using Id = std::size_t;  // of a connector, or behind them of a switch
 
   Id switch_named(const std::string& name) {
-    const auto found = std::find(switches_.begin(), switches_.end(), name);
-    const auto at = static_cast<std::size_t>(found - switches_.begin());
-    if (found == switches_.end()) {
+    const auto [entry, is_new] = switch_index_.emplace(name, switches_.size());
+    if (is_new) {
       switches_.push_back(name);
       if (!parent_.empty()) {
         parent_.push_back(parent_.size());
         evidence_.emplace_back();
       }
     }
-    return connectors_.size() + at;
+    return connectors_.size() + entry->second;
   }
 
   Id root(Id id) const {
-    while (parent_[id] != id) id = parent_[id];
+    while (parent_[id] != id) {
+      parent_[id] = parent_[parent_[id]];  // halves the way of the next search
+      id = parent_[id];
+    }
     return id;
   }
 
@@ -113,30 +124,25 @@ class Finder {
     for (const auto& [id, size] : sizes) {
       if (size > 1) members_[id] = size;
     }
+    boxes_.clear();
+    for (Id box = connectors_.size(); box < parent_.size(); ++box) {
+      boxes_[root(box)].push_back(switches_[box - connectors_.size()]);
+    }
   }
 
-  bool has_switch(Id id) const {
-    for (Id box = connectors_.size(); box < parent_.size(); ++box) {
-      if (root(box) == root(id)) return true;
-    }
-    return false;
-  }
+  /// As of the last count_members().
+  bool has_switch(Id id) const { return boxes_.count(root(id)) > 0; }
 
   std::optional<Id> connector_named(const std::string& node, const std::string& port) const {
-    for (const auto& [each, id] : connector_) {
-      const NicFacts& nic = mesh_.nic_of(each);
-      if (mesh_.host_of(each).name.value != node) continue;
-      if (nic.device.value == port || nic.netdev.value == port) return id;
-    }
-    return std::nullopt;
+    const auto found = by_name_.find(node + "/" + port);
+    return found == by_name_.end() ? std::nullopt : std::optional<Id>(found->second);
   }
 
   void take_given() {
     for (const GivenCable& cable : mesh_.machines.cables) {
       std::optional<Id> ends[2];
       for (int end = 0; end < 2; ++end) {
-        const auto box = std::find(switches_.begin(), switches_.end(), cable.node[end]);
-        if (box != switches_.end()) ends[end] = switch_named(*box);
+        if (switch_index_.count(cable.node[end]) > 0) ends[end] = switch_named(cable.node[end]);
         if (!ends[end]) ends[end] = connector_named(cable.node[end], cable.port[end]);
       }
       if (!ends[0] || !ends[1]) continue;  // a management network, or the host of the containers
@@ -237,8 +243,9 @@ class Finder {
 
   void take_subnets() {
     std::map<Id, std::vector<std::pair<Id, std::string>>> shared;  // free connectors with whom they share a subnet
-    for (Id one = 0; one < connectors_.size(); ++one) {
-      for (Id other = one + 1; other < connectors_.size(); ++other) {
+    for (std::size_t left = 0; left < addressed_.size(); ++left) {
+      for (std::size_t right = left + 1; right < addressed_.size(); ++right) {
+        const Id one = addressed_[left], other = addressed_[right];
         const std::string subnet = subnet_of(one, other);
         if (subnet.empty()) continue;
         shared[one].emplace_back(other, subnet);
@@ -290,12 +297,12 @@ class Finder {
 
   /// Where cables are known by more than addresses, these must agree.
   void compare_subnets() {
-    for (Id id = 0; id < connectors_.size(); ++id) {
+    for (const Id id : addressed_) {
       const std::string subnet = first_subnet(mesh_.nic_of(connectors_[id].front()));
       if (subnet.empty() || !is_attached(id) || has_switch(id)) continue;
       bool shares_here = false;
       std::string elsewhere;
-      for (Id other = 0; other < connectors_.size(); ++other) {
+      for (const Id other : addressed_) {
         if (other == id || subnet_of(id, other).empty()) continue;
         if (root(other) == root(id)) shares_here = true;
         if (root(other) != root(id)) elsewhere = mesh_.name_of(connectors_[other].front());
@@ -361,10 +368,8 @@ class Finder {
 
   void report_switch(Id medium, const std::vector<Id>& inside) {
     FoundSwitch box;
-    std::vector<std::string> boxes;
-    for (Id id = connectors_.size(); id < parent_.size(); ++id) {
-      if (root(id) == medium) boxes.push_back(switches_[id - connectors_.size()]);
-    }
+    const auto named = boxes_.find(medium);
+    const std::vector<std::string> boxes = named == boxes_.end() ? std::vector<std::string>() : named->second;
     for (const Id id : inside) box.ports.insert(box.ports.end(), connectors_[id].begin(), connectors_[id].end());
     std::sort(box.ports.begin(), box.ports.end());
     box.is_given = std::all_of(inside.begin(), inside.end(), [&](Id id) { return given_.count(id) > 0; });
@@ -427,8 +432,12 @@ class Finder {
   std::map<std::string, Id> index_;
   std::vector<std::vector<Port>> connectors_;
   std::map<Port, Id> connector_;
+  std::map<std::string, Id> by_name_;  // "NODE/DEVICE" and "NODE/NETDEV"
+  std::vector<Id> addressed_;          // connectors with an address that identifies a cable
   std::vector<std::string> switches_;
-  std::vector<Id> parent_;
+  std::map<std::string, std::size_t> switch_index_;
+  std::map<Id, std::vector<std::string>> boxes_;  // names of each medium's switches, by root
+  mutable std::vector<Id> parent_;
   std::vector<std::vector<std::string>> evidence_;  // of each root
   std::map<Id, std::size_t> members_;               // of media with two members or more, by root
   std::map<Id, std::uint64_t> rates_;

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kIndicesMost = 65536, kPortsMost = 1024;
+constexpr std::size_t kIndicesMost = 16384, kPortsMost = 256, kEdgesMost = 262144;
 
 const Json& member(const Json& object, const char* key) {
   static const Json kNothing;
@@ -126,7 +126,7 @@ class GraphReader {
     const auto device = devices_.find(text(said, "device"));
     if (name.empty() || device == devices_.end()) return;
     Instance instance{device->second, count_of(said), count_of_choice(*device->second, "nic") > 0};
-    if (nodes_ + instance.count > kIndicesMost) throw std::runtime_error("more than 65536 instances");
+    if (nodes_ + instance.count > kIndicesMost) throw std::runtime_error("more than 16384 instances");
     nodes_ += instance.count;
     const std::size_t gpus = count_of_choice(*device->second, "npu") + count_of_choice(*device->second, "xpu");
     for (std::size_t index = 0; index < instance.count; ++index) {
@@ -205,7 +205,7 @@ class GraphReader {
     const auto rate = rates_.find(link);
     const std::string source = source_of(text(member(edge, "ep1"), "instance"));
     const auto add = [&](std::size_t one, std::size_t other) {
-      if (machines_.cables.size() >= 4 * kIndicesMost) throw std::runtime_error("more than 262144 edges");
+      if (machines_.cables.size() >= kEdgesMost) throw std::runtime_error("more than 262144 edges");
       GivenCable cable;
       cable.node[0] = first[one].first;
       cable.port[0] = first[one].second;

@@ -263,10 +263,12 @@ class Writer {
   }
 
   bool is_shared(Port port, const std::string& connector) const {
-    const auto all = mesh_.ports();
-    return std::any_of(all.begin(), all.end(), [&](Port other) {
-      return other.host == port.host && !(other == port) && mesh_.connector_of(other) == connector;
-    });
+    const auto& nics = mesh_.host_of(port).nics;
+    for (std::size_t other = 0; other < nics.size(); ++other) {
+      if (other == port.nic || !nics[other].no_mesh.empty()) continue;
+      if (mesh_.connector_of({port.host, other}) == connector) return true;
+    }
+    return false;
   }
 
   static void address_line(std::string& text, const NicFacts& nic) {
