@@ -8,6 +8,7 @@
 
 #include "testbed/base/files.h"
 #include "tests/support/command.h"
+#include "tests/support/emulation.h"
 
 namespace import_command_test {
 
@@ -29,8 +30,8 @@ void write(const std::string& path, const std::string& text) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string digest_of(const std::string& scenario, const std::string& folder) {
-  const CommandResult run =
-      run_command_line(meshbed_program() + " run --json --no-trace " + scenario + " --results " + folder + " 2>/dev/null");
+  const CommandResult run = run_command_line(meshbed_program() + " run --json --no-trace " + scenario + " --results " +
+                                             folder + " 2>/dev/null");
   CHECK_MESSAGE(run.status == 0, scenario);
   return run.status == 0 ? json::parse(run.output).at("digest").get<std::string>() : "";
 }
@@ -163,10 +164,10 @@ TEST_CASE("collect in a host without tools: what there is, and a list of what is
   CHECK(has(read_text_file(folder + "/log"), "parts in standard output"));
   const std::string all = run_command_line("cd " + folder + " && tar -xzOf node.tar.gz").output;
   CHECK_FALSE(has(all, "hunter"));
-  for (const char* part : {"ip-addr.txt: ip is not installed", "ibv_devinfo.txt: ibv_devinfo is not installed",
-                           "nvidia-smi.xml: nvidia-smi is not installed", "rdma rocep1s0f0 rate 200 Gb/sec (4X HDR)",
-                           "rocep1s0f0\t1\t3\t0000:0000:0000:0000:0000:ffff:c0a8:6401\tv2\tenp1s0f0np0",
-                           "NCCL_IB_HCA=rocep1s0f0"}) {
+  for (const char* part :
+       {"ip-addr.txt: ip is not installed", "ibv_devinfo.txt: ibv_devinfo is not installed",
+        "nvidia-smi.xml: nvidia-smi is not installed", "rdma rocep1s0f0 rate 200 Gb/sec (4X HDR)",
+        "rocep1s0f0\t1\t3\t0000:0000:0000:0000:0000:ffff:c0a8:6401\tv2\tenp1s0f0np0", "NCCL_IB_HCA=rocep1s0f0"}) {
     CHECK_MESSAGE(has(all, part), part, "\n", all);
   }
   const CommandResult made = meshbed_command("init " + folder + "/node.tar.gz -o " + folder + "/m.toml");
@@ -195,9 +196,10 @@ TEST_CASE("collect calls the tools that there are, reads older iproute2, and wai
   write(folder + "/root/sys/class/net/enp1s0f0np0/speed", "200000\n");
   link_tools(folder + "/bin", "mkdir rm cat tar gzip awk readlink uname env timeout true sleep");
   // An old one without -j.
-  write_tool(folder + "/bin/ip",
-             "[ \"$1\" = -j ] && { echo 'Option \"-j\" is unknown' >&2; exit 255; }\n"
-             "case $* in *addr) echo '3: enp1s0f0np0: <UP> mtu 9000 state UP'; echo '    inet 192.168.100.1/24';; esac");
+  write_tool(
+      folder + "/bin/ip",
+      "[ \"$1\" = -j ] && { echo 'Option \"-j\" is unknown' >&2; exit 255; }\n"
+      "case $* in *addr) echo '3: enp1s0f0np0: <UP> mtu 9000 state UP'; echo '    inet 192.168.100.1/24';; esac");
   write_tool(folder + "/bin/ibdev2netdev", "echo 'rocep1s0f0 port 1 ==> enp1s0f0np0 (Up)'");
   write_tool(folder + "/bin/nvidia-smi", "cat >/dev/null; echo 'Failed to initialize NVML' >&2; exit 9");
   write_tool(folder + "/bin/timeout", "shift; [ \"$1\" = lspci ] && exit 124; exec \"$@\"");
@@ -226,6 +228,25 @@ TEST_CASE("collect writes an archive of this host, and init gives a scenario or 
   CHECK_MESSAGE((is_made || is_explained), made.output);
 }
 
+TEST_CASE("archives of emulated nodes give the scenario that made the nodes") {
+  if (const std::string why = why_not_emulated(); !why.empty()) {
+    MESSAGE("skipped: ", why);
+    return;
+  }
+  const std::string folder = scratch_folder("import_emulated"), triangle = scenario_file("spark-triangle");
+  CHECK(meshbed_command("collect --script >" + folder + "/collect.sh").status == 0);
+  const CommandResult collected =
+      meshbed_command("exec --scenario " + triangle + " --results " + folder + "/nodes -- sh -c 'sh " + folder +
+                      "/collect.sh $MESHBED_RESULTS/node.tar.gz'");
+  CHECK_MESSAGE(collected.status == 0, collected.output);
+  const CommandResult made =
+      meshbed_command("init " + folder + "/nodes/rank-*/node.tar.gz --assume rate=100Gb/s -o " + folder + "/m.toml");
+  CHECK_MESSAGE(has(made.output, "3 nodes, 6 NICs, 3 cables, 0 switches; assumed: rate = 100Gb/s\n"), made.output);
+  CHECK(has(read_text_file(folder + "/m.toml"), "name = \"node2\""));
+  CHECK(has(read_text_file(folder + "/m.toml"), "# mgmt0 has no RDMA device"));
+  CHECK(digest_of(folder + "/m.toml", folder + "/results") == digest_of(triangle, folder + "/results"));
+}
+
 TEST_CASE("what cannot be imported or exported is refused with the place, the cause and the fix") {
   const std::string folder = scratch_folder("import_refused");
   write(folder + "/bad.yaml", "network:\n  ethernets: [1\n");
@@ -249,8 +270,9 @@ TEST_CASE("what cannot be imported or exported is refused with the place, the ca
 TEST_CASE("exports: SimGrid's platform, Graphviz and NCCL's topology") {
   const std::string folder = scratch_folder("import_exports");
   const CommandResult platform = meshbed_command("export " + scenario_file("pair") + " --to simgrid");
-  CHECK(has(platform.output, "<link id=\"node0-node1\" bandwidth=\"100000000000bps\" latency=\"1000000ps\" "
-                             "sharing_policy=\"SPLITDUPLEX\"/>"));
+  CHECK(has(platform.output,
+            "<link id=\"node0-node1\" bandwidth=\"100000000000bps\" latency=\"1000000ps\" "
+            "sharing_policy=\"SPLITDUPLEX\"/>"));
   CHECK(has(platform.output, "<route src=\"node0\" dst=\"node1\" symmetrical=\"NO\">"));
   const CommandResult graph = meshbed_command("export " + scenario_file("pair") + " --to graphviz");
   CHECK(has(graph.output, "\"node0\" -- \"node1\" [label=\"node0-node1\\n100 Gb/s\""));

@@ -15,9 +15,9 @@ struct ExportedFile {
 };
 
 struct ExportFormat {
-  const char* name;     // as --to has it
+  const char* name;  // as --to has it
   const char* meaning;
-  bool is_folder;       // a file or folder for each node; else one file
+  bool is_folder;  // a file or folder for each node; else one file
   std::vector<ExportedFile> (*write)(const Scenario& scenario);
 };
 /// netplan, ip, nccl-xml, simgrid, graphviz, infragraph. Writing throws std::runtime_error for what a format cannot

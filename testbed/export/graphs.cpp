@@ -39,10 +39,11 @@ std::string switch_link(const models::Cluster& cluster, const models::Switch& bo
 }
 
 std::string platform_route(const std::string& from, const std::string& to, const std::string& link) {
-  return fmt::format("    <route src=\"{0}\" dst=\"{1}\" symmetrical=\"NO\"><link_ctn id=\"{2}\" direction=\"UP\"/>"
-                     "</route>\n    <route src=\"{1}\" dst=\"{0}\" symmetrical=\"NO\"><link_ctn id=\"{2}\" "
-                     "direction=\"DOWN\"/></route>\n",
-                     xml_text(from), xml_text(to), xml_text(link));
+  return fmt::format(
+      "    <route src=\"{0}\" dst=\"{1}\" symmetrical=\"NO\"><link_ctn id=\"{2}\" direction=\"UP\"/>"
+      "</route>\n    <route src=\"{1}\" dst=\"{0}\" symmetrical=\"NO\"><link_ctn id=\"{2}\" "
+      "direction=\"DOWN\"/></route>\n",
+      xml_text(from), xml_text(to), xml_text(link));
 }
 
 std::string platform_link(const std::string& name, std::uint64_t rate_bps, Picoseconds latency_ps) {
@@ -80,9 +81,10 @@ std::vector<ExportedFile> simgrid_platform(const Scenario& scenario) {
       join(cluster.at(port.node).name, box.name, link);
     }
   }
-  return {{"", "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
-               "<platform version=\"4.1\">\n  <zone id=\"mesh\" routing=\"Floyd\">\n" +
-                   hosts + links + routes + "  </zone>\n</platform>\n"}};
+  return {{"",
+           "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+           "<platform version=\"4.1\">\n  <zone id=\"mesh\" routing=\"Floyd\">\n" +
+               hosts + links + routes + "  </zone>\n</platform>\n"}};
 }
 
 std::vector<ExportedFile> graphviz_graph(const Scenario& scenario) {
@@ -131,14 +133,15 @@ class InfraGraph {
     }
     std::string links;
     for (const auto& [rate, name] : links_) {
-      links += fmt::format("- name: {}\n  physical:\n    bandwidth:\n      choice: gigabits_per_second\n"
-                           "      gigabits_per_second: {}\n",
-                           name, static_cast<double>(rate) / 1e9);
+      links += fmt::format(
+          "- name: {}\n  physical:\n    bandwidth:\n      choice: gigabits_per_second\n"
+          "      gigabits_per_second: {}\n",
+          name, static_cast<double>(rate) / 1e9);
     }
-    return fmt::format("name: \"{}\"\ndescription: \"{}\"\ndevices:\n{}instances:\n{}links:\n{}edges:\n{}"
-                       "annotations:\n  nodes:\n{}",
-                       in_quotes(scenario_.name), in_quotes(scenario_.description), devices_, instances_, links, edges_,
-                       annotations_);
+    return fmt::format(
+        "name: \"{}\"\ndescription: \"{}\"\ndevices:\n{}instances:\n{}links:\n{}edges:\n{}"
+        "annotations:\n  nodes:\n{}",
+        in_quotes(scenario_.name), in_quotes(scenario_.description), devices_, instances_, links, edges_, annotations_);
   }
 
  private:
@@ -155,9 +158,10 @@ class InfraGraph {
     if (!node.gpus.empty()) components += component("xpu", "xpu", node.gpus.size());
     for (const models::Nic& nic : node.nics) {
       components += component("nic", nic.device, 1);
-      edges += fmt::format("  - ep1: {{component: \"{}\"}}\n    ep2: {{component: cpu}}\n    link: pcie\n"
-                           "    scheme: one2one\n",
-                           in_quotes(nic.device));
+      edges += fmt::format(
+          "  - ep1: {{component: \"{}\"}}\n    ep2: {{component: cpu}}\n    link: pcie\n"
+          "    scheme: one2one\n",
+          in_quotes(nic.device));
       annotate(node, nic);
     }
     devices_ += fmt::format("- name: \"{}-device\"\n  components:\n{}  links:\n  - name: pcie\n  edges:\n{}",
@@ -166,11 +170,11 @@ class InfraGraph {
   }
 
   void add_switch(const models::Switch& box) {
-    devices_ += fmt::format("- name: \"{}-device\"\n  components:\n{}{}  links:\n  - name: ic\n  edges:\n"
-                            "  - ep1: {{component: asic}}\n    ep2: {{component: port}}\n    link: ic\n"
-                            "    scheme: many2many\n",
-                            in_quotes(box.name), component("cpu", "asic", 1),
-                            component("port", "port", box.ports.size()));
+    devices_ += fmt::format(
+        "- name: \"{}-device\"\n  components:\n{}{}  links:\n  - name: ic\n  edges:\n"
+        "  - ep1: {{component: asic}}\n    ep2: {{component: port}}\n    link: ic\n"
+        "    scheme: many2many\n",
+        in_quotes(box.name), component("cpu", "asic", 1), component("port", "port", box.ports.size()));
     add_instance(box.name);
   }
 
@@ -179,8 +183,8 @@ class InfraGraph {
   }
 
   void annotate(const models::Node& node, const models::Nic& nic) {
-    annotations_ += fmt::format("  - name: \"{}.0.{}.0\"\n    attributes:\n", in_quotes(node.name),
-                                in_quotes(nic.device));
+    annotations_ +=
+        fmt::format("  - name: \"{}.0.{}.0\"\n    attributes:\n", in_quotes(node.name), in_quotes(nic.device));
     for (const models::IpPrefix& address : nic.addresses) {
       annotations_ += fmt::format("    - {{attribute: ipaddress, value: \"{}\"}}\n", to_text(address));
     }
@@ -188,17 +192,15 @@ class InfraGraph {
                                 nic.mtu_bytes, in_quotes(nic.netdev));
   }
 
-  End end_of(models::PortRef port) const {
-    return {cluster_.at(port.node).name, cluster_.nic_of(port).device + "[0]"};
-  }
+  End end_of(models::PortRef port) const { return {cluster_.at(port.node).name, cluster_.nic_of(port).device + "[0]"}; }
 
   void add_edge(const End& one, const End& other, std::uint64_t rate_bps) {
     std::string& link = links_[rate_bps];
     if (link.empty()) link = fmt::format("cable-{}", links_.size());
-    edges_ += fmt::format("- ep1: {{instance: \"{}[0]\", component: \"{}\"}}\n  ep2: {{instance: \"{}[0]\", component: "
-                          "\"{}\"}}\n  link: {}\n  scheme: one2one\n",
-                          in_quotes(one.instance), in_quotes(one.component), in_quotes(other.instance),
-                          in_quotes(other.component), link);
+    edges_ += fmt::format(
+        "- ep1: {{instance: \"{}[0]\", component: \"{}\"}}\n  ep2: {{instance: \"{}[0]\", component: "
+        "\"{}\"}}\n  link: {}\n  scheme: one2one\n",
+        in_quotes(one.instance), in_quotes(one.component), in_quotes(other.instance), in_quotes(other.component), link);
   }
 
   const Scenario& scenario_;

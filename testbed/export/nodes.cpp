@@ -64,12 +64,14 @@ std::string bus_of(const models::Nic& nic) {
 
 /// As NCCL writes NCCL_TOPO_DUMP_FILE, with one processor and the GPUs at bus addresses of their own.
 std::string nccl_topology(const models::Node& node, std::size_t index) {
-  std::string text = "<system version=\"1\">\n  <cpu numaid=\"0\" affinity=\"ffffffff\" arch=\"x86_64\" "
-                     "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">\n";
+  std::string text =
+      "<system version=\"1\">\n  <cpu numaid=\"0\" affinity=\"ffffffff\" arch=\"x86_64\" "
+      "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">\n";
   for (std::size_t gpu = 0; gpu < node.gpus.size(); ++gpu) {
-    text += fmt::format("    <pci busid=\"000f:{:02x}:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" "
-                        "link_width=\"16\">\n      <gpu dev=\"{}\" sm=\"{}\" rank=\"{}\" gdr=\"0\"/>\n    </pci>\n",
-                        gpu + 1, gpu, capability_of(node.gpus[gpu].model), gpu);
+    text += fmt::format(
+        "    <pci busid=\"000f:{:02x}:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" "
+        "link_width=\"16\">\n      <gpu dev=\"{}\" sm=\"{}\" rank=\"{}\" gdr=\"0\"/>\n    </pci>\n",
+        gpu + 1, gpu, capability_of(node.gpus[gpu].model), gpu);
   }
   int device = 0;
   for (std::size_t nic = 0; nic < node.nics.size(); ++nic) {
@@ -77,10 +79,10 @@ std::string nccl_topology(const models::Node& node, std::size_t index) {
     const auto [lanes, generation] = lanes_of(node, each);
     text += fmt::format("    <pci busid=\"{}\" class=\"0x020000\" link_speed=\"{}\" link_width=\"{}\">\n      <nic>\n",
                         bus_of(each), speed_of(generation), lanes);
-    text += fmt::format("        <net name=\"{}\" dev=\"{}\" latency=\"0\" speed=\"{}\" port=\"{}\" "
-                        "guid=\"0x{:x}\" maxconn=\"131072\" gdr=\"0\"/>\n      </nic>\n    </pci>\n",
-                        xml_text(each.device), device++, each.rate_bps / 1'000'000, each.port,
-                        (index + 1) << 16U | nic);
+    text += fmt::format(
+        "        <net name=\"{}\" dev=\"{}\" latency=\"0\" speed=\"{}\" port=\"{}\" "
+        "guid=\"0x{:x}\" maxconn=\"131072\" gdr=\"0\"/>\n      </nic>\n    </pci>\n",
+        xml_text(each.device), device++, each.rate_bps / 1'000'000, each.port, (index + 1) << 16U | nic);
   }
   return text + "  </cpu>\n</system>\n";
 }

@@ -8,9 +8,8 @@ namespace {
 /// By VALUE of the member; nics_.end() where there is none.
 template <typename Member>
 auto find_by(std::vector<NicFacts>& nics, Member member, const std::string& value) {
-  return std::find_if(nics.begin(), nics.end(), [&](const NicFacts& nic) {
-    return (nic.*member).known() && (nic.*member).value == value;
-  });
+  return std::find_if(nics.begin(), nics.end(),
+                      [&](const NicFacts& nic) { return (nic.*member).known() && (nic.*member).value == value; });
 }
 
 template <typename T>

@@ -89,7 +89,7 @@ struct NicFacts {
   Fact<bool> link_up;
   Fact<std::uint64_t> rate_bps;
   Fact<std::string> pci_address;  // 0000:01:00.0
-  Fact<int> vlan;  // its addresses are a VLAN interface's
+  Fact<int> vlan;                 // its addresses are a VLAN interface's
   std::vector<AddressFact> addresses;
   std::vector<GidFact> gids;
   std::vector<LldpFact> lldp;
@@ -100,8 +100,8 @@ struct NicFacts {
   std::string default_via;  // where the default route over it was read; empty: there is none
   std::string dhcp;         // where DHCP was asked for; empty: it was not
   std::string device_assumed_from;  // the netdev's name, where no file contains the RDMA device's; empty: one does
-  std::string no_mesh;    // why it is no NIC of the mesh: "the default route goes over it"; empty: it is one
-  std::string no_source;  // where that was read
+  std::string no_mesh;              // why it is no NIC of the mesh: "the default route goes over it"; empty: it is one
+  std::string no_source;            // where that was read
 
   std::string name() const { return device.known() ? device.value : netdev.value; }
 };
@@ -117,7 +117,7 @@ struct HostFacts {
   std::string path;            // of what was read
   std::vector<NicFacts> nics;  // in the order of their first appearance
   std::vector<GpuFacts> gpus;
-  std::map<std::string, PciFacts> pci;  // NICs' functions and bridges by their address
+  std::map<std::string, PciFacts> pci;                                 // NICs' functions and bridges by their address
   std::vector<std::pair<std::string, Fact<std::string>>> environment;  // NCCL's variables
   /// Everything else by name: "memlock" (ulimit -l, as text), "kernel", "nvidia", "nvidia_peermem", "mlx5_core",
   /// "rdma-core", "nccl", "firewall" (the rules), "dev-infiniband" (the names there), "acs" (PCI functions with it on).

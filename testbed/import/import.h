@@ -1,7 +1,8 @@
 #pragma once
 // Import: files of machines to a scenario. The files are what `meshbed collect` writes (folders or archives, one a
-// node), netplan YAML, output of ip, rdma, ibv_devinfo, show_gids, ibdev2netdev, lldpctl, ethtool, lspci and nvidia-smi,
-// NCCL's topology and graph XML, InfraGraph and containerlab YAML. Pure functions of those files; any thread.
+// node), netplan YAML, output of ip, rdma, ibv_devinfo, show_gids, ibdev2netdev, lldpctl, ethtool, lspci and
+// nvidia-smi, NCCL's topology and graph XML, InfraGraph and containerlab YAML. Pure functions of those files; any
+// thread.
 
 #include <optional>
 #include <string>
@@ -15,10 +16,10 @@ namespace meshbed::testbed::hosts {
 
 /// Values for what no file contains.
 struct Assumptions {
-  std::optional<std::uint64_t> rate_bps;   // of every port whose rate no file contains; else kAssumedRateBps
-  std::optional<std::uint32_t> mtu_bytes;  // likewise; else 1500, Ethernet's
-  std::string latency;                     // of every cable, "1us"; empty: the scenario's default
-  std::string workload = "all_reduce:64M"; // COLLECTIVE:SIZE
+  std::optional<std::uint64_t> rate_bps;    // of every port whose rate no file contains; else kAssumedRateBps
+  std::optional<std::uint32_t> mtu_bytes;   // likewise; else 1500, Ethernet's
+  std::string latency;                      // of every cable, "1us"; empty: the scenario's default
+  std::string workload = "all_reduce:64M";  // COLLECTIVE:SIZE
 };
 inline constexpr std::uint64_t kAssumedRateBps = 100'000'000'000;
 inline constexpr std::uint32_t kAssumedMtuBytes = 1500;

@@ -20,10 +20,18 @@ std::string trimmed(const std::string& text) {
 
 /// Parts whose name says what they are, as collect writes them; their text is one fact. False: it is another part.
 bool take_whole(const Part& part, HostFacts& host) {
-  static const std::map<std::string, std::string> kFacts{
-      {"ulimit", "memlock"},   {"ulimit.txt", "memlock"},         {"firewall.txt", "firewall"},
-      {"kernel.txt", "kernel"}, {"dev-infiniband.txt", "dev-infiniband"}, {"os-release", "os"},
-      {"dmesg.txt", "dmesg"},  {"nvidia-smi-topo.txt", "gpu-topology"},   {"missing", "missing"}};
+  static const std::map<std::string, std::string> kFacts{{"ulimit", "memlock"},
+                                                         {"ulimit.txt", "memlock"},
+                                                         {"iptables.txt", "firewall"},
+                                                         {"nft.txt", "firewall"},
+                                                         {"ip-rule.txt", "rules"},
+                                                         {"limits.conf", "limits"},
+                                                         {"kernel.txt", "kernel"},
+                                                         {"dev-infiniband.txt", "dev-infiniband"},
+                                                         {"os-release", "os"},
+                                                         {"dmesg.txt", "dmesg"},
+                                                         {"nvidia-smi-topo.txt", "gpu-topology"},
+                                                         {"missing", "missing"}};
   const std::string base = base_of(part.name), text = trimmed(part.text), source = part.path + ":1";
   if (base == "hostname" || base == "hostname.txt") {
     if (!text.empty()) host.name.offer(text.substr(0, text.find_first_of(". \n")), source);
@@ -73,7 +81,9 @@ void read_node(NodeParts node, Machines& machines) {
   for (const Part& part : node.parts) {
     Reading into{host, others};
     const bool knew = take_whole(part, host) || read_part(part, into);
-    (knew ? host.read : host.unread).push_back(part.path);
+    // Kept for readers of archives: counters, pause settings, drivers, NetworkManager's files.
+    const bool is_kept = part.name.rfind("ethtool-", 0) == 0 || part.name.rfind("etc/", 0) == 0;
+    (knew || is_kept ? host.read : host.unread).push_back(part.path);
   }
   take_pci(host);
   const bool is_host = !host.nics.empty() || !host.gpus.empty() || others.hosts.empty();

@@ -1,6 +1,5 @@
 // Which NICs are the mesh's, what they are called, which cables join them by which evidence, and the scenario of it.
 #include <doctest/doctest.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,9 +31,10 @@ Machines machines_of(const std::vector<std::pair<std::string, std::string>>& fil
 Scenario scenario(const Imported& imported) { return parse_scenario(imported.toml, "imported.toml", {}); }
 
 std::string netplan(const std::string& first, const std::string& second) {
-  return fmt::format("network:\n  ethernets:\n    enp1s0f0np0: {{addresses: [{}], mtu: 9000}}\n    enp1s0f1np1: "
-                     "{{addresses: [{}], mtu: 9000}}\n",
-                     first, second);
+  return fmt::format(
+      "network:\n  ethernets:\n    enp1s0f0np0: {{addresses: [{}], mtu: 9000}}\n    enp1s0f1np1: "
+      "{{addresses: [{}], mtu: 9000}}\n",
+      first, second);
 }
 
 const Machines kTriangle = machines_of({{"s1.yaml", netplan("192.168.102.2/24", "192.168.100.1/24")},
@@ -75,9 +75,11 @@ TEST_CASE("a triangle's netplan: cables by subnets, devices by names; rate and d
   CHECK(triangle.cluster.nic_of(0, 0).netdev == "enp1s0f0np0");
   CHECK(triangle.cluster.nic_of(0, 0).rate_bps == 100'000'000'000);
   CHECK(triangle.cluster.nic_of(0, 0).mtu_bytes == 9000);
-  CHECK(has_assumed(imported, "rate of s1/rocep1s0f0, s1/rocep1s0f1, s2/rocep1s0f0, s2/rocep1s0f1 and 2 others: 100Gb/s"));
-  CHECK(has_assumed(imported, "RDMA device of s1/enp1s0f0np0, s1/enp1s0f1np1, s2/enp1s0f0np0, s2/enp1s0f1np1 and 2 "
-                              "others: roce and the interface's position"));
+  CHECK(has_assumed(imported,
+                    "rate of s1/rocep1s0f0, s1/rocep1s0f1, s2/rocep1s0f0, s2/rocep1s0f1 and 2 others: 100Gb/s"));
+  CHECK(has_assumed(imported,
+                    "RDMA device of s1/enp1s0f0np0, s1/enp1s0f1np1, s2/enp1s0f0np0, s2/enp1s0f1np1 and 2 "
+                    "others: roce and the interface's position"));
   CHECK(imported.toml.find("rate = \"100Gb/s\"  # assumed\n") != std::string::npos);
   CHECK(imported.toml.find("addresses = [\"192.168.102.2/24\"]  # s1.yaml:3\n") != std::string::npos);
   CHECK(imported.toml.find("# both are in subnet 192.168.100.0/24\n") != std::string::npos);
@@ -91,10 +93,10 @@ TEST_CASE("--assume gives rate, MTU, latency and workload") {
   assumptions.mtu_bytes = 4200;
   assumptions.latency = "2us";
   assumptions.workload = "all_gather:1M";
-  const Imported imported = scenario_of(
-      machines_of({{"a.txt", "1: eth1: <UP> mtu 0 state UP\n    inet 10.0.0.1/24\n"},
-                   {"b.txt", "1: eth1: <UP> mtu 0 state UP\n    inet 10.0.0.2/24\n"}}),
-      assumptions);
+  const Imported imported =
+      scenario_of(machines_of({{"a.txt", "1: eth1: <UP> mtu 0 state UP\n    inet 10.0.0.1/24\n"},
+                               {"b.txt", "1: eth1: <UP> mtu 0 state UP\n    inet 10.0.0.2/24\n"}}),
+                  assumptions);
   const Scenario pair = scenario(imported);
   REQUIRE(pair.cluster.cables.size() == 1);
   CHECK(pair.cluster.cables[0].rate_bps == 200'000'000'000);
@@ -122,9 +124,9 @@ TEST_CASE("management NICs stay out, each with its reason") {
   REQUIRE(one.cluster.nodes.size() == 1);
   REQUIRE(one.cluster.nodes[0].nics.size() == 1);
   CHECK(one.cluster.nodes[0].nics[0].netdev == "enp1s0f0np0");
-  for (const char* reason : {"enP7s7 gets its address from DHCP (s1.yaml:3)", "eno1 the default route goes over it (s1.yaml:4)",
-                             "enx6c6e0705ec11 its name shows no adapter's port", "wlP9s9 is wireless",
-                             "br0 is a bridge interface"}) {
+  for (const char* reason :
+       {"enP7s7 gets its address from DHCP (s1.yaml:3)", "eno1 the default route goes over it (s1.yaml:4)",
+        "enx6c6e0705ec11 its name shows no adapter's port", "wlP9s9 is wireless", "br0 is of kind bridge"}) {
     CHECK_MESSAGE(imported.toml.find(reason) != std::string::npos, reason);
   }
   CHECK(has_finding(imported, "open-end", "s1/rocep1s0f0"));
@@ -132,8 +134,9 @@ TEST_CASE("management NICs stay out, each with its reason") {
 
 TEST_CASE("with RDMA devices known, only those are the mesh's") {
   const Imported imported = scenario_of(
-      machines_of({{"a.txt", "mlx5_0 port 1 ==> ens1np0 (Up)\n1: ens1np0: <UP> mtu 9000 state UP\n    inet 10.0.1.1/24\n"
-                             "2: ens2np0: <UP> mtu 9000 state UP\n    inet 10.0.2.1/24\n"}}),
+      machines_of({{"a.txt",
+                    "mlx5_0 port 1 ==> ens1np0 (Up)\n1: ens1np0: <UP> mtu 9000 state UP\n    inet 10.0.1.1/24\n"
+                    "2: ens2np0: <UP> mtu 9000 state UP\n    inet 10.0.2.1/24\n"}}),
       {});
   CHECK(scenario(imported).cluster.nodes[0].nics.size() == 1);
   CHECK(imported.toml.find("# ens2np0 has no RDMA device (a.txt:4)") != std::string::npos);
@@ -141,8 +144,9 @@ TEST_CASE("with RDMA devices known, only those are the mesh's") {
 
 TEST_CASE("without any NIC of a mesh the error lists what was seen") {
   try {
-    (void)scenario_of(machines_of({{"a.txt", "1: lo: <LOOPBACK> mtu 65536\n2: wlp2s0: <UP> mtu 1500 state UP\n    inet "
-                                             "192.168.1.2/24\n"}}),
+    (void)scenario_of(machines_of({{"a.txt",
+                                    "1: lo: <LOOPBACK> mtu 65536\n2: wlp2s0: <UP> mtu 1500 state UP\n    inet "
+                                    "192.168.1.2/24\n"}}),
                       {});
     FAIL("accepted");
   } catch (const std::runtime_error& error) {
@@ -153,12 +157,14 @@ TEST_CASE("without any NIC of a mesh the error lists what was seen") {
 }
 
 TEST_CASE("LLDP counts more than subnets, and the contradiction is a finding") {
-  const auto node = [](const char* host, const char* address0, const char* address1, const char* see0, const char* see1) {
-    return fmt::format("1: enp1s0f0np0: <UP> mtu 9000 state UP\n    inet {}\n2: enp1s0f1np1: <UP> mtu 9000 state UP\n"
-                       "    inet {}\nInterface:    enp1s0f0np0, via: LLDP\n  Chassis:\n    SysName: {}\n  Port:\n    PortID: "
-                       "ifname {}\n---\nInterface:    enp1s0f1np1, via: LLDP\n    SysName: {}\n    PortID: ifname {}\n---\n",
-                       address0, address1, std::string(see0).substr(0, 2), std::string(see0).substr(3),
-                       std::string(see1).substr(0, 2), std::string(see1).substr(3)) +
+  const auto node = [](const char* host, const char* address0, const char* address1, const char* see0,
+                       const char* see1) {
+    return fmt::format(
+               "1: enp1s0f0np0: <UP> mtu 9000 state UP\n    inet {}\n2: enp1s0f1np1: <UP> mtu 9000 state UP\n"
+               "    inet {}\nInterface:    enp1s0f0np0, via: LLDP\n  Chassis:\n    SysName: {}\n  Port:\n    PortID: "
+               "ifname {}\n---\nInterface:    enp1s0f1np1, via: LLDP\n    SysName: {}\n    PortID: ifname {}\n---\n",
+               address0, address1, std::string(see0).substr(0, 2), std::string(see0).substr(3),
+               std::string(see1).substr(0, 2), std::string(see1).substr(3)) +
            host;
   };
   // The cables of s1 are crossed: its f0 leads to s2 and its f1 to s3, where the addresses say the reverse.
@@ -182,14 +188,16 @@ TEST_CASE("two ends of one cable that report different neighbours contradict eac
                    {"b.txt", "net eth1 mtu 9000\nInterface: eth1, via: LLDP,\n  SysName: c\n  PortID: ifname eth1\n"},
                    {"c.txt", "net eth1 mtu 9000\nInterface: eth1, via: LLDP,\n  SysName: b\n  PortID: ifname eth1\n"}}),
       {});
-  CHECK(has_finding(imported, "contradiction", "LLDP: a/mlx5_0 sees b/mlx5_0 (a.txt:2), but LLDP: b/mlx5_0 sees c/mlx5_0"));
+  CHECK(has_finding(imported, "contradiction",
+                    "LLDP: a/mlx5_0 sees b/mlx5_0 (a.txt:2), but LLDP: b/mlx5_0 sees c/mlx5_0"));
 }
 
 TEST_CASE("neighbour tables join ports by their MAC addresses") {
   const auto node = [](const char* mac, const char* other, const char* address) {
-    return fmt::format("mlx5_0 port 1 ==> eth1 (Up)\n1: eth1: <UP> mtu 9000 state UP\n    link/ether {}\n    inet {}\n10.0.0.9 "
-                       "dev eth1 lladdr {} REACHABLE\n",
-                       mac, address, other);
+    return fmt::format(
+        "mlx5_0 port 1 ==> eth1 (Up)\n1: eth1: <UP> mtu 9000 state UP\n    link/ether {}\n    inet {}\n10.0.0.9 "
+        "dev eth1 lladdr {} REACHABLE\n",
+        mac, address, other);
   };
   const Imported imported =
       scenario_of(machines_of({{"a.txt", node("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1/24")},
@@ -227,10 +235,11 @@ TEST_CASE("the only two ports left are assumed to be cabled: crossed addresses s
 
 TEST_CASE("a Spark's two functions of one QSFP port are one connector") {
   const auto spark = [](int host) {
-    return fmt::format("network:\n  ethernets:\n    enp1s0f0np0: {{addresses: [192.168.10.1{0}/24]}}\n"
-                       "    enp1s0f1np1: {{addresses: [192.168.20.1{0}/24]}}\n    enP2p1s0f0np0: {{mtu: 9000}}\n"
-                       "    enP2p1s0f1np1: {{mtu: 9000}}\n",
-                       host);
+    return fmt::format(
+        "network:\n  ethernets:\n    enp1s0f0np0: {{addresses: [192.168.10.1{0}/24]}}\n"
+        "    enp1s0f1np1: {{addresses: [192.168.20.1{0}/24]}}\n    enP2p1s0f0np0: {{mtu: 9000}}\n"
+        "    enP2p1s0f1np1: {{mtu: 9000}}\n",
+        host);
   };
   const Imported imported = scenario_of(machines_of({{"s0.yaml", spark(0)}, {"s1.yaml", spark(1)}}), {});
   const Scenario pair = scenario(imported);
@@ -239,12 +248,12 @@ TEST_CASE("a Spark's two functions of one QSFP port are one connector") {
   CHECK(pair.cluster.nic_of(0, 2).qsfp == "qsfp0");
   // All four functions of one port's two ends in one subnet are a cable, too, and no switch.
   const auto joined = [](int host) {
-    return fmt::format("network: {{ethernets: {{enp1s0f0np0: {{addresses: [192.168.10.{}/24]}}, enP2p1s0f0np0: "
-                       "{{addresses: [192.168.10.{}/24]}}}}}}",
-                       10 + host, 12 + host);
+    return fmt::format(
+        "network: {{ethernets: {{enp1s0f0np0: {{addresses: [192.168.10.{}/24]}}, enP2p1s0f0np0: "
+        "{{addresses: [192.168.10.{}/24]}}}}}}",
+        10 + host, 12 + host);
   };
-  const Scenario one_subnet =
-      scenario(scenario_of(machines_of({{"s0.yaml", joined(0)}, {"s1.yaml", joined(1)}}), {}));
+  const Scenario one_subnet = scenario(scenario_of(machines_of({{"s0.yaml", joined(0)}, {"s1.yaml", joined(1)}}), {}));
   CHECK(one_subnet.cluster.switches.empty());
   CHECK(one_subnet.cluster.cables.size() == 2);
 }
@@ -254,11 +263,12 @@ TEST_CASE("functions with one image GUID and one port number are one connector")
   for (int node = 0; node < 2; ++node) {
     files.emplace_back(
         fmt::format("n{}.txt", node),
-        fmt::format("rdma mlx5_0 sys_image_guid aa:0{0}\nrdma mlx5_0 netdev enp1s0np0\nrdma mlx5_1 sys_image_guid aa:0{0}\n"
-                    "rdma mlx5_1 netdev enp65s0np0\nrdma mlx5_0 rate 200 Gb/sec (4X)\nrdma mlx5_1 rate 200 Gb/sec (4X)\n"
-                    "1: enp1s0np0: <UP> mtu 9000 state UP\n    inet 10.0.1.{1}/24\n2: enp65s0np0: <UP> mtu 9000 state UP\n"
-                    "    inet 10.0.2.{1}/24\n",
-                    node, node + 1));
+        fmt::format(
+            "rdma mlx5_0 sys_image_guid aa:0{0}\nrdma mlx5_0 netdev enp1s0np0\nrdma mlx5_1 sys_image_guid aa:0{0}\n"
+            "rdma mlx5_1 netdev enp65s0np0\nrdma mlx5_0 rate 200 Gb/sec (4X)\nrdma mlx5_1 rate 200 Gb/sec (4X)\n"
+            "1: enp1s0np0: <UP> mtu 9000 state UP\n    inet 10.0.1.{1}/24\n2: enp65s0np0: <UP> mtu 9000 state UP\n"
+            "    inet 10.0.2.{1}/24\n",
+            node, node + 1));
   }
   const Imported imported = scenario_of(machines_of(files), {});
   const Scenario pair = scenario(imported);
@@ -298,11 +308,13 @@ NCCL_DEBUG=INFO
 
 TEST_CASE("what two files say differently is a finding; the machine's own report counts") {
   const Imported imported = scenario_of(
-      machines_of({{"h.txt", "==> etc/netplan/1.yaml <==\nnetwork: {ethernets: {enp1s0f0np0: {addresses: [10.0.0.1/24], mtu: "
-                             "9000}}}\n==> ip.txt <==\n1: enp1s0f0np0: <UP> mtu 1500 state UP\n"}}),
+      machines_of({{"h.txt",
+                    "==> etc/netplan/1.yaml <==\nnetwork: {ethernets: {enp1s0f0np0: {addresses: [10.0.0.1/24], mtu: "
+                    "9000}}}\n==> ip.txt <==\n1: enp1s0f0np0: <UP> mtu 1500 state UP\n"}}),
       {});
   CHECK(scenario(imported).cluster.nic_of(0, 0).mtu_bytes == 1500);
-  CHECK(has_finding(imported, "contradiction", "MTU is 1500 in h.txt/ip.txt:1, but 9000 in h.txt/etc/netplan/1.yaml:1"));
+  CHECK(
+      has_finding(imported, "contradiction", "MTU is 1500 in h.txt/ip.txt:1, but 9000 in h.txt/etc/netplan/1.yaml:1"));
 }
 
 TEST_CASE("names that no scenario takes are changed, and equal ones told apart") {

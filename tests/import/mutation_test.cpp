@@ -1,5 +1,6 @@
-// Mutated files of machines: each is read or refused in words, and what is read becomes TOML. tests/fuzz/import_*_fuzz.cpp
-// go on from the same seeds with coverage feedback. MESHBED_TEST_MUTATIONS=N goes through as many a format.
+// Mutated files of machines: each is read or refused in words, and what is read becomes TOML.
+// tests/fuzz/import_*_fuzz.cpp go on from the same seeds with coverage feedback. MESHBED_TEST_MUTATIONS=N goes through
+// as many a format.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // What readers take of each format, with its source; and what they refuse, with its place.
 #include <doctest/doctest.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -83,8 +82,9 @@ TEST_CASE("netplan: addresses, MTU, VLAN, DHCP and gateways, each with its line"
 }
 
 TEST_CASE("ip addr as text: states, MTU, MAC addresses, VLANs, and what is no hardware") {
-  const Machines machines = read_text("ip.txt",
-                                      R"(1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN group default
+  const Machines machines =
+      read_text("ip.txt",
+                R"(1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN group default
     link/loopback 00:00:00:00:00:00 brd 00:00:00:00:00:00
     inet 127.0.0.1/8 scope host lo
 2: enP7s7: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc mq state UP group default qlen 1000
@@ -123,15 +123,18 @@ default via 10.0.0.1 dev enP7s7 proto dhcp metric 100
 }
 
 TEST_CASE("ip -br, ip -o and calls of ip contain the same") {
-  const Machines brief = read_text("a.txt", "lo  UNKNOWN  127.0.0.1/8 ::1/128\nenp1s0f0np0  UP  192.168.100.1/24 "
-                                            "fe80::1/64\nenp1s0f1np1 DOWN\n");
+  const Machines brief = read_text("a.txt",
+                                   "lo  UNKNOWN  127.0.0.1/8 ::1/128\nenp1s0f0np0  UP  192.168.100.1/24 "
+                                   "fe80::1/64\nenp1s0f1np1 DOWN\n");
   CHECK(to_text(nic_of(only_host(brief), "enp1s0f0np0").addresses.at(0).prefix) == "192.168.100.1/24");
   CHECK_FALSE(nic_of(only_host(brief), "enp1s0f1np1").link_up.value);
-  const Machines one_line = read_text("b.txt", "2: eth0    inet 10.0.0.1/24 brd 10.0.0.255 scope global eth0\\       "
-                                               "valid_lft forever\n");
+  const Machines one_line = read_text("b.txt",
+                                      "2: eth0    inet 10.0.0.1/24 brd 10.0.0.255 scope global eth0\\       "
+                                      "valid_lft forever\n");
   CHECK(to_text(nic_of(only_host(one_line), "eth0").addresses.at(0).prefix) == "10.0.0.1/24");
-  const Machines calls = read_text("c.sh", "#!/bin/sh\nip link set dev eth1 mtu 9000 up\nsudo ip -4 addr add 10.1.0.1/30 "
-                                           "dev eth1\nip link add link eth1 name eth1.7 type vlan id 7\n");
+  const Machines calls = read_text("c.sh",
+                                   "#!/bin/sh\nip link set dev eth1 mtu 9000 up\nsudo ip -4 addr add 10.1.0.1/30 "
+                                   "dev eth1\nip link add link eth1 name eth1.7 type vlan id 7\n");
   CHECK(nic_of(only_host(calls), "eth1").mtu_bytes.value == 9000);
   CHECK(to_text(nic_of(only_host(calls), "eth1").addresses.at(0).prefix) == "10.1.0.1/30");
   CHECK(nic_of(only_host(calls), "eth1.7").parent == "eth1");
@@ -254,10 +257,11 @@ NCCL_DEBUG=INFO
 }
 
 TEST_CASE("lldpctl -f json in its three forms") {
-  for (const char* form :
-       {R"({"lldp":{"interface":[{"eth1":{"chassis":{"s2":{"id":{"type":"mac","value":"aa"}}},"port":{"id":{"type":"ifname","value":"eth5"}}}}]}})",
-        R"({"lldp":{"interface":{"eth1":{"chassis":{"s2":{"id":{"type":"mac","value":"aa"}}},"port":{"id":{"type":"ifname","value":"eth5"}}}}}})",
-        R"({"lldp":[{"interface":[{"name":"eth1","chassis":[{"id":[{"type":"mac","value":"aa"}],"name":[{"value":"s2"}]}],"port":[{"id":[{"type":"ifname","value":"eth5"}]}]}]}]})"}) {
+  for (
+      const char* form :
+      {R"({"lldp":{"interface":[{"eth1":{"chassis":{"s2":{"id":{"type":"mac","value":"aa"}}},"port":{"id":{"type":"ifname","value":"eth5"}}}}]}})",
+       R"({"lldp":{"interface":{"eth1":{"chassis":{"s2":{"id":{"type":"mac","value":"aa"}}},"port":{"id":{"type":"ifname","value":"eth5"}}}}}})",
+       R"({"lldp":[{"interface":[{"name":"eth1","chassis":[{"id":[{"type":"mac","value":"aa"}],"name":[{"value":"s2"}]}],"port":[{"id":[{"type":"ifname","value":"eth5"}]}]}]}]})"}) {
     const Machines machines = read_text("l.json", form);
     const NicFacts& nic = nic_of(only_host(machines), "eth1");
     REQUIRE_MESSAGE(nic.lldp.size() == 1, form);
@@ -289,8 +293,9 @@ TEST_CASE("NCCL's topology and graph, and nvidia-smi's XML") {
 </graph></graphs>)");
   CHECK(only_host(graph).others.at("nccl-channels").value == "2");
   CHECK(only_host(graph).others.at("nccl-channel-devices").value == "0 1");
-  const Machines smi = read_text("n.xml", "<nvidia_smi_log><driver_version>580</driver_version><gpu id=\"0000000F:01:00.0\">"
-                                          "<product_name>NVIDIA GB10</product_name></gpu></nvidia_smi_log>");
+  const Machines smi = read_text("n.xml",
+                                 "<nvidia_smi_log><driver_version>580</driver_version><gpu id=\"0000000F:01:00.0\">"
+                                 "<product_name>NVIDIA GB10</product_name></gpu></nvidia_smi_log>");
   CHECK(only_host(smi).gpus.at(0).model.value == "NVIDIA GB10");
   CHECK(only_host(smi).others.at("nvidia").value == "580");
 }
@@ -332,7 +337,8 @@ links:
 edges:
 - {ep1: {instance: "host[0:2]", component: "nic[0]"}, ep2: {instance: leaf, component: "port[0:2]"}, link: fast, scheme: one2one}
 )";
-  const std::string json = R"({"name": "pod", "devices": [{"name": "server", "components": [{"choice": "nic", "name": "nic",
+  const std::string json =
+      R"({"name": "pod", "devices": [{"name": "server", "components": [{"choice": "nic", "name": "nic",
 "count": 2}]}, {"name": "box", "components": [{"choice": "port", "name": "port", "count": 8}]}], "instances": [{"name":
 "host", "device": "server", "count": 2}, {"name": "leaf", "device": "box", "count": 1}], "links": [{"name": "fast",
 "physical": {"bandwidth": {"gigabits_per_second": 400}}}], "edges": [{"ep1": {"instance": "host", "component": "nic[0]"},

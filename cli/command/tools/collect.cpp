@@ -12,9 +12,9 @@ int collect_command(const Arguments& arguments, std::ostream& out, std::ostream&
   std::string output;
   bool prints_script = false;
   Syntax syntax("collect [--script | -o FILE]");
-  syntax.options.add_options()                                                                              //
+  syntax.options.add_options()  //
       ("script", po::bool_switch(&prints_script),
-       "print the shell script instead, for other nodes: ssh NODE sh -s - <script >NODE.tar.gz")           //
+       "print the shell script instead, for other nodes: ssh NODE sh -s - <script >NODE.tar.gz")  //
       ("output,o", po::value(&output)->value_name("FILE"),
        "the archive; -: standard output; default: meshbed-collect-HOST.tar.gz");
   syntax.only_without({"script"}, {"output"});

@@ -25,8 +25,8 @@ int export_command(const Arguments& arguments, std::ostream& out, std::ostream&)
   Syntax syntax("export SCENARIO --to FORMAT [-o FILE|DIR]");
   syntax.operands.add_options()("input", po::value(&input)->value_name("SCENARIO"), "scenario file");
   syntax.positions.add("input", 1);
-  syntax.options.add_options()                                                            //
-      ("to", po::value(&to)->required()->value_name("FORMAT"), formats.c_str())           //
+  syntax.options.add_options()                                                   //
+      ("to", po::value(&to)->required()->value_name("FORMAT"), formats.c_str())  //
       ("output,o", po::value(&output)->value_name("FILE|DIR"),
        "a folder for netplan, ip and nccl-xml; a file for the others, which go to standard output without it")  //
       ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of the scenario; may be repeated");

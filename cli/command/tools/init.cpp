@@ -54,9 +54,10 @@ void take_assumption(const std::string& said, hosts::Assumptions& assumptions) {
   const auto refused = [&](const std::string& why) { return std::runtime_error("--assume " + said + ": " + why); };
   if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
     const std::string close = closest_name(key, keys);
-    throw refused(fmt::format("there is no such key{}; accepted: rate=200Gb/s, mtu=9000, latency=1us, "
-                              "workload=all_reduce:64M",
-                              close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close)));
+    throw refused(
+        fmt::format("there is no such key{}; accepted: rate=200Gb/s, mtu=9000, latency=1us, "
+                    "workload=all_reduce:64M",
+                    close.empty() ? "" : fmt::format(" (did you mean '{}'?)", close)));
   }
   if (key == "rate") {
     const auto rate = parse_rate_bps(value);
@@ -119,7 +120,8 @@ std::string first_line(const Made& made, const std::string& path) {
     std::size_t nics = 0;
     for (const models::Node& node : cluster.nodes) nics += node.nics.size();
     text += fmt::format("{}, {}, {}, {}", counted(cluster.nodes.size(), "node"), counted(nics, "NIC"),
-                        counted(cluster.cables.size(), "cable"), fmt::format("{} switch{}", cluster.switches.size(), cluster.switches.size() == 1 ? "" : "es"));
+                        counted(cluster.cables.size(), "cable"),
+                        fmt::format("{} switch{}", cluster.switches.size(), cluster.switches.size() == 1 ? "" : "es"));
   } else {
     text += "cannot be run as it is";
   }
@@ -180,14 +182,14 @@ int init_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   std::string output;
   bool json = false;
   Syntax syntax("init [PATH...] [-o FILE] [options]");
-  syntax.operands.add_options()(
-      "path", po::value(&paths)->value_name("PATH..."),
-      "what `meshbed collect` wrote, a folder with etc/netplan/*.yaml, or a file: netplan, output of ip or ibv_devinfo, "
-      "NCCL's topology, InfraGraph, containerlab; none: this host");
+  syntax.operands.add_options()("path", po::value(&paths)->value_name("PATH..."),
+                                "what `meshbed collect` wrote, a folder with etc/netplan/*.yaml, or a file: netplan, "
+                                "output of ip or ibv_devinfo, "
+                                "NCCL's topology, InfraGraph, containerlab; none: this host");
   syntax.positions.add("path", -1);
-  syntax.options.add_options()                                                                       //
+  syntax.options.add_options()  //
       ("output,o", po::value(&output)->value_name("FILE"),
-       "the scenario, and beside it FILE.svg; default: standard output")                             //
+       "the scenario, and beside it FILE.svg; default: standard output")  //
       ("assume", po::value(&assumed)->value_name("KEY=VALUE"),
        "in place of what no file contains: rate=200Gb/s, mtu=9000, latency=1us, workload=all_reduce:64M; may be "
        "repeated")  //

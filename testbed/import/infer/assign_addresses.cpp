@@ -1,9 +1,10 @@
-// Files that describe a network before it is built (containerlab, InfraGraph) name cables and few addresses: ends without
-// one get the next free address of their cable's subnet, or of a subnet that nothing else uses.
+// Files that describe a network before it is built (containerlab, InfraGraph) name cables and few addresses: ends
+// without one get the next free address of their cable's subnet, or of a subnet that nothing else uses.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "models/cluster.h"
@@ -81,10 +82,20 @@ class Assigner {
 void assign_addresses(Mesh& mesh) {
   Assigner assigner(mesh);
   for (const FoundCable& cable : mesh.cables) {
-    if (cable.is_given) assigner.assign({cable.ends[0], cable.ends[1]});
+    const bool joins_two = cable.ends[0].host != cable.ends[1].host;
+    if (cable.is_given && joins_two) assigner.assign({cable.ends[0], cable.ends[1]});
   }
   for (const FoundSwitch& box : mesh.switches) {
-    if (box.is_given) assigner.assign(box.ports);
+    if (!box.is_given) continue;
+    // A node needs a subnet for each of its NICs: the first ports of all nodes, then the second ones, and so on.
+    std::vector<std::vector<Port>> rails;
+    std::map<std::size_t, std::size_t> next;
+    for (const Port port : box.ports) {
+      const std::size_t rail = next[port.host]++;
+      if (rail >= rails.size()) rails.emplace_back();
+      rails[rail].push_back(port);
+    }
+    for (const std::vector<Port>& rail : rails) assigner.assign(rail);
   }
 }
 

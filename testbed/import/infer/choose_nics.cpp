@@ -88,11 +88,12 @@ bool has_port_number(const std::string& netdev) {
 std::string virtual_reason(const NicFacts& nic) {
   const std::string& name = nic.netdev.value;
   if (nic.kind == "wifi" || (nic.netdev.known() && starts_with_any(name, {"wl", "wwan"}))) return "is wireless";
-  if (!nic.kind.empty() && !nic.device.known()) return fmt::format("is a {} interface", nic.kind);
+  if (!nic.kind.empty() && !nic.device.known()) return fmt::format("is of kind {}", nic.kind);
   if (name == "lo") return "is the loopback interface";
   if (nic.device.known() || !nic.netdev.known()) return "";
-  if (starts_with_any(name, {"docker", "br-", "veth", "virbr", "tun", "tap", "wg", "cni", "flannel", "cali", "kube",
-                             "tailscale", "zt", "lxc", "dummy", "ifb", "sit", "ip6tnl", "bonding_masters", "usb"})) {
+  if (starts_with_any(
+          name, {"docker", "br-",       "veth", "virbr", "tun",   "tap", "wg",  "cni",    "flannel",         "cali",
+                 "kube",   "tailscale", "zt",   "lxc",   "dummy", "ifb", "sit", "ip6tnl", "bonding_masters", "usb"})) {
     return "is a virtual interface";
   }
   return "";
@@ -232,8 +233,8 @@ void choose_nics(Mesh& mesh) {
     forget_soft_rates(host);
     choose(host, given);
     name_devices(host, mesh.assumed);
-    const bool has_one = std::any_of(host.nics.begin(), host.nics.end(),
-                                     [](const NicFacts& nic) { return nic.no_mesh.empty(); });
+    const bool has_one =
+        std::any_of(host.nics.begin(), host.nics.end(), [](const NicFacts& nic) { return nic.no_mesh.empty(); });
     any = any || has_one;
     if (has_one) continue;
     mesh.findings.push_back({Severity::kWarning, "no-mesh-nic", host.name.value,

@@ -94,7 +94,8 @@ class GraphReader {
 
   static std::optional<std::uint64_t> rate_of(const Json& link) {
     const Json& bandwidth = member(member(link, "physical"), "bandwidth");
-    const std::string gigabits = text(bandwidth, "gigabits_per_second"), bytes = text(bandwidth, "gigabytes_per_second");
+    const std::string gigabits = text(bandwidth, "gigabits_per_second"),
+                      bytes = text(bandwidth, "gigabytes_per_second");
     const std::string& number = gigabits.empty() ? bytes : gigabits;
     char* end = nullptr;
     const double rate = std::strtod(number.c_str(), &end) * (gigabits.empty() ? 8 : 1);
@@ -187,7 +188,8 @@ class GraphReader {
     const Instance& instance = found->second;
     const std::string of = text(endpoint, "component");
     const Json* const part = component(*instance.device, of.substr(0, of.find('[')));
-    const Slice nodes = slice_of(said, instance.count), ports = slice_of(of, part == nullptr ? 1 : std::min(count_of(*part), kPortsMost));
+    const Slice nodes = slice_of(said, instance.count),
+                ports = slice_of(of, part == nullptr ? 1 : std::min(count_of(*part), kPortsMost));
     const bool is_only = part != nullptr && count_of(*part) == 1;
     for (const std::size_t node : nodes.indices) {
       for (const std::size_t port : ports.indices) {

@@ -102,8 +102,8 @@ class AddressLines : public LineReader {
       nic.link_up.offer(false, source);
     }
     if (!master.empty()) nic.master = master;
-    const auto hardware = std::find_if(words.begin(), words.end(),
-                                       [](const std::string& word) { return word.rfind("link/", 0) == 0; });
+    const auto hardware =
+        std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.rfind("link/", 0) == 0; });
     if (hardware != words.end()) take_hardware(nic, words, static_cast<std::size_t>(hardware - words.begin()), source);
     return true;
   }

@@ -41,7 +41,8 @@ class EthtoolLines : public LineReader {
     if (netdev_.empty() || (line[0] != ' ' && line[0] != '\t')) return false;
     NicFacts& nic = host_.by_netdev(netdev_, source);
     if (words[0] == "Speed:" && words.size() > 1) offer_mbps(nic, words[1], source);
-    if (words[0] == "Link" && words.size() == 3 && words[1] == "detected:") nic.link_up.offer(words[2] == "yes", source);
+    if (words[0] == "Link" && words.size() == 3 && words[1] == "detected:")
+      nic.link_up.offer(words[2] == "yes", source);
     return true;
   }
 

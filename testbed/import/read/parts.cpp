@@ -22,8 +22,8 @@ struct CloseArchive {
 using OpenArchive = std::unique_ptr<archive, CloseArchive>;
 
 [[noreturn]] void refuse_number(const std::string& path) {
-  throw std::runtime_error(fmt::format("{}: has more than {} files; name the folder of one node, as collect writes it",
-                                       path, kPartsMost));
+  throw std::runtime_error(
+      fmt::format("{}: has more than {} files; name the folder of one node, as collect writes it", path, kPartsMost));
 }
 
 /// Text alone: programs and databases are no state that a reader knows.
@@ -61,9 +61,10 @@ bool read_archive(const std::string& path, std::vector<Part>& parts) {
     for (;;) {
       const auto got = archive_read_data(opened.get(), buffer.data(), buffer.size());
       if (got < 0) {
-        throw std::runtime_error(fmt::format("{}: the archive is damaged at {} ({}); make it again with `meshbed "
-                                             "collect`",
-                                             path, part.name, archive_error_string(opened.get())));
+        throw std::runtime_error(
+            fmt::format("{}: the archive is damaged at {} ({}); make it again with `meshbed "
+                        "collect`",
+                        path, part.name, archive_error_string(opened.get())));
       }
       if (got == 0) break;
       part.text.append(buffer, 0, static_cast<std::size_t>(got));
@@ -99,8 +100,8 @@ std::vector<Part> read_folder(const std::string& path) {
 std::string stem_of(const std::string& path) {
   std::string name = fs::path(path).lexically_normal().filename().string();
   if (name.empty() || name == ".") name = fs::absolute(path).lexically_normal().parent_path().filename().string();
-  for (const char* ending : {".gz", ".xz", ".zst", ".bz2", ".tgz", ".tar", ".zip", ".txt", ".yaml", ".yml", ".json",
-                             ".xml", ".clab"}) {
+  for (const char* ending :
+       {".gz", ".xz", ".zst", ".bz2", ".tgz", ".tar", ".zip", ".txt", ".yaml", ".yml", ".json", ".xml", ".clab"}) {
     const std::string_view tail(ending);
     if (name.size() > tail.size() && name.compare(name.size() - tail.size(), tail.size(), tail) == 0) {
       name.resize(name.size() - tail.size());
@@ -188,8 +189,9 @@ std::vector<NodeParts> nodes_at(const std::string& path) {
   std::error_code problem;
   if (fs::is_directory(path, problem)) return split_by_node(stem_of(path), path, read_folder(path));
   if (!fs::exists(path, problem)) {
-    throw std::runtime_error(path + ": there is no such file or folder; name what `meshbed collect` wrote, a folder "
-                                    "with etc/netplan/*.yaml, or a file");
+    throw std::runtime_error(path +
+                             ": there is no such file or folder; name what `meshbed collect` wrote, a folder "
+                             "with etc/netplan/*.yaml, or a file");
   }
   require_readable_file(path, kPartBytesMost);
   std::vector<Part> parts;

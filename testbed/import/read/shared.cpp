@@ -66,7 +66,8 @@ int pcie_generation(double gigatransfers) {
 
 void add_address(NicFacts& nic, const std::string& text, const std::string& source, bool is_dynamic) {
   const std::optional<IpPrefix> prefix = parse_prefix(text);
-  // fe80:: is on every interface. 169.254.0.0/16 is an address that netplan was asked for, as on two Sparks on one cable.
+  // fe80:: is on every interface. 169.254.0.0/16 is an address that netplan was asked for, as on two Sparks on one
+  // cable.
   if (!prefix || (prefix->address.family == Family::kIpv6 && is_link_local(prefix->address))) return;
   const auto same = std::find_if(nic.addresses.begin(), nic.addresses.end(),
                                  [&](const AddressFact& known) { return known.prefix == *prefix; });

@@ -26,8 +26,8 @@ void take_gid(NicFacts& nic, std::uint32_t index, const std::string& type, const
               const std::string& source) {
   const auto gid = parse_gid(text);
   if (!gid || *gid == models::RawGid{}) return;  // an empty place of the table
-  const auto known = std::find_if(nic.gids.begin(), nic.gids.end(),
-                                  [&](const GidFact& each) { return each.index == index; });
+  const auto known =
+      std::find_if(nic.gids.begin(), nic.gids.end(), [&](const GidFact& each) { return each.index == index; });
   if (known == nic.gids.end()) {
     nic.gids.push_back({index, type, *gid, source});
   } else if (known->type.empty()) {
@@ -181,7 +181,8 @@ class GidLines : public LineReader {
   HostFacts& host_;
 };
 
-/// ibdev2netdev [-v]: [PCI] mlx5_0 ... port 1 ==> ens1f0np0 (Up). rdma link: link mlx5_0/1 state ACTIVE ... netdev NAME.
+/// ibdev2netdev [-v]: [PCI] mlx5_0 ... port 1 ==> ens1f0np0 (Up). rdma link: link mlx5_0/1 state ACTIVE ... netdev
+/// NAME.
 class NameLines : public LineReader {
  public:
   explicit NameLines(HostFacts& host) : host_(host) {}

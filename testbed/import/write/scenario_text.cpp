@@ -45,6 +45,12 @@ std::string comment(const std::string& text) {
   return out.empty() ? "" : "  # " + out;
 }
 
+/// A line of its own.
+std::string remark(const std::string& text) {
+  const std::string line = comment(text);
+  return line.empty() ? "" : line.substr(2) + "\n";
+}
+
 /// "100Gb/s": as a scenario writes it.
 std::string rate_value(std::uint64_t rate_bps) {
   std::string text = rate_text(rate_bps);
@@ -80,12 +86,13 @@ class Writer {
   }
 
   std::string head() const {
-    std::string text = "# Made by `meshbed init`. Each value has its source; \"assumed\" marks what no file contains.\n";
+    std::string text =
+        "# Made by `meshbed init`. Each value has its source; \"assumed\" marks what no file contains.\n";
     std::size_t nodes = 0;
     std::string paths;
     for (const HostFacts& host : mesh_.machines.hosts) {
-      const bool has_nic = std::any_of(host.nics.begin(), host.nics.end(),
-                                       [](const NicFacts& nic) { return nic.no_mesh.empty(); });
+      const bool has_nic =
+          std::any_of(host.nics.begin(), host.nics.end(), [](const NicFacts& nic) { return nic.no_mesh.empty(); });
       if (!has_nic) continue;
       if (nodes < 4 && paths.find(host.path) == std::string::npos) paths += (paths.empty() ? "" : ", ") + host.path;
       ++nodes;
@@ -101,10 +108,8 @@ class Writer {
       text += "]\n";
     }
     for (const ImportFinding& finding : mesh_.findings) {
-      text += comment(fmt::format("{}: {}: {}; {} [{}]", meshbed::testbed::name_of(finding.severity), finding.place,
-                                  finding.cause, finding.fix, finding.code))
-                  .substr(2) +
-              "\n";
+      text += remark(fmt::format("{}: {}: {}; {} [{}]", meshbed::testbed::name_of(finding.severity), finding.place,
+                                 finding.cause, finding.fix, finding.code));
     }
     if (!assumptions_.latency.empty()) {
       text += fmt::format("\n[topology]\nlatency = {}  # --assume latency\n", quoted(assumptions_.latency));
@@ -117,7 +122,8 @@ class Writer {
   static std::string variable_lines(const HostFacts& host, const std::set<std::string>& left_out) {
     std::string text;
     for (const auto& [name, value] : host.environment) {
-      if (left_out.count(name) == 0) text += fmt::format("{} = {}{}\n", name, quoted(value.value), comment(value.source));
+      if (left_out.count(name) == 0)
+        text += fmt::format("{} = {}{}\n", name, quoted(value.value), comment(value.source));
     }
     return text;
   }
@@ -128,11 +134,11 @@ class Writer {
     const auto& hosts = mesh_.machines.hosts;
     if (hosts.empty()) return names;
     for (const auto& [name, value] : hosts.front().environment) {
-      const bool everywhere = std::all_of(hosts.begin(), hosts.end(), [&, &key = name, &text = value](const auto& host) {
-        return std::any_of(host.environment.begin(), host.environment.end(), [&](const auto& each) {
-          return each.first == key && each.second.value == text.value;
-        });
-      });
+      const bool everywhere =
+          std::all_of(hosts.begin(), hosts.end(), [&, &key = name, &text = value](const auto& host) {
+            return std::any_of(host.environment.begin(), host.environment.end(),
+                               [&](const auto& each) { return each.first == key && each.second.value == text.value; });
+          });
       if (everywhere) names.insert(name);
     }
     return names;
@@ -161,8 +167,8 @@ class Writer {
     text += gpu_lines(host);
     for (const NicFacts& nic : host.nics) {
       if (nic.no_mesh.empty()) continue;
-      text += fmt::format("# {} {}{}\n", nic.name(), nic.no_mesh,
-                          nic.no_source.empty() ? "" : " (" + nic.no_source + ")");
+      const std::string source = nic.no_source.empty() ? "" : " (" + nic.no_source + ")";
+      text += remark(fmt::format("{} {}{}", nic.name(), nic.no_mesh, source));
     }
     const std::string own = variable_lines(host, common_names());
     if (!own.empty()) text += "\n[node.environment]\n" + own;
@@ -179,9 +185,7 @@ class Writer {
       if (const std::string model = model_of(first); !model.empty()) {
         line(text, "gpu_model", quoted(model), first.model.source);
       } else if (first.model.known()) {
-        text += fmt::format("#{}\n", comment(fmt::format("GPU {} ({}): no model of it is here", first.model.value,
-                                                         first.model.source))
-                                         .substr(3));
+        text += remark(fmt::format("GPU {} ({}): there is no model of it", first.model.value, first.model.source));
       }
     }
     const bool is_gb10 = !host.gpus.empty() && model_of(host.gpus.front()) == "GB10";
@@ -204,9 +208,7 @@ class Writer {
     return nic.pci_address.value.substr(0, nic.pci_address.value.size() - 2);
   }
 
-  static std::string pcie_name(std::string slot) {
-    return "pcie-" + slot;
-  }
+  static std::string pcie_name(std::string slot) { return "pcie-" + slot; }
 
   std::string pcie_tables(const HostFacts& host) const {
     std::set<std::string> written;
@@ -233,10 +235,11 @@ class Writer {
     const NicFacts& nic = mesh_.nic_of(port);
     std::string text = "\n[[node.nic]]\n";
     line(text, "device", quoted(nic.device.value),
-         nic.device_assumed_from.empty() ? nic.device.source
-                                         : fmt::format("assumed from {} ({})", nic.device_assumed_from,
-                                                       nic.device.source));
-    if (nic.netdev.known() && !nic.netdev.value.empty() && nic.netdev.value.size() <= 15 && is_plain(nic.netdev.value)) {
+         nic.device_assumed_from.empty()
+             ? nic.device.source
+             : fmt::format("assumed from {} ({})", nic.device_assumed_from, nic.device.source));
+    if (nic.netdev.known() && !nic.netdev.value.empty() && nic.netdev.value.size() <= 15 &&
+        is_plain(nic.netdev.value)) {
       line(text, "netdev", quoted(nic.netdev.value), nic.netdev.source);
     }
     address_line(text, nic);
@@ -299,7 +302,8 @@ class Writer {
       return;
     }
     const std::uint32_t mtu = assumptions_.mtu_bytes.value_or(kAssumedMtuBytes);
-    line(text, "mtu", std::to_string(mtu), assumptions_.mtu_bytes ? "assumed: --assume mtu" : "assumed: Ethernet's default");
+    line(text, "mtu", std::to_string(mtu),
+         assumptions_.mtu_bytes ? "assumed: --assume mtu" : "assumed: Ethernet's default");
     mesh_.assumed.add("MTU", mesh_.name_of(port), std::to_string(mtu),
                       "which MTU has the interface? `ip link` prints it; then --assume mtu=BYTES");
   }
@@ -334,7 +338,8 @@ class Writer {
       text += "\n[[switch]]\n";
       text += fmt::format("name = {}\n", quoted(box.name));
       std::string ports;
-      for (const Port port : box.ports) ports += fmt::format("{}{}", ports.empty() ? "" : ", ", quoted(mesh_.name_of(port)));
+      for (const Port port : box.ports)
+        ports += fmt::format("{}{}", ports.empty() ? "" : ", ", quoted(mesh_.name_of(port)));
       text += fmt::format("ports = [{}]{}\n", ports, comment(box.evidence));
       std::uint64_t rate = 0;
       for (const Port port : box.ports) rate = std::max(rate, port_rate(port));
