@@ -72,6 +72,8 @@ const char* const kSecretNetplan = R"(network:
           password: |
             hunter5
           hidden: false
+        "mixed": {
+          password: "hunterB" }
   tunnels:
     wg0: {mode: wireguard, key: hunter6, peers: [{keys: {public: x, shared: 'hunter7'}}]}
 )";
@@ -145,9 +147,10 @@ TEST_CASE("init prints what is assumed, the findings, who reaches whom, and two 
 TEST_CASE("collect in a host without tools: what there is, and a list of what is missing; no secret") {
   const std::string folder = scratch_folder("import_collect_bare");
   write(folder + "/root/etc/netplan/1.yaml", kSecretNetplan);
-  write(folder + "/root/etc/NetworkManager/system-connections/home.nmconnection",
-        "[wifi-security]\nkey-mgmt=wpa-psk\npsk=hunter8\n[802-1x]\nprivate-key-password=hunter9\n"
-        "-----BEGIN PRIVATE KEY-----\nhunterA\n-----END PRIVATE KEY-----\n");
+  write(
+      folder + "/root/etc/NetworkManager/system-connections/home.nmconnection",
+      "[wifi-security]\nkey-mgmt=wpa-psk\nXauth password=hunterC\npsk=hunter8\n[802-1x]\nprivate-key-password=hunter9\n"
+      "-----BEGIN PRIVATE KEY-----\nhunterA\n-----END PRIVATE KEY-----\n");
   const std::string device = folder + "/root/sys/class/infiniband/rocep1s0f0";
   write(device + "/node_guid", "4cbb:4700:032b:0102\n");
   write(device + "/ports/1/rate", "200 Gb/sec (4X HDR)\n");

@@ -258,6 +258,30 @@ TEST_CASE("a Spark's two functions of one QSFP port are one connector") {
   CHECK(one_subnet.cluster.cables.size() == 2);
 }
 
+TEST_CASE("named cables without addresses, and link-local netplan of two nodes, get addresses that are marked") {
+  const std::string link_local =
+      "network: {ethernets: {enp1s0f0np0: {link-local: [ipv4]}, enp1s0f1np1: {link-local: [ipv4]}}}";
+  const Imported two = scenario_of(machines_of({{"a.yaml", link_local}, {"b.yaml", link_local}}), {});
+  CHECK(scenario(two).cluster.cables.size() == 2);
+  CHECK(has_assumed(two, "cable of a/rocep1s0f0 to b/rocep1s0f0"));
+  CHECK(two.toml.find("# assumed: no file gives one\n") != std::string::npos);
+  const Imported lab = scenario_of(read_text("lab.yml", R"(topology:
+  nodes: {leaf: {kind: bridge}, a: {kind: linux}, b: {kind: linux}, c: {kind: linux, exec: [ip addr add 10.5.0.1/24 dev eth1]}}
+  links:
+    - endpoints: ["a:eth1", "leaf:1"]
+    - endpoints: ["b:eth1", "leaf:2"]
+    - endpoints: ["c:eth1", "leaf:3"]
+    - endpoints: ["a:eth2", "b:eth2"]
+)"),
+                                   {});
+  const Scenario made = scenario(lab);
+  REQUIRE(made.cluster.switches.size() == 1);
+  CHECK(made.cluster.switches[0].name == "leaf");
+  CHECK(to_text(made.cluster.nic_of(0, 0).addresses.at(0)) == "10.5.0.2/24");  // the switch's subnet is known by c
+  CHECK(to_text(made.cluster.nic_of(0, 1).addresses.at(0)) == "10.128.0.1/24");
+  CHECK(has_assumed(lab, "address of "));
+}
+
 TEST_CASE("functions with one image GUID and one port number are one connector") {
   std::vector<std::pair<std::string, std::string>> files;
   for (int node = 0; node < 2; ++node) {

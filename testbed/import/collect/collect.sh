@@ -153,7 +153,10 @@ without_secrets() {
       if (hides && (indent > hidden || $0 ~ /^[ \t]*$/)) next
       hides = 0
       low = tolower($0)
-      if (match(low, whole)) {
+      # Keys of NetworkManager may have blanks: "Xauth password=".
+      found = match(low, /^[^={}:]*(passw|secret|psk|private|token)[^={}:]*=/)
+      if (!found) found = match(low, whole) && substr($0, RLENGTH + 1) !~ /^[ \t]*[{[]/
+      if (found) {
         start = substr($0, 1, RLENGTH)
         rest = substr($0, RLENGTH + 1)
         tail = ""
@@ -166,9 +169,11 @@ without_secrets() {
       line = $0
       out = ""
       while (match(tolower(line), inner)) {
-        out = out substr(line, 1, RSTART + RLENGTH - 1) "REMOVED"
+        out = out substr(line, 1, RSTART + RLENGTH - 1)
         line = substr(line, RSTART + RLENGTH)
         mark = substr(line, 1, 1)
+        if (mark == "{" || mark == "[") continue  # what is in it has keys of its own
+        out = out "REMOVED"
         at = 1
         if (mark == "\"" || mark == "\047") {
           for (at = 2; at <= length(line); at++) {

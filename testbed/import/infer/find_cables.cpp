@@ -277,6 +277,9 @@ class Finder {
     for (std::size_t at = 0; at < one.size(); ++at) {
       const std::string names = fmt::format("{} to {}", mesh_.name_of(connectors_[one[at]].front()),
                                             mesh_.name_of(connectors_[other[at]].front()));
+      // A link-local address that netplan asks for is known to the running machine alone.
+      const bool is_configured = is_configuration(one[at]) && is_configuration(other[at]);
+      if (is_configured) given_.insert({one[at], other[at]});
       join(one[at], other[at],
            is_last_pair ? "assumed: the only two ports that nothing else joins"
                         : "assumed: ports of the two nodes in their order");
@@ -284,6 +287,11 @@ class Finder {
                         "where does it lead? `lldpctl` or `ip neigh` on both nodes shows it");
     }
     count_members();
+  }
+
+  bool is_configuration(Id id) const {
+    const Fact<std::string>& netdev = mesh_.nic_of(connectors_[id].front()).netdev;
+    return netdev.known() && netdev.origin == Origin::kConfigured;
   }
 
   /// A port of which nothing is known but its name may be cabled; one that is down without an address is not.
