@@ -2,7 +2,7 @@
 # meshbed collect: gathers what one node knows about its network, NICs and GPUs into one small archive.
 #
 #   sh collect.sh [FILE]                              writes FILE; default: meshbed-collect-HOST.tar.gz
-#   ssh NODE sh -s - <collect.sh >NODE.tar.gz         writes to standard output
+#   ssh NODE sh -s - <collect.sh >NODE.tar.gz         writes to standard output, which is no terminal
 #
 # Needs a POSIX shell alone, and no root: what is missing or not allowed is listed in the archive's file "missing".
 # Changes nothing. Passwords and private keys are removed from configuration files.
@@ -303,7 +303,9 @@ main() {
   form=tar.gz
   have gzip || form=tar
   have tar || form=txt
-  out=${1:-meshbed-collect-$host.$form}
+  # A shell drops the "-" of "sh -s -".
+  if [ -t 1 ]; then out=meshbed-collect-$host.$form; else out=-; fi
+  out=${1:-$out}
   if [ "$out" = - ]; then pack; else pack >"$out"; fi || return 1
   missing=0
   while read -r line; do missing=$((missing + 1)); done <"$dir/missing"
