@@ -23,7 +23,7 @@ target_link_libraries(cli_tools_objects PUBLIC Boost::program_options)
 add_library(meshbed_tools STATIC $<TARGET_OBJECTS:cli_tools_objects> $<TARGET_OBJECTS:testbed_sweep_objects>
             $<TARGET_OBJECTS:testbed_plan_objects> $<TARGET_OBJECTS:testbed_diagnose_objects>
             $<TARGET_OBJECTS:library_objects>)
-target_link_libraries(meshbed_tools PUBLIC meshbed_cli meshbed_fidelity meshbed_fat_binary)
+target_link_libraries(meshbed_tools PUBLIC meshbed_cli meshbed_fidelity meshbed_fat_binary meshbed_import)
 if(NOT MESHBED_SANITIZE)
   target_sources(meshbed_tools PRIVATE $<TARGET_OBJECTS:testbed_page_objects>
                  $<TARGET_OBJECTS:testbed_serve_objects>)

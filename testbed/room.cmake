@@ -46,6 +46,13 @@ meshbed_room(testbed_plan_objects COMMAND FOLDERS plan)
 meshbed_room(testbed_diagnose_objects COMMAND FOLDERS diagnose diagnose/causes diagnose/read diagnose/prove)
 target_include_directories(testbed_diagnose_objects PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
 
+# Files of machines to scenarios, and scenarios to files of others.
+meshbed_room(testbed_import_objects COMMAND FOLDERS import import/read import/infer import/write import/collect export)
+embedded_file(testbed_import_objects collect_script import/collect/collect.sh import/collect/embed_script.cmake
+              DEPENDS import/collect/collect.sh)
+add_library(meshbed_import STATIC $<TARGET_OBJECTS:testbed_import_objects>)
+target_link_libraries(meshbed_import PUBLIC meshbed_testbed LibArchive::LibArchive yaml-cpp pugixml::pugixml)
+
 # Results as one HTML file. Its script and style sheet are kept as npm bundles them (testbed/page/package.json), so that
 # building needs no npm.
 meshbed_room(testbed_page_objects COMMAND FOLDERS page)

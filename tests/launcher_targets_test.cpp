@@ -47,7 +47,7 @@ TEST_CASE("a command line needs what it runs, and no more") {
   }
   const std::string tools = "bin/meshbed bin/meshbed-tools";
   for (const char* reads_only : {"ring dump x", "models", "report x", "validate x.csv", "calibrate x.csv", "fidelity",
-                                 "nccl check x", "cuda run", "diagnose x.log"}) {
+                                 "nccl check x", "cuda run", "diagnose x.log", "collect", "init x", "export x"}) {
     CHECK_MESSAGE(targets(reads_only) == tools, reads_only);
   }
   for (const std::string& starts_ranks :

@@ -123,6 +123,8 @@ std::vector<Arrow> every_arrow() {
     above(room, {}, "topology, verify and fidelity stand beside one another");
   }
   all.push_back({"testbed/include/", {"meshbed/"}, "what is installed includes what is installed"});
+  above("testbed/import/", {}, "import makes scenarios of machines' files, below the commands that run them");
+  above("testbed/export/", {"testbed/topology/"}, "export writes a cluster's files");
   above("testbed/library/", {"meshbed/", "testbed/fidelity/"},
         "the library's interface stands on scenario, result, world, render and fidelity");
   above("testbed/sweep/", {"meshbed/", "testbed/library/"}, "a sweep stands on the library's runs");

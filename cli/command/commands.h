@@ -75,6 +75,17 @@ int plan_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// 0: read, with causes or without; 2: usage, or a file that is none of the formats.
 int diagnose_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed collect: one archive with what this node knows of its NICs, network and GPUs; --script prints the shell
+/// script that does it. 0: the archive was written, whatever is missing in it.
+int collect_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed init [PATH...]: a scenario of what files of machines contain, each value with its source. 0: it can be run;
+/// 1: a finding is an error; 2: usage, or nothing could be read.
+int init_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
+/// meshbed export SCENARIO --to FORMAT: the scenario's cluster as files of other tools (testbed/export).
+int export_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed report RESULTS... [-o FILE.html]: results of runs and sweeps as one HTML file that needs nothing beside it.
 int report_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 

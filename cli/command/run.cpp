@@ -89,7 +89,8 @@ ResultsFolder results_folder(const RunCommandOptions& options, const Scenario& s
 }
 
 std::string seed_line(const Scenario& scenario, const std::string& world) {
-  return fmt::format("seed {}  scenario {}  world {}\n", scenario.seed, scenario.name, world);
+  return fmt::format("seed {}  scenario {}  world {}{}\n", scenario.seed, scenario.name, world,
+                     scenario.assumed.empty() ? "" : "  with assumed values");
 }
 
 /// One of several ranks that are a process each. Rank 0 speaks for all; the others say what went wrong with them, and

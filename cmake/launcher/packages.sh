@@ -5,7 +5,8 @@
 # What the build includes or links, and the tools that build it.
 build_packages=(g++ cmake ninja-build mold libsimgrid-dev libibverbs-dev libboost-program-options-dev libboost-context-dev
                 libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libxxhash-dev nettle-dev libzstd-dev liblz4-dev
-                doctest-dev libvalijson-dev libprotobuf-dev protobuf-compiler)
+                doctest-dev libvalijson-dev libprotobuf-dev protobuf-compiler libyaml-cpp-dev libpugixml-dev
+                libarchive-dev)
 
 # What the emulated world adds: QEMU, what its guests boot and run, and the tools that unpack their kernel.
 namespace_packages=(rdma-core ibverbs-providers iproute2)  # in this host's own kernel

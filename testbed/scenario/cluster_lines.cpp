@@ -21,6 +21,15 @@ std::string topology_line(const Scenario& scenario) {
                      counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
 }
 
+std::string assumed_line(const Scenario& scenario) {
+  std::string line;
+  for (const std::string& each : scenario.assumed) {
+    const std::size_t end = each.find("; ");
+    line += (line.empty() ? "assumed: " : "; ") + each.substr(0, end);
+  }
+  return line;
+}
+
 std::string shared_subnet(const models::Cluster& cluster, const sim::PairKey& key) {
   const auto nic = [&](const models::PortRef& port) -> const models::Nic& { return cluster.nic_of(port); };
   if (key.source.node < 0 || key.destination.node < 0) return "-";

@@ -95,6 +95,7 @@ Scenario assemble(const ScenarioSpec& spec, const std::string& file, const model
   scenario.name = spec.has("name") ? spec.name : name_from(file);
   scenario.path = file;
   scenario.description = spec.description;
+  for (const auto& each : spec.assumed) scenario.assumed.push_back(each.value);
   scenario.seed = spec.seed;
   scenario.workload = spec.workload.value;
   // As nccl-tests: connections that are made on first use are no part of a collective's time.

@@ -176,6 +176,7 @@ struct Scenario {
   std::string name;  // the file's stem unless `name` is given
   std::string path;
   std::string description;
+  std::vector<std::string> assumed = {};  // values that no file contained (testbed/import): "WHAT: VALUE; QUESTION"
   std::uint64_t seed = 1;
   models::Cluster cluster;
   Workload workload;

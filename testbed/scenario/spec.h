@@ -198,6 +198,7 @@ struct GeneratedName {
 struct ScenarioSpec : Entry {
   std::string name;
   std::string description;
+  std::vector<Located<std::string>> assumed;
   std::uint64_t seed = 1;
   TopologySpec topology;
   std::vector<NodeSpec> nodes;

@@ -13,7 +13,8 @@ constexpr meshbed::testbed::OwnCommand kOwn[] = {
     {"cuda", meshbed::testbed::cuda_command},           {"nccl", meshbed::testbed::nccl_command},
     {"plan", meshbed::testbed::plan_command},           {"sweep", meshbed::testbed::sweep_command},
     {"report", meshbed::testbed::report_command},       {"serve", meshbed::testbed::serve_command},
-    {"diagnose", meshbed::testbed::diagnose_command},
+    {"diagnose", meshbed::testbed::diagnose_command},   {"collect", meshbed::testbed::collect_command},
+    {"init", meshbed::testbed::init_command},           {"export", meshbed::testbed::export_command},
 };
 
 }  // namespace

@@ -46,6 +46,7 @@ std::vector<Finding> Finder::run() && {
   falls_apart();
   no_path();
   idle_gpus();
+  assumed();
   net_plugin();
   recording();
   variables();

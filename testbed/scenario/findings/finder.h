@@ -62,6 +62,7 @@ class Finder {
   void net_plugin();  // workload.cpp
   void recording();
   void idle_gpus();
+  void assumed();
   void promises();
   void rings();
 

@@ -1,5 +1,6 @@
 // Checks of what a scenario asks to be run on its machine, and of its promises about that machine.
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "plugin/base/counted.h"
@@ -23,6 +24,16 @@ void Finder::idle_gpus() {
     add(FindingCode::kIdleGpus, Severity::kNote, cluster_.nodes[index].name,
         fmt::format("gpus = {}, and it runs {} (ranks_per_node): the other GPUs do nothing", gpus,
                     counted(ranks, "rank")));
+  }
+}
+
+void Finder::assumed() {
+  for (const std::string& each : scenario_.assumed) {
+    const std::size_t colon = each.find(": "), end = each.find("; ");
+    const bool has_question = end != std::string::npos && end + 2 < each.size();
+    add(FindingCode::kAssumed, Severity::kNote, each.substr(0, std::min(colon, end)),
+        colon < end ? "assumed: " + each.substr(colon + 2, end - colon - 2) : "assumed",
+        has_question ? each.substr(end + 2) : "");
   }
 }
 

@@ -1,0 +1,97 @@
+#include "testbed/import/facts.h"
+
+#include <algorithm>
+
+namespace meshbed::testbed::hosts {
+namespace {
+
+/// By VALUE of the member; nics_.end() where there is none.
+template <typename Member>
+auto find_by(std::vector<NicFacts>& nics, Member member, const std::string& value) {
+  return std::find_if(nics.begin(), nics.end(),
+                      [&](const NicFacts& nic) { return (nic.*member).known() && (nic.*member).value == value; });
+}
+
+template <typename T>
+void merge(Fact<T>& into, const Fact<T>& from) {
+  if (from.known()) into.offer(from.value, from.source, from.origin);
+}
+
+template <typename T>
+void append(std::vector<T>& into, const std::vector<T>& from) {
+  into.insert(into.end(), from.begin(), from.end());
+}
+
+/// What `from` has besides its device and netdev.
+void merge(NicFacts& into, const NicFacts& from) {
+  merge(into.mac, from.mac);
+  merge(into.node_guid, from.node_guid);
+  merge(into.image_guid, from.image_guid);
+  merge(into.link_layer, from.link_layer);
+  merge(into.rdma_port, from.rdma_port);
+  merge(into.mtu_bytes, from.mtu_bytes);
+  merge(into.active_mtu_bytes, from.active_mtu_bytes);
+  merge(into.link_up, from.link_up);
+  merge(into.rate_bps, from.rate_bps);
+  merge(into.pci_address, from.pci_address);
+  append(into.addresses, from.addresses);
+  append(into.gids, from.gids);
+  append(into.lldp, from.lldp);
+  append(into.neighbours, from.neighbours);
+  for (auto member : {&NicFacts::kind, &NicFacts::parent, &NicFacts::master, &NicFacts::default_via, &NicFacts::dhcp}) {
+    if ((into.*member).empty()) into.*member = from.*member;
+  }
+}
+
+}  // namespace
+
+NicFacts& HostFacts::by_netdev(const std::string& netdev, const std::string& source, Origin origin) {
+  auto found = find_by(nics, &NicFacts::netdev, netdev);
+  if (found == nics.end()) found = nics.insert(nics.end(), NicFacts{});
+  found->netdev.offer(netdev, source, origin);
+  return *found;
+}
+
+NicFacts& HostFacts::by_device(const std::string& device, const std::string& source) {
+  auto found = find_by(nics, &NicFacts::device, device);
+  if (found == nics.end()) found = nics.insert(nics.end(), NicFacts{});
+  found->device.offer(device, source);
+  return *found;
+}
+
+NicFacts& HostFacts::join(const std::string& device, const std::string& netdev, const std::string& source) {
+  const auto with_device = find_by(nics, &NicFacts::device, device);
+  const auto with_netdev = find_by(nics, &NicFacts::netdev, netdev);
+  if (with_device == nics.end()) {
+    NicFacts& nic = by_netdev(netdev, source);
+    nic.device.offer(device, source);
+    return nic;
+  }
+  if (with_device->netdev.known() && with_device->netdev.value != netdev) {
+    return by_netdev(netdev, source);  // a further port of the device, which no scenario has
+  }
+  if (with_netdev == nics.end()) {
+    with_device->netdev.offer(netdev, source);
+    return *with_device;
+  }
+  if (with_device == with_netdev) return *with_device;
+  // Two files spoke of one NIC, the one by its netdev, the other by its device.
+  const bool keeps_netdev = with_netdev < with_device;
+  const auto kept = keeps_netdev ? with_netdev : with_device, gone = keeps_netdev ? with_device : with_netdev;
+  merge(*kept, *gone);
+  kept->device.offer(device, source);
+  kept->netdev.offer(netdev, source);
+  const auto place = kept - nics.begin();
+  nics.erase(gone);
+  return nics[static_cast<std::size_t>(place)];
+}
+
+void HostFacts::take_route(const std::string& netdev, const std::string& destination, const std::string& gateway,
+                           const std::string& source, Origin origin) {
+  const bool is_default = destination == "default" || destination == "0.0.0.0/0" || destination == "::/0";
+  if (!is_default || gateway.empty()) return;
+  NicFacts& nic = by_netdev(netdev, source, origin);
+  if (nic.default_via.empty()) nic.default_via = source;
+}
+
+}  // namespace meshbed::testbed::hosts

@@ -1,0 +1,246 @@
+// Lines of `ip addr`, `ip link`, `ip route` and `ip neigh`, also with -o, and of scripts that call `ip`.
+
+#include <algorithm>
+#include <string_view>
+
+#include "testbed/import/read/readers.h"
+
+namespace meshbed::testbed::hosts {
+namespace {
+
+/// The word behind this one; empty: there is none.
+std::string behind(const std::vector<std::string>& words, std::string_view word) {
+  const auto found = std::find(words.begin(), words.end(), word);
+  return found == words.end() || found + 1 == words.end() ? "" : *(found + 1);
+}
+
+bool has(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// "2:" and the like.
+bool is_index(const std::string& word) {
+  return word.size() > 1 && word.back() == ':' && parse_digits(word.substr(0, word.size() - 1), 1U << 30U).has_value();
+}
+
+void take_address(NicFacts& nic, const std::vector<std::string>& words, std::size_t at, const std::string& source) {
+  if (at + 1 >= words.size()) return;
+  std::string address = words[at + 1];
+  if (address.find('/') == std::string::npos) address += words[at] == "inet" ? "/32" : "/128";
+  add_address(nic, address, source, has(words, "dynamic"));
+}
+
+/// 2: enp1s0f0np0: <BROADCAST,UP,LOWER_UP> mtu 9000 qdisc mq state UP group default qlen 1000
+///     link/ether 4c:bb:47:2b:01:02 brd ff:ff:ff:ff:ff:ff
+///     inet 192.168.100.1/24 brd 192.168.100.255 scope global enp1s0f0np0
+class AddressLines : public LineReader {
+ public:
+  explicit AddressLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
+    if (is_index(words[0])) return take_head(words, source);
+    const bool is_indented = line[0] == ' ' || line[0] == '\t';
+    if (!is_indented) netdev_.clear();
+    if (netdev_.empty() || !is_indented) return false;
+    NicFacts& nic = host_.by_netdev(netdev_, source);
+    if (words[0] == "inet" || words[0] == "inet6") {
+      take_address(nic, words, 0, source);
+      return true;
+    }
+    if (words[0].rfind("link/", 0) == 0) {
+      take_hardware(nic, words, 0, source);
+      return true;
+    }
+    if (words[0] == "vlan") {
+      nic.kind = "vlan";
+      if (const auto id = parse_digits(behind(words, "id"), 4094)) nic.vlan.offer(static_cast<int>(*id), source);
+      return true;
+    }
+    for (const char* kind : {"bridge", "bond", "veth", "tun", "vxlan", "dummy", "macvlan", "ipvlan", "wireguard"}) {
+      if (words[0] == kind) nic.kind = kind;
+    }
+    return true;
+  }
+
+  void end_block() override { netdev_.clear(); }
+
+ private:
+  bool take_head(const std::vector<std::string>& words, const std::string& source) {
+    netdev_.clear();
+    if (words.size() < 3) return false;
+    const bool is_one_line = words[2] == "inet" || words[2] == "inet6";  // ip -o addr
+    std::string name = words[1];
+    if (!is_one_line) {
+      if (name.back() != ':' || words[2].front() != '<') return false;
+      name.pop_back();
+    }
+    if (name.empty()) return false;
+    const std::size_t mark = name.find('@');
+    const std::string below = mark == std::string::npos ? "" : name.substr(mark + 1);
+    name.resize(std::min(mark, name.size()));
+    NicFacts& nic = host_.by_netdev(name, source);
+    if (is_one_line) {
+      take_address(nic, words, 2, source);
+      return true;
+    }
+    netdev_ = name;
+    if (!below.empty()) {
+      nic.parent = below;
+      if (nic.kind.empty()) nic.kind = below.rfind("if", 0) == 0 ? "veth" : "vlan";
+      const std::size_t dot = name.rfind('.');
+      const auto id = parse_digits(dot == std::string::npos ? "" : name.substr(dot + 1), 4094);
+      if (nic.kind == "vlan" && id) nic.vlan.offer(static_cast<int>(*id), source);
+    }
+    if (words[2].find("LOOPBACK") != std::string::npos) nic.kind = "loopback";
+    if (const auto mtu = parse_digits(behind(words, "mtu"), 1U << 20U)) {
+      nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source);
+    }
+    const std::string state = behind(words, "state"), master = behind(words, "master");
+    if (state == "UP" || state == "DOWN") {
+      nic.link_up.offer(state == "UP", source);
+    } else if (words[2].find("NO-CARRIER") != std::string::npos) {
+      nic.link_up.offer(false, source);
+    }
+    if (!master.empty()) nic.master = master;
+    const auto hardware =
+        std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.rfind("link/", 0) == 0; });
+    if (hardware != words.end()) take_hardware(nic, words, static_cast<std::size_t>(hardware - words.begin()), source);
+    return true;
+  }
+
+  static void take_hardware(NicFacts& nic, const std::vector<std::string>& words, std::size_t at,
+                            const std::string& source) {
+    if (words[at] == "link/loopback") nic.kind = "loopback";
+    if (words[at] == "link/infiniband") nic.link_layer.offer("InfiniBand", source);
+    if (words[at] == "link/none") nic.kind = "tun";
+    if (at + 1 < words.size()) nic.mac.offer(lower(words[at + 1]), source);
+  }
+
+  HostFacts& host_;
+  std::string netdev_;  // that the indented lines belong to
+};
+
+/// enp1s0f0np0  UP  192.168.100.1/24 fe80::1/64 (ip -br addr), or with its MAC address and flags (ip -br link).
+class BriefLines : public LineReader {
+ public:
+  explicit BriefLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
+    const bool has_state = words.size() > 1 && (words[1] == "UP" || words[1] == "DOWN" || words[1] == "UNKNOWN");
+    if (!has_state || line[0] == ' ' || line[0] == '\t') return false;
+    const bool has_address = words.size() > 2 && parse_prefix(words[2]).has_value();
+    const bool has_mac = words.size() > 3 && words[2].size() == 17 && words[3].front() == '<';
+    if (words.size() > 2 && !has_address && !has_mac) return false;
+    const std::string name = words[0].substr(0, words[0].find('@'));
+    if (name.empty()) return false;
+    NicFacts& nic = host_.by_netdev(name, source);
+    if (words[1] != "UNKNOWN") nic.link_up.offer(words[1] == "UP", source);
+    if (has_mac) nic.mac.offer(lower(words[2]), source);
+    for (std::size_t at = 2; has_address && at < words.size(); ++at) add_address(nic, words[at], source);
+    return true;
+  }
+
+ private:
+  HostFacts& host_;
+};
+
+/// default via 10.0.0.1 dev enP7s7 proto dhcp metric 100
+/// 192.168.100.2 dev enp1s0f0np0 lladdr 4c:bb:47:2b:01:03 REACHABLE
+class RouteLines : public LineReader {
+ public:
+  explicit RouteLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string&, const std::vector<std::string>& words, const std::string& source) override {
+    const std::string dev = behind(words, "dev");
+    if (dev.empty()) return false;
+    if (words[0] == "default") {
+      host_.take_route(dev, "default", behind(words, "via"), source, Origin::kObserved);
+      if (has(words, "dhcp")) host_.by_netdev(dev, source).dhcp = source;
+      return true;
+    }
+    const std::string mac = behind(words, "lladdr");
+    const auto address = parse_ip_address(words[0]);
+    if (mac.empty() || !address) return parse_prefix(words[0]).has_value();  // a route to a subnet
+    if (!has(words, "FAILED")) host_.by_netdev(dev, source).neighbours.push_back({*address, lower(mac), source});
+    return true;
+  }
+
+ private:
+  HostFacts& host_;
+};
+
+/// ip address add 192.168.100.1/24 dev enp1s0f0np0
+/// ip link set dev enp1s0f0np0 mtu 9000 up
+class CommandLines : public LineReader {
+ public:
+  explicit CommandLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string&, const std::vector<std::string>& said, const std::string& source) override {
+    std::vector<std::string> words = said;
+    if (words[0] == "sudo") words.erase(words.begin());
+    if (words.size() < 4 || (words[0] != "ip" && words[0] != "/sbin/ip")) return false;
+    words.erase(std::remove_if(words.begin(), words.end(), [](const std::string& word) { return word[0] == '-'; }),
+                words.end());
+    if (words.size() < 4) return false;
+    const std::string object = words[1], action = words[2], dev = behind(words, "dev");
+    const std::string_view all[] = {"address", "addr", "a"};
+    if (std::find(std::begin(all), std::end(all), object) != std::end(all)) return take_address_of(words, source);
+    if (object == "route" && (action == "add" || action == "replace") && !dev.empty()) {
+      host_.take_route(dev, words[3], behind(words, "via"), source, Origin::kConfigured);
+      return true;
+    }
+    if (object != "link" && object != "l") return false;
+    if (action == "add") return take_vlan(words, source);
+    if (action != "set") return false;
+    NicFacts& nic = host_.by_netdev(dev.empty() ? words[3] : dev, source, Origin::kConfigured);
+    if (const auto mtu = parse_digits(behind(words, "mtu"), 1U << 20U)) {
+      nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source, Origin::kConfigured);
+    }
+    if (has(words, "down")) nic.link_up.offer(false, source, Origin::kConfigured);
+    return true;
+  }
+
+ private:
+  bool take_address_of(const std::vector<std::string>& words, const std::string& source) {
+    const std::string dev = behind(words, "dev");
+    if ((words[2] != "add" && words[2] != "replace") || dev.empty()) return false;
+    add_address(host_.by_netdev(dev, source, Origin::kConfigured), words[3], source);
+    return true;
+  }
+
+  /// ip link add link enp1s0f0np0 name enp1s0f0np0.100 type vlan id 100
+  bool take_vlan(const std::vector<std::string>& words, const std::string& source) {
+    const std::string name = behind(words, "name");
+    if (behind(words, "type") != "vlan" || name.empty()) return false;
+    NicFacts& nic = host_.by_netdev(name, source, Origin::kConfigured);
+    nic.kind = "vlan";
+    nic.parent = parent_in(words);
+    if (const auto id = parse_digits(behind(words, "id"), 4094)) {
+      nic.vlan.offer(static_cast<int>(*id), source, Origin::kConfigured);
+    }
+    return true;
+  }
+
+  /// "link" stands twice: ip link add link PARENT.
+  static std::string parent_in(const std::vector<std::string>& words) {
+    for (std::size_t at = 3; at + 1 < words.size(); ++at) {
+      if (words[at] == "link") return words[at + 1];
+    }
+    return "";
+  }
+
+  HostFacts& host_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<LineReader>> ip_readers(HostFacts& host) {
+  std::vector<std::unique_ptr<LineReader>> readers;
+  readers.push_back(std::make_unique<CommandLines>(host));
+  readers.push_back(std::make_unique<AddressLines>(host));
+  readers.push_back(std::make_unique<BriefLines>(host));
+  readers.push_back(std::make_unique<RouteLines>(host));
+  return readers;
+}
+
+}  // namespace meshbed::testbed::hosts
