@@ -1,12 +1,19 @@
 // meshbed run --mode replay: its report, its closed forms, and what it refuses.
 #include <doctest/doctest.h>
 
-#include <cmath>
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <vector>
 
+#include "testbed/base/files.h"
 #include "tests/support/command.h"
+#include "tests/support/walk.h"
 
 namespace replay_command_test {
 
@@ -34,12 +41,85 @@ std::string error_of(const std::string& scenario, const std::string& options) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+/// Of the last iteration: posted, started, delivered and completed from its start, source, destination, payload.
+using Message = std::array<std::int64_t, 7>;
+
+std::vector<Message> messages_of(const std::string& file) {
+  std::istringstream text(meshbed::testbed::read_text_file(file));
+  std::string line;
+  std::getline(text, line);
+  std::vector<std::string> names;
+  std::istringstream heading(line);
+  for (std::string name; std::getline(heading, name, ',');) names.push_back(name);
+  const std::vector<std::string> wanted{"posted_ps",   "started_ps",       "delivered_ps", "completed_ps",
+                                        "source_rank", "destination_rank", "payload_bytes"};
+  std::vector<Message> messages;
+  while (std::getline(text, line)) {
+    std::istringstream cells(line);
+    std::size_t column = 0;
+    Message& message = messages.emplace_back();
+    for (std::string cell; std::getline(cells, cell, ','); ++column) {
+      const auto found = std::find(wanted.begin(), wanted.end(), names.at(column));
+      if (found != wanted.end()) message.at(static_cast<std::size_t>(found - wanted.begin())) = std::stoll(cell);
+    }
+  }
+  std::sort(messages.begin(), messages.end());
+  return messages;
+}
+
+/// Runs both modes with these settings and compares every message of the timed iteration.
+void compare_modes(const std::string& settings) {
+  CAPTURE(settings);
+  const std::string real = scratch_folder("replay_real"), replayed = scratch_folder("replay_plugin");
+  const CommandResult run =
+      run_command_line(meshbed_program() + " run " + scenario_file("scale-ring") + " --no-expect " + settings +
+                       " --json --results '" + real + "' 2>/dev/null");
+  REQUIRE(run.status == 0);
+  const CommandResult other = replay(
+      "scale-ring", "--trace --json --set fabric.fold=false --set replay.detail=plugin " + settings + " 2>/dev/null",
+      replayed);
+  REQUIRE(other.status == 0);
+  CHECK(json::parse(run.output).at("time_ns") == json::parse(other.output).at("time_ns"));
+  std::vector<Message> all = messages_of(real + "/scale-ring/sim/messages.csv");
+  const std::vector<Message> mine = messages_of(replayed + "/scale-ring/sim/messages.csv");
+  REQUIRE(all.size() >= mine.size());
+  all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(mine.size()));
+  const std::int64_t start = all.front()[0];
+  for (Message& message : all) {
+    for (std::size_t at = 0; at < 4; ++at) message.at(at) -= start;
+  }
+  std::sort(all.begin(), all.end());
+  CHECK(all == mine);
+}
+
 }  // namespace
+
+TEST_CASE("detail plugin: every message has the time that it has with the real plugin") {
+  const std::vector<std::string> cablings{
+      "--set topology.nodes=3",
+      "--set topology.nodes=4",
+      "--set topology.nodes=16",
+      "--set topology.nodes=5 --set topology.kind=full-mesh",
+      "--set topology.nodes=4 --set cable.node1-node2.rate=25Gb/s",
+      "--set topology.nodes=6 --set cable.node0-node1.latency=3us --set cable.node4-node5.rate=40Gb/s",
+      "--set topology.nodes=3 --set topology.mtu=1500 --set topology.rate=200Gb/s"};
+  std::vector<std::string> settings;
+  for (const std::string& cabling : cablings) {
+    for (const char* collective : {"all_reduce", "all_gather", "broadcast"}) {
+      for (const char* bytes : {"1K", "50000", "1M", "7000K"}) {
+        settings.push_back(cabling + " --set workload.collective=" + collective + " --set workload.bytes=" + bytes);
+      }
+    }
+  }
+  for (const std::string& each : walk(settings, 12)) compare_modes(each);
+  compare_modes("--set topology.nodes=4 --set workload.collective=broadcast --set workload.root=2");
+  compare_modes(
+      "--set topology.nodes=3 --set workload.warmup=2 --set workload.slice_bytes=32K --set workload.bytes=1M");
+}
 
 TEST_CASE("a ring of 4096 ranks, folded: its closed form, its messages, its proofs, and no file a message") {
   const std::string folder = scratch_folder("replay_ring");
-  const CommandResult result =
-      replay("scale-ring", "--json --set topology.nodes=4096 2>/dev/null", folder);
+  const CommandResult result = replay("scale-ring", "--json --set topology.nodes=4096 2>/dev/null", folder);
   REQUIRE(result.status == 0);
   const json summary = json::parse(result.output);
   CHECK(summary.at("mode") == "replay");
@@ -87,13 +167,21 @@ TEST_CASE("what a replay does not do is refused by name, with what to do instead
   CHECK(has(error_of("scale-ring", "--set workload.algorithm=direct"),
             "algorithm direct is not replayed; set workload.algorithm = ring or tree"));
   CHECK(has(error_of("scale-ring", "--set workload.collective=gather"), "gather is not replayed"));
-  CHECK(has(error_of("scale-ring", "--set replay.detail=plugin"), "replay.detail = plugin"));
+  const std::string plugin = "--set replay.detail=plugin ";
+  CHECK(
+      has(error_of("scale-ring", plugin + "--set topology.kind=switch"), "clear-to-send writes would share the links"));
+  CHECK(has(error_of("scale-ring", plugin + "--set workload.warmup=0"), "connections are made in a first iteration"));
+  CHECK(has(error_of("scale-ring", plugin + "--set workload.dtype=half"), "sums of half travel wider"));
+  CHECK(has(error_of("scale-ring", plugin + "--set workload.algorithm=tree"), "it has the ring alone"));
+  CHECK(has(error_of("scale-ring", plugin + "--set environment.NCCL_DEBUG=INFO"), "NCCL_DEBUG of node0"));
+  CHECK(has(error_of("scale-ring", "--trace"), "with replay.detail = plugin alone"));
   CHECK(has(error_of("scale-ring", "--set replay.detail=plugn"), "plugn"));
   CHECK(has(error_of("scale-ring", "--set workload.bytes=0"), "a replay needs a byte or more"));
   CHECK(has(error_of("scale-ring", "--set workload.bytes=16"), "4 elements for 8 ranks on 1 channel"));
   CHECK(has(error_of("scale-ring", "--world metal"), "--mode replay is simulated"));
   CHECK(has(error_of("scale-ring", "--perfetto-out x"), "--perfetto-out: a replay keeps no messages"));
-  const CommandResult wrong = run_command_line(meshbed_program() + " run " + scenario_file("pair") + " --mode reply 2>&1");
+  const CommandResult wrong =
+      run_command_line(meshbed_program() + " run " + scenario_file("pair") + " --mode reply 2>&1");
   CHECK(wrong.status == 2);
   CHECK(has(wrong.output, "replay"));
 }

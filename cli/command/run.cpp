@@ -47,6 +47,7 @@ struct RunCommandOptions {
   bool results_given = false;  // false: the default folder, in which variants have names of their own
   bool no_trace = false;
   std::string mode = "plugin";
+  bool trace = false;
   bool no_expect = false;
   bool each_iteration = false;
   std::string perfetto_out;
@@ -148,13 +149,17 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
   return status;
 }
 
-/// A schedule, without plugin code. It writes no messages.csv.
+/// A schedule, without plugin code. It writes messages.csv with --trace alone.
 int run_as_replay(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options,
                   const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  report_findings(scenario, world, err);
   const WorldFacts facts = world.facts();
-  RunResult result = run_replay(scenario);
+  if (options.trace && scenario.replay_detail != "plugin") {
+    throw std::runtime_error("--trace: a replay writes its messages with replay.detail = plugin alone; set that");
+  }
+  std::vector<sim::ReplayRecord> messages;
+  RunResult result = run_replay(scenario, options.trace ? &messages : nullptr);
   ResultsFolder folder = results_folder(options, scenario, facts.name);
+  if (options.trace) write_text_file(folder.aside("messages.csv"), replay_csv(messages));
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
   add_process_usage(result);
   return conclude(folder, scenario, result, options, arguments, out, err);
@@ -281,10 +286,12 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
       }),
        "where DIR/<scenario>/<world>/ is written; default: results, and <scenario>+KEY=VALUE... for what was set")  //
       ("mode", po::value(&options.mode)->value_name("MODE")->default_value(options.mode),
-       "plugin: ranks load the net plugin and the engine; replay: the collective's schedule alone, without plugin code, "
-       "for up to 65536 ranks (docs/scale.md)")  //
-      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")                      //
-      ("no-expect", po::bool_switch(&options.no_expect), "leave out what the scenario's [expect] promises")         //
+       "plugin: ranks load the net plugin and the engine; replay: the collective's schedule alone, without plugin "
+       "code, "
+       "for up to 65536 ranks (docs/scale.md)")                                                              //
+      ("trace", po::bool_switch(&options.trace), "with --mode replay: write messages.csv, too")              //
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")               //
+      ("no-expect", po::bool_switch(&options.no_expect), "leave out what the scenario's [expect] promises")  //
       ("perfetto-out", po::value(&options.perfetto_out)->value_name("FILE"),
        "also write the run as a trace for ui.perfetto.dev: calls, messages, links, slots and faults on one time line; "
        "as TrackEvents, or of a name that ends in .json in the older JSON format");
@@ -316,10 +323,14 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   refuse_simulated_time_limit(options.run);
   Scenario scenario = scenario_for(options.run);
   if (options.no_expect) scenario.expect = {};
+  if (options.trace && options.mode != "replay") {
+    throw std::runtime_error(
+        "--trace: a run of the plugin writes messages.csv unless --no-trace is given; leave it out");
+  }
   if (options.mode == "replay") {
     if (options.run.world != WorldKind::kSimulated) {
-      throw std::runtime_error(fmt::format("--mode replay is simulated; --world {} runs the real plugin",
-                                           name_of(options.run.world)));
+      throw std::runtime_error(
+          fmt::format("--mode replay is simulated; --world {} runs the real plugin", name_of(options.run.world)));
     }
     if (!options.perfetto_out.empty()) {
       throw std::runtime_error("--perfetto-out: a replay keeps no messages; leave --mode replay out");

@@ -27,7 +27,8 @@ std::vector<std::pair<PortRef, PortRef>> ReplayHops::joined(int from, int to) co
   const auto& theirs = ports_[static_cast<std::size_t>(to)];
   std::vector<std::pair<PortRef, PortRef>> pairs;
   const auto add = [&](PortRef source, PortRef destination) {
-    if (cluster_.nic_of(source).link_up && cluster_.nic_of(destination).link_up) pairs.emplace_back(source, destination);
+    if (cluster_.nic_of(source).link_up && cluster_.nic_of(destination).link_up)
+      pairs.emplace_back(source, destination);
   };
   for (std::size_t nic = 0; nic < mine.size(); ++nic) {
     const PortRef source{from, static_cast<int>(nic)};
@@ -36,9 +37,8 @@ std::vector<std::pair<PortRef, PortRef>> ReplayHops::joined(int from, int to) co
       const PortRef other = cable.a == source ? cable.b : cable.a;
       if (other.node == to) add(source, other);
     } else if (mine[nic].switch_index >= 0) {
-      const auto same = std::find_if(theirs.begin(), theirs.end(), [&](const Port& port) {
-        return port.switch_index == mine[nic].switch_index;
-      });
+      const auto same = std::find_if(theirs.begin(), theirs.end(),
+                                     [&](const Port& port) { return port.switch_index == mine[nic].switch_index; });
       if (same != theirs.end()) add(source, {to, static_cast<int>(same - theirs.begin())});
     }
   }

@@ -19,9 +19,9 @@ PluginRing::PluginRing(const ReplayRequest& request, std::vector<PluginHop> hops
       ranks_(static_cast<std::uint32_t>(request.ranks)),
       first_(static_cast<std::uint32_t>(first)),
       is_chain_(request.collective == Collective::kBroadcast),
-      steps_(is_chain_                                        ? 1
+      steps_(is_chain_                                      ? 1
              : request.collective == Collective::kAllReduce ? 2 * (ranks_ - 1)
-                                                              : ranks_ - 1),
+                                                            : ranks_ - 1),
       chunks_(is_chain_ ? 1 : ranks_) {
   const Shares chunks(request.elements, request.collective == Collective::kAllReduce ? ranks_ : 1);
   const auto slices_of = [&](std::uint64_t count, std::uint32_t& slices, std::uint64_t& last_bytes) {
@@ -38,7 +38,6 @@ PluginRing::PluginRing(const ReplayRequest& request, std::vector<PluginHop> hops
     const PluginHop& forth = hops[number];
     const PluginHop& back = hops[before(number)];
     Place& place = places_[number];
-    pmtus_.push_back(forth.pmtu_bytes);
     const auto time = [&](std::uint64_t bytes) {
       return wire_time_ps(wire_bytes_of(bytes, forth.pmtu_bytes, true), forth.forth.rate_bps);
     };
@@ -50,11 +49,27 @@ PluginRing::PluginRing(const ReplayRequest& request, std::vector<PluginHop> hops
     }
     place.forth_latency_ps = forth.forth.latency_ps;
     place.back_latency_ps = back.back.latency_ps;
-    if (back.back.rate_bps > 0) {
-      place.cts_ps = wire_time_ps(wire_bytes_of(kClearToSendBytes, back.pmtu_bytes, false), back.back.rate_bps);
-    }
+    place.back_bps = back.back.rate_bps;
+    place.back_pmtu_bytes = back.pmtu_bytes;
     place.chunk = is_chain_ ? 0 : (number + ranks_ - offset) % ranks_;
     place.due_chunk = place.arriving_chunk = folded ? place.chunk : is_chain_ ? 0 : chunk_before(place.chunk);
+    warm_up(number, request.warmup);
+  }
+}
+
+void PluginRing::warm_up(std::uint32_t number, int iterations) {
+  Place& place = places_[number];
+  // The estimate doubles, so that no message but the last ones matters (a slice has at most 1 GiB).
+  constexpr std::uint32_t kStepsThatMatter = 24;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    std::uint32_t chunk = place.due_chunk;
+    for (std::uint32_t step = 0; step < recv_steps(number); ++step, chunk = chunk_before(chunk)) {
+      place.first_entry += slices(chunk);
+      if (recv_steps(number) > kStepsThatMatter && step < recv_steps(number) - kStepsThatMatter) continue;
+      for (std::uint32_t slice = 0; slice < slices(chunk); ++slice) {
+        place.entry_bytes = std::min(bytes_of(chunk, slice), 2 * place.entry_bytes + kFirstEntryBytes);
+      }
+    }
   }
 }
 
@@ -86,22 +101,24 @@ ReplayTotals PluginRing::run() {
   for (std::uint32_t number = 0; number < places(); ++number) post_sends(number, 0);
   while (!queue_.empty()) {
     const TimedEvent event = queue_.pop();
-    if (event.tag != kWake) arrive(event.stream, event.tag - 1);
+    if (event.tag != kWake) arrive(event.stream, event.tag - 1, event.when_ps);
     advance(event.stream, event.when_ps);
   }
   return totals_;
 }
 
 /// The receive that this slice fills is the oldest one; what it forwards may go on now.
-void PluginRing::arrive(std::uint32_t number, std::uint32_t chunk) {
+void PluginRing::arrive(std::uint32_t number, std::uint32_t chunk, Picoseconds now_ps) {
   Place& place = places_[number];
   while (place.arriving_slice == slices(place.arriving_chunk)) {
     place.arriving_slice = 0;
     place.arriving_chunk = chunk_before(place.arriving_chunk);
   }
   totals_.misplaced += chunk == place.arriving_chunk ? 0 : 1;
+  place.entry_bytes = std::min(bytes_of(chunk, place.arriving_slice), 2 * place.entry_bytes + kFirstEntryBytes);
   ++place.arriving_slice;
   ++place.received;
+  if (place.told != place.receives && !may_hold_back(place)) announce(number, now_ps);
 }
 
 void PluginRing::advance(std::uint32_t number, Picoseconds now_ps) {
@@ -118,28 +135,39 @@ void PluginRing::post_receives(std::uint32_t number, Picoseconds now_ps) {
       ++place.recv_step;
       continue;
     }
-    const Picoseconds start_ps = std::max(place.back_free_ps, now_ps);
-    place.back_free_ps = start_ps + place.cts_ps;
-    Place& sender = places_[before(number)];
-    const auto at = static_cast<std::size_t>(place.receives % kWindow);
-    const Picoseconds arrived_ps = place.back_free_ps + place.back_latency_ps;
-    sender.cts_arrived_ps[at] = arrived_ps;
-    ++sender.announced;
+    // One write covers one contiguous part of the ring.
+    const std::uint64_t entry = (place.first_entry + place.receives) % kRingEntries;
+    const bool wraps = place.told != place.receives && entry < (place.first_entry + place.told) % kRingEntries;
+    if (wraps) announce(number, now_ps);
     ++place.receives;
     ++place.recv_slice;
-    totals_.add(number, ~std::uint32_t{0}, arrived_ps, kClearToSendBytes, true);
-    note({.posted_ps = now_ps,
-          .started_ps = start_ps,
-          .delivered_ps = arrived_ps,
-          .completed_ps = arrived_ps + place.back_latency_ps,
-          .source = rank_of(number),
-          .destination = rank_of(before(number)),
-          .payload_bytes = kClearToSendBytes,
-          .is_data = false});
-    if (sender.waits_for_cts) {
-      sender.waits_for_cts = false;
-      queue_.push({arrived_ps, before(number), kWake});
-    }
+    if (!may_hold_back(place)) announce(number, now_ps);
+  }
+}
+
+void PluginRing::announce(std::uint32_t number, Picoseconds now_ps) {
+  Place& place = places_[number];
+  Place& sender = places_[before(number)];
+  const std::uint64_t parts = place.receives - place.told, bytes = parts * kClearToSendBytes;
+  const Picoseconds start_ps = std::max(place.back_free_ps, now_ps);
+  place.back_free_ps = start_ps + wire_time_ps(wire_bytes_of(bytes, place.back_pmtu_bytes, false), place.back_bps);
+  const Picoseconds arrived_ps = place.back_free_ps + place.back_latency_ps;
+  for (; place.told < place.receives; ++place.told) sender.cts_arrived_ps[place.told % kWindow] = arrived_ps;
+  sender.announced += parts;
+  ++announcements_;
+  announced_receives_ += parts;
+  totals_.add(number, ~std::uint32_t{0}, arrived_ps, bytes, true);
+  note({.posted_ps = now_ps,
+        .started_ps = start_ps,
+        .delivered_ps = arrived_ps,
+        .completed_ps = arrived_ps + sender.forth_latency_ps,
+        .source = rank_of(number),
+        .destination = rank_of(before(number)),
+        .payload_bytes = bytes,
+        .is_data = false});
+  if (sender.waits_for_cts) {
+    sender.waits_for_cts = false;
+    queue_.push({arrived_ps, before(number), kWake});
   }
 }
 
@@ -154,7 +182,8 @@ void PluginRing::post_sends(std::uint32_t number, Picoseconds now_ps) {
     }
     const bool is_forwarded_now = is_forwarded(number, place.send_step);
     if (is_forwarded_now && place.forwarded == place.received) return;
-    while (place.completed < place.sends && place.acknowledged_ps[place.completed % kWindow] <= now_ps) ++place.completed;
+    while (place.completed < place.sends && place.acknowledged_ps[place.completed % kWindow] <= now_ps)
+      ++place.completed;
     if (place.sends - place.completed == kWindow) {
       queue_.push({place.acknowledged_ps[place.completed % kWindow], number, kWake});
       return;
@@ -169,9 +198,9 @@ void PluginRing::post_sends(std::uint32_t number, Picoseconds now_ps) {
       return;
     }
     const bool is_last = place.send_slice + 1 == slices(place.chunk);
-    const Picoseconds wire_ps = !is_last                  ? place.full_ps
+    const Picoseconds wire_ps = !is_last                ? place.full_ps
                                 : place.chunk < longer_ ? place.last_long_ps
-                                                          : place.last_short_ps;
+                                                        : place.last_short_ps;
     const Picoseconds start_ps = std::max(place.forth_free_ps, now_ps);
     place.forth_free_ps = start_ps + wire_ps;
     const Picoseconds arrival_ps = place.forth_free_ps + place.forth_latency_ps;

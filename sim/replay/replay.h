@@ -63,8 +63,9 @@ struct ReplayRequest {
   std::uint64_t slice_bytes = 1U << 20U;  // of a chain; detail kData
   ReplayDetail detail = ReplayDetail::kData;
   std::uint64_t slice_elements = 1;            // of the engine's plan; detail kPlugin
+  int warmup = 1;                              // iterations before the one that is simulated; detail kPlugin
   std::vector<ReplayRecord>* trace = nullptr;  // gets each simulated message; detail kPlugin
-  bool fold = true;                       // one rank stands for all where they are provably alike
+  bool fold = true;                            // one rank stands for all where they are provably alike
 };
 
 struct ReplayOutcome {

@@ -235,7 +235,9 @@ class TreeSchedule {
   std::uint32_t reach(std::uint32_t place) const { return place == 0 ? std::bit_ceil(ranks_) : place & (~place + 1); }
   std::uint32_t subtree(std::uint32_t place) const { return std::min(reach(place), ranks_ - place); }
   /// place + 1, place + 2, place + 4, ...
-  std::uint32_t children(std::uint32_t place) const { return static_cast<std::uint32_t>(std::bit_width(subtree(place) - 1)); }
+  std::uint32_t children(std::uint32_t place) const {
+    return static_cast<std::uint32_t>(std::bit_width(subtree(place) - 1));
+  }
 
   std::uint32_t ranks_;
   bool up_, down_;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "models/algorithm.h"
 #include "models/pcie.h"
@@ -25,7 +27,8 @@ constexpr const char* kRealPlugin = "leave --mode out to run the real plugin";
 void check_replayable(const Scenario& scenario) {
   const Workload& workload = scenario.workload;
   if (workload.kind != WorkloadKind::kCollective) {
-    refuse(scenario, fmt::format("a workload of kind {} has no schedule that could be replayed", name_of(workload.kind)),
+    refuse(scenario,
+           fmt::format("a workload of kind {} has no schedule that could be replayed", name_of(workload.kind)),
            kRealPlugin);
   }
   if (!scenario.faults.empty()) {
@@ -33,7 +36,8 @@ void check_replayable(const Scenario& scenario) {
            kRealPlugin);
   }
   if (scenario.software.machine != nullptr) {
-    refuse(scenario, fmt::format("the profile {} is of software, which a replay does not run", scenario.software.profile),
+    refuse(scenario,
+           fmt::format("the profile {} is of software, which a replay does not run", scenario.software.profile),
            "set models.profile = ideal, or leave --mode out");
   }
   if (!is_one_a_node(scenario)) refuse(scenario, "it has one rank a node", "set workload.ranks_per_node = 1");
@@ -56,10 +60,14 @@ void check_plugin_detail(const Scenario& scenario, models::Collective collective
   if (models::reduces(collective) && coll::size_of(coll::accumulator_of(type)) != coll::size_of(type)) {
     refuse_detail(fmt::format("sums of {} travel wider", scenario.workload.dtype));
   }
+  if (scenario.workload.warmup == 0) {
+    refuse_detail("connections are made in a first iteration, which is not replayed (workload.warmup = 1)");
+  }
   if (!scenario.workload.net_plugin.empty()) refuse_detail("other net plugins send other messages");
   for (const models::Node& node : scenario.cluster.nodes) {
     if (!node.environment.empty()) {
-      refuse_detail(fmt::format("{} of {} may change the plugin's messages", node.environment.front().first, node.name));
+      refuse_detail(
+          fmt::format("{} of {} may change the plugin's messages", node.environment.front().first, node.name));
     }
     for (const models::Nic& nic : node.nics) {
       const bool is_ipv4 = std::all_of(nic.addresses.begin(), nic.addresses.end(), [](const models::IpPrefix& prefix) {
@@ -163,6 +171,7 @@ RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* t
     plan.element_bytes = plan.partial_bytes = coll::size_of(type);
     if (workload.slice_bytes > 0) plan.slice_bytes_max = workload.slice_bytes;
     request.slice_elements = coll::make_plan(plan).slice_count;
+    request.warmup = workload.warmup + workload.iterations - 1;
     request.trace = trace;
   }
   const Result<sim::ReplayOutcome> outcome = sim::replay(request);
@@ -188,6 +197,18 @@ RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* t
   result.proofs.insert(result.proofs.end(), outcome->proofs.begin(), outcome->proofs.end());
   result.digest = digest_of(result, *outcome);
   return result;
+}
+
+std::string replay_csv(std::vector<sim::ReplayRecord> messages) {
+  std::stable_sort(messages.begin(), messages.end(), [](const sim::ReplayRecord& left, const sim::ReplayRecord& right) {
+    return std::tie(left.posted_ps, left.source) < std::tie(right.posted_ps, right.source);
+  });
+  std::string text = "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,payload_bytes\n";
+  for (const sim::ReplayRecord& each : messages) {
+    text += fmt::format("{},{},{},{},{},{},{}\n", each.posted_ps, each.started_ps, each.delivered_ps, each.completed_ps,
+                        each.source, each.destination, each.payload_bytes);
+  }
+  return text;
 }
 
 }  // namespace meshbed::testbed

@@ -1,6 +1,7 @@
 #pragma once
 // A scenario's collective as a replay of its schedule (sim/replay/replay.h), without plugin code.
 
+#include <string>
 #include <vector>
 
 #include "sim/replay/replay.h"
@@ -13,5 +14,8 @@ namespace meshbed::testbed {
 /// collective, a profile of software costs, several ranks a node, and what sim::replay() refuses.
 /// `trace`: gets each simulated message, where replay.detail is plugin.
 RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* trace = nullptr);
+
+/// A line a message, in order of posting; times from the start of the iteration.
+std::string replay_csv(std::vector<sim::ReplayRecord> messages);
 
 }  // namespace meshbed::testbed

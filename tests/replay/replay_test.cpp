@@ -224,7 +224,8 @@ TEST_CASE("a tree of other sizes shares links where two children come at one tim
     CAPTURE(n);
     CHECK(outcome.messages == 2 * static_cast<std::uint64_t>(n - 1));
     const int levels = std::bit_width(static_cast<unsigned>(n - 1));
-    CHECK(static_cast<double>(outcome.time_ps) >= 2 * levels * (wire_ps(40'000) + 2 * kLatencyPs) - wire_ps(40'000) * levels);
+    CHECK(static_cast<double>(outcome.time_ps) >=
+          2 * levels * (wire_ps(40'000) + 2 * kLatencyPs) - wire_ps(40'000) * levels);
   }
 }
 
@@ -282,6 +283,55 @@ TEST_CASE("the same replay has the same digest, and another size another one") {
   CHECK(digest(10'007) != digest(10'008));
 }
 
+TEST_CASE("detail plugin: folded and unfolded take the same time, and every receive is announced once") {
+  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather}) {
+    for (const int n : {3, 4, 8, 16}) {
+      const models::Cluster cluster = cluster_of(models::TopologyKind::kRing, n);
+      ReplayRequest request = request_on(cluster, collective, 65'536ULL * static_cast<std::uint64_t>(n));
+      request.detail = ReplayDetail::kPlugin;
+      request.slice_elements = 16'384;
+      const ReplayOutcome one = replayed(request);
+      request.fold = false;
+      std::vector<ReplayRecord> messages;
+      request.trace = &messages;
+      const ReplayOutcome all = replayed(request);
+      CHECK(one.folded);
+      CHECK(!all.folded);
+      CHECK(one.time_ps == all.time_ps);
+      CHECK(one.messages == all.messages);
+      CHECK(one.payload_bytes == all.payload_bytes);
+      CHECK(messages.size() == all.messages);
+      // Slower than the data alone, by headers and by the first clear-to-send.
+      ReplayRequest data = request;
+      data.detail = ReplayDetail::kData;
+      CHECK(all.time_ps > replayed(data).time_ps);
+    }
+  }
+}
+
+TEST_CASE("detail plugin refuses links that clear-to-send writes would share with data") {
+  const models::Cluster box = cluster_of(models::TopologyKind::kSwitch, 4);
+  ReplayRequest request = request_on(box, Collective::kAllReduce, 1000);
+  request.detail = ReplayDetail::kPlugin;
+  CHECK(
+      refusal_of(request) ==
+      "clear-to-send writes would share the links between node0 and node1 with data; detail plugin has cables between "
+      "neighbours alone");
+  const models::Cluster rails = cluster_of(models::TopologyKind::kRing, 4, 2);
+  request.cluster = &rails;
+  CHECK(refusal_of(request) ==
+        "several links join node0 and node1, over which the plugin would stripe; detail plugin has one");
+  const models::Cluster pair = cluster_of(models::TopologyKind::kRing, 2);
+  request.cluster = &pair;
+  request.ranks = 2;
+  CHECK(refusal_of(request) == "detail plugin needs three ranks: two send both ways over one cable");
+  const models::Cluster ring = cluster_of(models::TopologyKind::kRing, 4);
+  request = request_on(ring, Collective::kReduceScatter, 1000);
+  request.detail = ReplayDetail::kPlugin;
+  CHECK(refusal_of(request) ==
+        "detail plugin has all_reduce, all_gather and broadcast round the ring, not reduce_scatter");
+}
+
 TEST_CASE("what cannot be replayed is refused by name") {
   const models::Cluster one = cluster_of(models::TopologyKind::kRing, 2);
   ReplayRequest request = request_on(one, Collective::kAllReduce, 100);
@@ -291,11 +341,13 @@ TEST_CASE("what cannot be replayed is refused by name") {
   CHECK(refusal_of(request) == "a replay needs a byte or more: without data no message is sent");
   request = request_on(one, Collective::kAllReduce, 3);
   request.channels = 2;
-  CHECK(refusal_of(request) == "3 elements for 2 ranks on 2 channels: a replay needs an element of each for every message");
+  CHECK(refusal_of(request) ==
+        "3 elements for 2 ranks on 2 channels: a replay needs an element of each for every message");
   request = request_on(one, Collective::kGather, 100);
   CHECK(refusal_of(request) == "gather is not replayed by that algorithm");
   request = request_on(one, Collective::kAllToAll, 100);
-  CHECK(refusal_of(request) == "an alltoall is replayed on one switch that joins all ranks; this cluster has 0 switches");
+  CHECK(refusal_of(request) ==
+        "an alltoall is replayed on one switch that joins all ranks; this cluster has 0 switches");
   const models::Cluster line = cluster_of(models::TopologyKind::kLine, 3);
   CHECK(refusal_of(request_on(line, Collective::kAllReduce, 100)) ==
         "no cable and no switch joins node2 and node0, and a replay has no relays");
