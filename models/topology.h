@@ -70,6 +70,9 @@ Topology analyse(const Cluster& cluster);
 /// Every direct path between two nodes, in order of (segment, from's NIC, to's NIC).
 std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to);
 
+/// Whether there is one. O(segments of the two nodes).
+bool has_direct_path(const Topology& topology, int from, int to);
+
 /// What `paths`, all from one node to one other, carry together: no more than the PCIe links behind them at either end.
 std::uint64_t joint_rate_bps(const Topology& topology, const std::vector<DirectPath>& paths);
 

@@ -127,6 +127,16 @@ std::vector<DirectPath> direct_paths(const Topology& topology, int from, int to)
   return paths;
 }
 
+bool has_direct_path(const Topology& topology, int from, int to) {
+  if (from == to) return false;
+  const auto& mine = topology.segments_of_node[static_cast<std::size_t>(from)];
+  const auto& theirs = topology.segments_of_node[static_cast<std::size_t>(to)];
+  const auto shared = std::find_first_of(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+  if (shared == mine.end()) return false;
+  // Of a router's segment the two ports must be on different switches.
+  return topology.segments[static_cast<std::size_t>(*shared)].router < 0 || !direct_paths(topology, from, to).empty();
+}
+
 std::vector<int> neighbours(const Topology& topology, int node) {
   std::vector<int> found;
   for (const int index : topology.segments_of_node[static_cast<std::size_t>(node)]) {

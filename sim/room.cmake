@@ -14,6 +14,6 @@ product_archive(meshbed_perfetto perfetto_objects)
 
 include(${CMAKE_CURRENT_LIST_DIR}/cuda/room.cmake)
 
-meshbed_room(meshbed_sim STATIC FOLDERS engine host host/* verbs fault trace cuda/world UNITY 37)
+meshbed_room(meshbed_sim STATIC FOLDERS engine replay host host/* verbs fault trace cuda/world UNITY 37)
 target_link_libraries(meshbed_sim PUBLIC meshbed_models meshbed_perfetto meshbed_base fmt::fmt ${SIMGRID_LIBRARY} ${XXHASH_LIBRARY}
                       Boost::context ${NETTLE_ARCHIVE} Threads::Threads ${CMAKE_DL_LIBS})

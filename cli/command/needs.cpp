@@ -72,6 +72,7 @@ NamedScenario scenario_in(const Arguments& words) {
 std::vector<std::string> targets_of_scenario(const Arguments& words) {
   const NamedScenario named = scenario_in(words);
   if (!named.is_named) return {kProgramTarget};
+  if (has_value(words, "--mode", "replay")) return {kProgramTarget};  // no rank loads anything
   if (!named.scenario) return {kRankTargets, kCudaTargets};
   const bool gpus = words.front() == "exec" ? calls_cuda(*named.scenario) || has_gpus(named.scenario->cluster)
                                             : calls_cuda(*named.scenario);

@@ -30,6 +30,7 @@
 #include "testbed/workload/outcome.h"
 #include "testbed/workload/workload.h"
 #include "testbed/world/fault_folder.h"
+#include "testbed/world/replay_run.h"
 #include "testbed/world/run_workload.h"
 #include "testbed/world/world.h"
 
@@ -45,6 +46,8 @@ struct RunCommandOptions {
   std::string results;
   bool results_given = false;  // false: the default folder, in which variants have names of their own
   bool no_trace = false;
+  std::string mode = "plugin";
+  bool trace = false;
   bool no_expect = false;
   bool each_iteration = false;
   std::string perfetto_out;
@@ -145,6 +148,22 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
     write_text_file(options.perfetto_out, write(scenario, result, read_trace_file(folder.path() + "/messages.csv")));
   }
   return status;
+}
+
+/// A schedule, without plugin code. It writes messages.csv with --trace alone.
+int run_as_replay(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options,
+                  const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  const WorldFacts facts = world.facts();
+  if (options.trace && scenario.replay_detail != "plugin") {
+    throw std::runtime_error("--trace: a replay writes its messages with replay.detail = plugin alone; set that");
+  }
+  std::vector<sim::ReplayRecord> messages;
+  RunResult result = run_replay(scenario, options.trace ? &messages : nullptr);
+  ResultsFolder folder = results_folder(options, scenario, facts.name);
+  if (options.trace) write_text_file(folder.aside("messages.csv"), replay_csv(messages));
+  (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
+  add_process_usage(result);
+  return conclude(folder, scenario, result, options, arguments, out, err);
 }
 
 /// What rank 0 left behind in its node.
@@ -268,8 +287,13 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
         options.results_given = true;
       }),
        "where DIR/<scenario>/<world>/ is written; default: results, and <scenario>+KEY=VALUE... for what was set")  //
-      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")                      //
-      ("no-expect", po::bool_switch(&options.no_expect), "leave out what the scenario's [expect] promises")         //
+      ("mode", po::value(&options.mode)->value_name("MODE")->default_value(options.mode),
+       "plugin: ranks load the net plugin and the engine; replay: the collective's schedule alone, without plugin "
+       "code, "
+       "for up to 65536 ranks (docs/scale.md)")                                                              //
+      ("trace", po::bool_switch(&options.trace), "with --mode replay: write messages.csv, too")              //
+      ("no-trace", po::bool_switch(&options.no_trace), "leave out messages.csv and slots.csv")               //
+      ("no-expect", po::bool_switch(&options.no_expect), "leave out what the scenario's [expect] promises")  //
       ("perfetto-out", po::value(&options.perfetto_out)->value_name("FILE"),
        "also write the run as a trace for ui.perfetto.dev: calls, messages, links, slots and faults on one time line; "
        "as TrackEvents, or of a name that ends in .json in the older JSON format");
@@ -284,6 +308,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   add_run_options(syntax.options, options.run);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
 
+  require_choice("--mode", "mode", options.mode, {"plugin", "replay"});
   require_choice("--backend", "backend", options.backend, {"auto", "microvm", "namespaces"});
   const RunWorld& world = run_world(options.run.world);
   if (options.backend != "auto" && !world.boots_nodes()) {
@@ -300,6 +325,20 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   refuse_simulated_time_limit(options.run);
   Scenario scenario = scenario_for(options.run);
   if (options.no_expect) scenario.expect = {};
+  if (options.trace && options.mode != "replay") {
+    throw std::runtime_error(
+        "--trace: a run of the plugin writes messages.csv unless --no-trace is given; leave it out");
+  }
+  if (options.mode == "replay") {
+    if (options.run.world != WorldKind::kSimulated) {
+      throw std::runtime_error(
+          fmt::format("--mode replay is simulated; --world {} runs the real plugin", name_of(options.run.world)));
+    }
+    if (!options.perfetto_out.empty()) {
+      throw std::runtime_error("--perfetto-out: a replay keeps no messages; leave --mode replay out");
+    }
+    return run_as_replay(world, scenario, options, arguments, out, err);
+  }
   check_telemetry_options(options.telemetry, world.facts());
   ask_for_telemetry(options.telemetry, scenario.workload);
   if (!world.facts().virtual_time && scenario.workload.kind == WorkloadKind::kProgram) {

@@ -67,7 +67,7 @@ std::string sections_text() {
 
 std::string scenario_dictionary() {
   return kHead + sections_text<ScenarioSpec, TopologySpec, NodeSpec, NicSpec, GidSpec, PcieSpec, BondSpec, CableSpec,
-                               SwitchSpec, RouterSpec, ManagementSpec, FabricSpec, ModelsSpec, WorkloadSpec,
+                               SwitchSpec, RouterSpec, ManagementSpec, FabricSpec, ReplaySpec, ModelsSpec, WorkloadSpec,
                                MegakernelSpec, LimitsSpec, FaultSpec, ExpectSpec>();
 }
 

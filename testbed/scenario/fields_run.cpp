@@ -28,6 +28,21 @@ const Section<FabricSpec> kFabric{
          [](const Value& v, FabricSpec& s) {
            v.choice(s.kind, {"auto", "fluid", "chunk"});
          }},
+        {"fold", "boolean", "true",
+         "a replay simulates one rank for all where links and shares make them provably alike; the answer is the same "
+         "to the picosecond",
+         [](const Value& v, FabricSpec& s) { v.boolean(s.fold); }},
+    }};
+
+const Section<ReplaySpec> kReplay{
+    "[replay]",
+    "What `meshbed run --mode replay` simulates: a collective's schedule, without plugin code. Other runs ignore it.",
+    {
+        {"detail", "text", "'data'",
+         "data: data messages alone, payload bytes at a link's rate and latency; plugin: also what the net plugin adds",
+         [](const Value& v, ReplaySpec& s) {
+           v.choice(s.detail, {"data", "plugin"});
+         }},
     }};
 
 const Section<ModelsSpec> kModels{"[models]",
@@ -349,6 +364,8 @@ const Section<ScenarioSpec> kScenario{
         {"environment", "table", "", "variables for every rank, as in NCCL_DEBUG = \"INFO\"",
          [](const Value& v, ScenarioSpec& s) { v.environment(s.environment); }},
         {"fabric", "[fabric]", "{}", "the network model", [](const Value& v, ScenarioSpec& s) { v.table(s.fabric); }},
+        {"replay", "[replay]", "{}", "what a replay simulates",
+         [](const Value& v, ScenarioSpec& s) { v.table(s.replay); }},
         {"models", "[models]", "{}", "what software costs", [](const Value& v, ScenarioSpec& s) { v.table(s.models); }},
         {"workload", "[workload]", "{}", "what the ranks do",
          [](const Value& v, ScenarioSpec& s) { v.table(s.workload); }},
@@ -362,6 +379,10 @@ const Section<ScenarioSpec> kScenario{
 template <>
 const Section<FabricSpec>& section_of<FabricSpec>() {
   return kFabric;
+}
+template <>
+const Section<ReplaySpec>& section_of<ReplaySpec>() {
+  return kReplay;
 }
 template <>
 const Section<ModelsSpec>& section_of<ModelsSpec>() {

@@ -182,8 +182,10 @@ struct Scenario {
   Workload workload;
   std::vector<int> rank_nodes;  // [rank] the node that it runs on; empty: one rank a node
   Software software;
-  std::string fabric = "auto";  // auto fluid chunk
-  double time_limit_s = 3600;   // simulated
+  std::string fabric = "auto";         // auto fluid chunk
+  bool fold = true;                    // a replay: one rank stands for all where they are provably alike
+  std::string replay_detail = "data";  // data plugin
+  double time_limit_s = 3600;          // simulated
   std::vector<Fault> faults;
   Expect expect;
   std::vector<std::string> overrides;  // the --set arguments, as given

@@ -140,6 +140,11 @@ struct ManagementSpec : Entry {
 
 struct FabricSpec : Entry {
   std::string kind;
+  bool fold = true;
+};
+
+struct ReplaySpec : Entry {
+  std::string detail;
 };
 
 struct ModelsSpec : Entry {
@@ -207,6 +212,7 @@ struct ScenarioSpec : Entry {
   std::vector<RouterSpec> routers;
   ManagementSpec management;
   FabricSpec fabric;
+  ReplaySpec replay;
   ModelsSpec models;
   WorkloadSpec workload;
   Environment environment;

@@ -2,6 +2,7 @@
 // RunResult: all that a run has to say, gathered once; the text report, summary.json and the exit status read it.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,15 @@ struct MatrixOutcome {
   std::vector<std::uint64_t> data;  // by rank, as RunResult's; once more where rounding shows the order of a reduction
 };
 
+/// A run of a schedule without plugin code (sim/replay/replay.h).
+struct ReplayFacts {
+  std::string detail;        // "data", "plugin"
+  std::string algorithm;     // "ring", "tree", "pairs"
+  std::uint64_t events = 0;  // messages that were simulated one by one
+  bool folded = false;       // one rank stood for all
+  bool contended = false;    // messages shared links: times are the chunk fabric's
+};
+
 struct RingOutcome;  // testbed/workload/megakernel/outcome.h
 
 struct RunResult {
@@ -53,6 +63,7 @@ struct RunResult {
   std::vector<OperationRecord> operations;   // how each collective went, warm-up included
   CollectiveCalls calls;                     // in the simulated world
   std::shared_ptr<const RingOutcome> rings;  // of megakernels; nullptr: there were none
+  std::optional<ReplayFacts> replay;
   std::uint64_t connections = 0;
   Simulation simulation;
   std::map<sim::PairKey, sim::PairUsage> pairs;

@@ -35,7 +35,8 @@ void fill_cluster(Section& section, const RunView& run) {
   section.set("collective", result.workload);
   section.set("bytes", result.bytes);
   section.set("fabric", known_value(result.world.virtual_time, fabric_name(run.scenario)));
-  section.table("findings") = finding_rows(findings_of(run.scenario));
+  // They are about what the plugin makes of the cluster.
+  if (!result.replay) section.table("findings") = finding_rows(findings_of(run.scenario));
   if (const std::string line = assumed_line(run.scenario); !line.empty()) section.line("{}", line);
   section.line("{}{}", topology_line(run.scenario),
                result.world.virtual_time ? fmt::format(", fabric {}", fabric_name(run.scenario)) : "");

@@ -1,0 +1,214 @@
+#include "testbed/world/replay_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "models/algorithm.h"
+#include "models/pcie.h"
+#include "plugin/coll/plan/plan.h"
+#include "sim/trace/digest.h"
+#include "testbed/scenario/collective_shape.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/world/world.h"
+
+namespace meshbed::testbed {
+namespace {
+
+[[noreturn]] void refuse(const Scenario& scenario, const std::string& what, const std::string& fix) {
+  throw ScenarioError(scenario.path, fmt::format("--mode replay: {}; {}", what, fix));
+}
+
+constexpr const char* kRealPlugin = "leave --mode out to run the real plugin";
+
+void check_replayable(const Scenario& scenario) {
+  const Workload& workload = scenario.workload;
+  if (workload.kind != WorkloadKind::kCollective) {
+    refuse(scenario,
+           fmt::format("a workload of kind {} has no schedule that could be replayed", name_of(workload.kind)),
+           kRealPlugin);
+  }
+  if (!scenario.faults.empty()) {
+    refuse(scenario, fmt::format("faults ({}) need the plugin's recovery", name_of(scenario.faults.front().kind)),
+           kRealPlugin);
+  }
+  if (scenario.software.machine != nullptr) {
+    refuse(scenario,
+           fmt::format("the profile {} is of software, which a replay does not run", scenario.software.profile),
+           "set models.profile = ideal, or leave --mode out");
+  }
+  if (!is_one_a_node(scenario)) refuse(scenario, "it has one rank a node", "set workload.ranks_per_node = 1");
+  if (workload.late_by_ps > 0) refuse(scenario, "late ranks are not replayed", kRealPlugin);
+  if (!workload.channel_devices.empty()) {
+    refuse(scenario, "channel c takes link c of those to a neighbour, in order", "leave workload.channel_devices out");
+  }
+  if (workload.protocol != "simple") {
+    refuse(scenario, fmt::format("protocol {} changes what messages carry", workload.protocol),
+           "set workload.protocol = simple");
+  }
+}
+
+/// What the engine's plan and the plugin's messages depend on, beyond what a replay of detail plugin knows.
+void check_plugin_detail(const Scenario& scenario, models::Collective collective, coll::DataType type) {
+  const auto refuse_detail = [&](const std::string& what) {
+    refuse(scenario, "replay.detail = plugin: " + what, "set replay.detail = data, or leave --mode out");
+  };
+  if (scenario.workload.algorithm != "ring") refuse_detail("it has the ring alone (workload.algorithm = ring)");
+  if (models::reduces(collective) && coll::size_of(coll::accumulator_of(type)) != coll::size_of(type)) {
+    refuse_detail(fmt::format("sums of {} travel wider", scenario.workload.dtype));
+  }
+  if (scenario.workload.warmup == 0) {
+    refuse_detail("connections are made in a first iteration, which is not replayed (workload.warmup = 1)");
+  }
+  if (!scenario.workload.net_plugin.empty()) refuse_detail("other net plugins send other messages");
+  for (const models::Node& node : scenario.cluster.nodes) {
+    if (!node.environment.empty()) {
+      refuse_detail(
+          fmt::format("{} of {} may change the plugin's messages", node.environment.front().first, node.name));
+    }
+    for (const models::Nic& nic : node.nics) {
+      const bool is_ipv4 = std::all_of(nic.addresses.begin(), nic.addresses.end(), [](const models::IpPrefix& prefix) {
+        return prefix.address.family == models::Family::kIpv4;
+      });
+      if (nic.vlan != 0 || !is_ipv4) refuse_detail(fmt::format("{} of {} has other headers", nic.device, node.name));
+    }
+  }
+}
+
+sim::ReplayAlgorithm algorithm_of(const Scenario& scenario, models::Collective collective) {
+  const std::string& name = scenario.workload.algorithm;
+  switch (pattern_of(collective)) {
+    case CollectivePattern::kRing:
+    case CollectivePattern::kChain:
+      if (name == "auto" || name == "ring") return sim::ReplayAlgorithm::kRing;
+      if (name == "tree") return sim::ReplayAlgorithm::kTree;
+      refuse(scenario, fmt::format("algorithm {} is not replayed", name), "set workload.algorithm = ring or tree");
+    case CollectivePattern::kPairs:
+      if (collective == models::Collective::kAllToAll) return sim::ReplayAlgorithm::kPairs;
+      break;
+    default:
+      break;
+  }
+  refuse(scenario, fmt::format("{} is not replayed", scenario.workload.collective),
+         "replayed are all_reduce, all_gather, reduce_scatter, broadcast, reduce and alltoall");
+}
+
+const char* name_of_algorithm(sim::ReplayAlgorithm algorithm) {
+  switch (algorithm) {
+    case sim::ReplayAlgorithm::kTree:
+      return "tree";
+    case sim::ReplayAlgorithm::kPairs:
+      return "pairs";
+    case sim::ReplayAlgorithm::kRing:
+      break;
+  }
+  return "ring";
+}
+
+/// Of any algorithm on the ports of the nodes that have ranks.
+Picoseconds bound_of(const Scenario& scenario, models::Collective collective, std::uint64_t bytes) {
+  const models::Cluster& cluster = scenario.cluster;
+  std::vector<std::vector<int>> cabled(cluster.nodes.size());
+  std::vector<std::uint64_t> rates(cluster.nodes.size(), 0);
+  const auto add = [&](models::PortRef port, std::uint64_t rate_bps) {
+    if (!cluster.nic_of(port).link_up) return;
+    cabled[static_cast<std::size_t>(port.node)].push_back(port.nic);
+    rates[static_cast<std::size_t>(port.node)] += rate_bps;
+  };
+  for (const models::Cable& cable : cluster.cables) {
+    add(cable.a, cable.rate_bps);
+    add(cable.b, cable.rate_bps);
+  }
+  for (const models::Switch& each : cluster.switches) {
+    for (const models::PortRef port : each.ports) add(port, std::min(each.rate_bps, cluster.nic_of(port).rate_bps));
+  }
+  std::vector<models::NodePort> ports;
+  for (int node = 0; node < ranks_of(scenario); ++node) {
+    const auto at = static_cast<std::size_t>(node);
+    ports.push_back({.rate_bps = std::min(rates[at], models::node_rate_bps(cluster.at(node), cabled[at])), .ranks = 1});
+  }
+  return models::any_algorithm_bound_ps(collective, bytes, ports);
+}
+
+std::string digest_of(const RunResult& result, const sim::ReplayOutcome& outcome) {
+  sim::Digest digest;
+  digest.add(result.workload);
+  digest.add(result.replay->algorithm);
+  digest.add(result.bytes);
+  digest.add(outcome.messages);
+  digest.add(outcome.payload_bytes);
+  digest.add(static_cast<std::uint64_t>(outcome.time_ps));
+  digest.add(outcome.digest);
+  return digest.hex();
+}
+
+}  // namespace
+
+RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* trace) {
+  check_replayable(scenario);
+  const Workload& workload = scenario.workload;
+  const models::Collective collective = *models::parse_collective(workload.collective);
+  const coll::DataType type = parse_data_type("dtype", workload.dtype);
+  const int ranks = ranks_of(scenario);
+  const CollectiveShape shape = shape_of(collective, workload.bytes, ranks, type);
+  sim::ReplayRequest request{.cluster = &scenario.cluster,
+                             .collective = collective,
+                             .algorithm = algorithm_of(scenario, collective),
+                             .ranks = ranks,
+                             .root = workload.root,
+                             .elements = shape.count,
+                             .element_bytes = coll::size_of(type),
+                             .channels = workload.channels,
+                             .fold = scenario.fold};
+  if (workload.slice_bytes > 0) request.slice_bytes = workload.slice_bytes;
+  if (scenario.replay_detail == "plugin") {
+    check_plugin_detail(scenario, collective, type);
+    request.detail = sim::ReplayDetail::kPlugin;
+    coll::PlanRequest plan{.collective = collective, .ranks = ranks, .root = workload.root, .count = shape.count};
+    plan.element_bytes = plan.partial_bytes = coll::size_of(type);
+    if (workload.slice_bytes > 0) plan.slice_bytes_max = workload.slice_bytes;
+    request.slice_elements = coll::make_plan(plan).slice_count;
+    request.warmup = workload.warmup + workload.iterations - 1;
+    request.trace = trace;
+  }
+  const Result<sim::ReplayOutcome> outcome = sim::replay(request);
+  if (!outcome) throw ScenarioError(scenario.path, "--mode replay: " + outcome.error().text);
+
+  RunResult result;
+  result.world = run_world(WorldKind::kSimulated).facts();
+  result.workload = workload.collective;
+  result.bytes = shape.bytes;
+  result.iterations = 1;
+  result.time_ps = outcome->time_ps;
+  result.busbw_factor = models::bus_factor(collective, ranks);
+  result.bound_ps = bound_of(scenario, collective, shape.bytes);
+  result.replay = {.detail = scenario.replay_detail,
+                   .algorithm = name_of_algorithm(request.algorithm),
+                   .events = outcome->events,
+                   .folded = outcome->folded,
+                   .contended = outcome->contended};
+  result.messages.messages = result.messages.succeeded = outcome->messages;
+  result.messages.payload_bytes = outcome->payload_bytes;
+  result.simulation.elapsed_ps = outcome->time_ps;
+  result.proofs.push_back(sim::bound_kept("no algorithm is faster", result.time_ps, result.bound_ps));
+  result.proofs.insert(result.proofs.end(), outcome->proofs.begin(), outcome->proofs.end());
+  result.digest = digest_of(result, *outcome);
+  return result;
+}
+
+std::string replay_csv(std::vector<sim::ReplayRecord> messages) {
+  std::stable_sort(messages.begin(), messages.end(), [](const sim::ReplayRecord& left, const sim::ReplayRecord& right) {
+    return std::tie(left.posted_ps, left.source) < std::tie(right.posted_ps, right.source);
+  });
+  std::string text = "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,payload_bytes\n";
+  for (const sim::ReplayRecord& each : messages) {
+    text += fmt::format("{},{},{},{},{},{},{}\n", each.posted_ps, each.started_ps, each.delivered_ps, each.completed_ps,
+                        each.source, each.destination, each.payload_bytes);
+  }
+  return text;
+}
+
+}  // namespace meshbed::testbed
