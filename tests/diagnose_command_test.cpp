@@ -1,6 +1,7 @@
 // meshbed diagnose: what went wrong with a job, and the runs that prove it.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -43,6 +44,31 @@ TEST_CASE("a log, results and a scenario of the same crossed cable lead to it; a
   CHECK(first(folder + "/pair.log") == "none");
   CHECK(first(folder + "/r/pair") == "none");
   CHECK(diagnose(scenario_file("pair")).output.find("no cause found") != std::string::npos);
+}
+
+TEST_CASE("machines' files lead to what their state shows: prefixes, MTUs, limits; healthy ones have no cause") {
+  const std::string folder = scratch_folder("diagnose_machines");
+  const auto machines_of = [&](const std::string& name, const std::string& settings = "") {
+    const std::string where = folder + "/" + name;
+    const CommandResult written = run_command_line(meshbed_program() + " export " + scenario_file(name) + settings +
+                                                   " --to ip -o " + where + " 2>&1");
+    CHECK_MESSAGE(written.status == 0, written.output);
+    std::string paths;
+    for (const std::filesystem::directory_entry& node : std::filesystem::directory_iterator(where)) {
+      write_text_file(node.path().string() + "/missing", "");
+      paths += " " + node.path().string();
+    }
+    return paths;
+  };
+  CHECK(first(machines_of("spark-triangle")) == "none");
+  CHECK(first(machines_of("wrong-prefix")) == "wrong-prefix");
+  CHECK(first(machines_of("mtu-mismatch")) == "mtu-mismatch");
+  const std::string ring = machines_of("ring4");
+  CHECK(first(ring) == "none");
+  const std::string node = ring.substr(1, ring.find(' ', 1) - 1);
+  write_text_file(node + "/ulimit.txt", "8192\n");
+  const CommandResult limited = diagnose(ring + " --json");
+  CHECK(limited.output.find("\"memlock\"") != std::string::npos);
 }
 
 TEST_CASE("--prove names the change that showed the cause, with the digest of the run") {

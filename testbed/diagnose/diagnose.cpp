@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -82,10 +83,10 @@ bool is_scenario(const std::string& path, const std::string& text) {
   return false;
 }
 
-void read_scenario_input(const std::string& path, Case& found) {
-  found.formats.insert("scenario");
+/// What a scenario shows, or the reason for which it is none.
+void read_scenario_by(const std::function<Scenario()>& read, const std::string& path, Case& found) {
   try {
-    const Scenario scenario = read_scenario(path, {});
+    const Scenario scenario = read();
     causes_of_scenario(scenario, findings_of(scenario), path, found);
   } catch (const ScenarioError& error) {
     for (const ScenarioProblem& problem : error.problems()) {
@@ -99,7 +100,10 @@ void read_scenario_input(const std::string& path, Case& found) {
 
 void read_file(const std::string& path, Case& found) {
   const std::string text = read_text_file(path);
-  if (is_scenario(path, text)) return read_scenario_input(path, found);
+  if (is_scenario(path, text)) {
+    found.formats.insert("scenario");
+    return read_scenario_by([&] { return read_scenario(path, {}); }, path, found);
+  }
   read_text(text, path, found);
 }
 
@@ -135,6 +139,10 @@ double shown(double likelihood) { return static_cast<double>(static_cast<int>(li
 std::string place_of(const Line& at) { return at.number == 0 ? at.file : fmt::format("{}:{}", at.file, at.number); }
 
 }  // namespace
+
+void read_scenario_text(const std::string& text, const std::string& path, Case& found) {
+  read_scenario_by([&] { return parse_scenario(text, path, {}); }, path, found);
+}
 
 void read_input(const std::string& path, Case& found) {
   std::error_code problem;

@@ -40,6 +40,9 @@ struct Diagnosis {
 /// with the path, the reason and what to do.
 void read_input(const std::string& path, Case& found);
 
+/// The same of a scenario's text, for which `path` stands.
+void read_scenario_text(const std::string& text, const std::string& path, Case& found);
+
 /// Causes below this likelihood are not reported.
 inline constexpr double kLeastLikelihood = 0.2;
 /// What follows from all that was read; calls reason().

@@ -101,7 +101,8 @@ std::vector<Arrow> every_arrow() {
   above("testbed/page/", {"testbed/topology/", "testbed/fidelity/"},
         "a page is a rendering of results, with the picture of a topology and measured times");
   above("testbed/serve/", {"testbed/page/"}, "a server sends results, and their page");
-  above("testbed/diagnose/", {"meshbed/", "testbed/library/"}, "a diagnosis is proven by the library's runs");
+  above("testbed/diagnose/", {"meshbed/", "testbed/library/", "testbed/import/"},
+        "a diagnosis is proven by the library's runs, and reads machines as import does");
   all.push_back({"python/", {"meshbed/"}, "the Python module knows the installed headers alone"});
   const std::vector<std::string> below_cli{"testbed/", "sim/", "emu/", "models/", "plugin/"};
   all.push_back({"cli/common/", below_cli, "what several commands share stands below them"});

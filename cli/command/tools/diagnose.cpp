@@ -6,7 +6,6 @@
 #include <optional>
 #include <ostream>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "cli/command/commands.h"
@@ -14,8 +13,10 @@
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
+#include "testbed/base/processors.h"
 #include "testbed/base/progress.h"
 #include "testbed/diagnose/live.h"
+#include "testbed/diagnose/machines.h"
 #include "testbed/diagnose/prove/prove.h"
 #include "testbed/diagnose/prove/self_check.h"
 
@@ -55,7 +56,7 @@ int self_check(const DiagnoseWords& words, std::ostream& out) {
   options.places = parse_count("--places", words.places, 1, 64);
   options.healthy = parse_count("--healthy", words.healthy, 0, 1000);
   options.only = words.only;
-  options.workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.workers = own_processors();
   if (!words.only.empty() && !diagnose::cause_named(words.only)) {
     std::vector<std::string> names;
     for (const diagnose::CauseInfo& info : diagnose::cause_infos()) names.emplace_back(info.name);
@@ -98,7 +99,7 @@ int diagnose_command(const Arguments& arguments, std::ostream& out, std::ostream
   syntax.operands.add_options()(
       "input", po::value(&words.inputs)->value_name("FILE"),
       "logs of NCCL and of the plugin, nccl-tests, RAS, the flight recorder, Inspector, dmesg, "
-      "meshbed state, results, scenarios, or folders of them");
+      "meshbed state, results, scenarios, or folders of them; archives of meshbed collect, all of one cluster");
   syntax.positions.add("input", -1);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (words.table) {
@@ -110,7 +111,15 @@ int diagnose_command(const Arguments& arguments, std::ostream& out, std::ostream
     throw std::runtime_error("diagnose: expects a log, results, a scenario or --live; --help lists the formats");
   }
   diagnose::Case found;
-  for (const std::string& input : words.inputs) diagnose::read_input(input, found);
+  std::vector<std::string> machines;  // of one cluster: cables are seen in all of them together
+  for (const std::string& input : words.inputs) {
+    if (diagnose::is_machine(input)) {
+      machines.push_back(input);
+    } else {
+      diagnose::read_input(input, found);
+    }
+  }
+  if (!machines.empty()) diagnose::read_machines(machines, found);
   if (words.live) diagnose::read_this_host(found);
   diagnose::Diagnosis diagnosis = diagnose::judge(found);
   diagnosis.inputs = words.inputs;
