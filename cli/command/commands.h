@@ -76,7 +76,7 @@ int plan_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 int diagnose_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 /// meshbed collect: one archive with what this node knows of its NICs, network and GPUs; --script prints the shell
-/// script that does it. 0: the archive was written, whatever is missing in it.
+/// script that does it. 0: the archive was written, also where parts are missing in it.
 int collect_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 /// meshbed init [PATH...]: a scenario of what files of machines contain, each value with its source. 0: it can be run;

@@ -118,7 +118,7 @@ void PluginRing::arrive(std::uint32_t number, std::uint32_t chunk, Picoseconds n
   place.entry_bytes = std::min(bytes_of(chunk, place.arriving_slice), 2 * place.entry_bytes + kFirstEntryBytes);
   ++place.arriving_slice;
   ++place.received;
-  if (place.told != place.receives && !may_hold_back(place)) announce(number, now_ps);
+  if (place.notified != place.receives && !may_hold_back(place)) announce(number, now_ps);
 }
 
 void PluginRing::advance(std::uint32_t number, Picoseconds now_ps) {
@@ -137,7 +137,7 @@ void PluginRing::post_receives(std::uint32_t number, Picoseconds now_ps) {
     }
     // One write covers one contiguous part of the ring.
     const std::uint64_t entry = (place.first_entry + place.receives) % kRingEntries;
-    const bool wraps = place.told != place.receives && entry < (place.first_entry + place.told) % kRingEntries;
+    const bool wraps = place.notified != place.receives && entry < (place.first_entry + place.notified) % kRingEntries;
     if (wraps) announce(number, now_ps);
     ++place.receives;
     ++place.recv_slice;
@@ -148,11 +148,11 @@ void PluginRing::post_receives(std::uint32_t number, Picoseconds now_ps) {
 void PluginRing::announce(std::uint32_t number, Picoseconds now_ps) {
   Place& place = places_[number];
   Place& sender = places_[before(number)];
-  const std::uint64_t parts = place.receives - place.told, bytes = parts * kClearToSendBytes;
+  const std::uint64_t parts = place.receives - place.notified, bytes = parts * kClearToSendBytes;
   const Picoseconds start_ps = std::max(place.back_free_ps, now_ps);
   place.back_free_ps = start_ps + wire_time_ps(wire_bytes_of(bytes, place.back_pmtu_bytes, false), place.back_bps);
   const Picoseconds arrived_ps = place.back_free_ps + place.back_latency_ps;
-  for (; place.told < place.receives; ++place.told) sender.cts_arrived_ps[place.told % kWindow] = arrived_ps;
+  for (; place.notified < place.receives; ++place.notified) sender.cts_arrived_ps[place.notified % kWindow] = arrived_ps;
   sender.announced += parts;
   ++announcements_;
   announced_receives_ += parts;

@@ -61,7 +61,7 @@ class PluginRing {
     std::uint32_t send_step = 0, send_slice = 0, recv_step = 0, recv_slice = 0;
     std::uint32_t chunk = 0, due_chunk = 0;  // of those steps
     std::uint64_t sends = 0, completed = 0, forwarded = 0;
-    std::uint64_t receives = 0, received = 0, told = 0;  // posted, done, announced to the sender
+    std::uint64_t receives = 0, received = 0, notified = 0;  // posted, done, announced to the sender
     std::uint64_t announced = 0;                         // by the receiver of its sends
     std::uint64_t first_entry = 0;                       // of the ring of clear-to-sends, after the warm-up
     std::uint64_t entry_bytes = 0;                       // as receive.h's entry_bytes_
@@ -88,7 +88,7 @@ class PluginRing {
   void advance(std::uint32_t number, Picoseconds now_ps);
   void post_receives(std::uint32_t number, Picoseconds now_ps);
   bool may_hold_back(const Place& place) const {
-    const std::uint64_t announced = place.told - place.received, held = place.receives - place.told;
+    const std::uint64_t announced = place.notified - place.received, held = place.receives - place.notified;
     return held <= announced && (announced - 1) * place.entry_bytes >= kEnoughBytes;
   }
   void announce(std::uint32_t number, Picoseconds now_ps);

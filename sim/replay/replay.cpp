@@ -22,7 +22,7 @@ Error refused(std::string text) {
   return Error{.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = std::move(text)};
 }
 
-/// What a schedule comes to, whatever the links do.
+/// What a schedule comes to, on any links.
 struct Planned {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;

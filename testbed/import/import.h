@@ -54,8 +54,8 @@ Imported import_machines(const std::vector<std::string>& paths, const Assumption
 
 /// The first half of it: the facts alone. `kind`, as in "no NICs": what the caller needs.
 Machines read_machines(const std::vector<std::string>& paths);
-/// Of one file's text, which belongs to the host `name`; `path` stands for the file in sources. Never crashes, whatever
-/// the text (it is fuzzed). Throws std::runtime_error for malformed YAML, XML and JSON.
+/// Of one file's text, which belongs to the host `name`; `path` stands for the file in sources. Never crashes, on any
+/// text (it is fuzzed). Throws std::runtime_error for malformed YAML, XML and JSON.
 Machines read_text(const std::string& path, const std::string& text);
 
 /// The second half. Throws std::runtime_error where no NIC of a mesh is in any machine.

@@ -44,7 +44,7 @@ std::string with_commas(const std::string& text) {
   return result;
 }
 
-/// Deeper texts would overflow the stack of whoever walks through the value.
+/// Deeper texts would overflow the stack of code that walks through the value.
 bool is_too_deep(const std::string& text) {
   std::size_t depth = 0;
   bool in_string = false, escaped = false;

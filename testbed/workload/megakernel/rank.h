@@ -72,7 +72,7 @@ class RingProxyUser {
   // In the order of a connection's messages: one has a place where it may arrive; it is there.
   virtual void posted(ring::Word connection) = 0;
   virtual void arrived(ring::Word connection) = 0;
-  /// Where a token's time goes; nullptr: nobody asks.
+  /// Where a token's time goes; nullptr: not kept.
   virtual RingParts* parts() const = 0;
 };
 
@@ -97,8 +97,8 @@ class RingKernel final : public RingProxyUser {
     RingTrace& trace;
     int ring = 0;                     // of its rank's
     const void* ended_key = nullptr;  // what the host dozes on, who may have several rings; nullptr: this one's own
-    RingParts* parts = nullptr;       // where a token's time goes; nullptr: nobody asks
-    MessageBytes* bytes = nullptr;    // checks each message's; nullptr: nobody asks
+    RingParts* parts = nullptr;       // where a token's time goes; nullptr: not kept
+    MessageBytes* bytes = nullptr;    // checks each message's; nullptr: not checked
     const std::vector<bool>* begins = nullptr;  // by slot: it is the first of an operation; nullptr: none is
   };
   explicit RingKernel(const Setting& setting);
