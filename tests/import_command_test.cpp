@@ -45,8 +45,11 @@ CommandResult collect_with(const std::string& folder, const std::string& path, c
 
 /// Links to the system's own tools, so that the script's PATH has these and no others.
 void link_tools(const std::string& folder, const std::string& names) {
-  const CommandResult linked = run_command_line("mkdir -p " + folder + " && for tool in " + names +
-                                                "; do ln -sf \"$(command -v $tool)\" " + folder + "/$tool; done");
+  // A shell's `command -v true` names its own.
+  const CommandResult linked =
+      run_command_line("mkdir -p " + folder + " && for tool in " + names +
+                       "; do for from in /usr/bin /bin; do [ -x $from/$tool ] && ln -sf $from/$tool " + folder +
+                       "/$tool; done; done; true");
   CHECK(linked.status == 0);
 }
 

@@ -39,6 +39,7 @@ struct Example {
 const std::vector<Example>& examples() {
   static const std::vector<Example> all{
       {FindingCode::kScenario, Severity::kError, kPair, {"workload.bites=1M"}},
+      {FindingCode::kAssumed, Severity::kNote, kPair, {"assumed=[\"rate of node0: 100Gb/s; which rate has it?\"]"}},
       {FindingCode::kCrossedCable,
        Severity::kWarning,
        "[topology]\nkind = \"ring\"\nnodes = 2\nrails = 2\n",

@@ -9,7 +9,7 @@
 #include "testbed/import/import.h"
 #include "testbed/scenario/scenario.h"
 
-namespace import_infer_test {
+namespace infer_test {
 
 using namespace meshbed::testbed::hosts;
 using meshbed::testbed::parse_scenario;
@@ -341,7 +341,7 @@ TEST_CASE("what two files say differently is a finding; the machine's own report
       has_finding(imported, "contradiction", "MTU is 1500 in h.txt/ip.txt:1, but 9000 in h.txt/etc/netplan/1.yaml:1"));
 }
 
-TEST_CASE("names that no scenario takes are changed, and equal ones told apart") {
+TEST_CASE("names that no scenario takes are changed, and equal ones get a number") {
   const Imported imported = scenario_of(machines_of({{"my node!.yaml", netplan("10.0.0.1/24", "10.0.1.1/24")},
                                                      {"x/my node!.yaml", netplan("10.0.0.2/24", "10.0.1.2/24")}}),
                                         {});
@@ -350,4 +350,4 @@ TEST_CASE("names that no scenario takes are changed, and equal ones told apart")
   CHECK(pair.cluster.nodes.at(1).name == "my-node--2");
 }
 
-}  // namespace import_infer_test
+}  // namespace infer_test

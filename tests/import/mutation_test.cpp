@@ -14,7 +14,7 @@
 #include "tests/fuzz/import_input.h"
 #include "tests/support/walk.h"
 
-namespace import_mutation_test {
+namespace mutation_test {
 
 using meshbed::Prng;
 
@@ -83,4 +83,4 @@ TEST_CASE("mutated XML is read or refused") { check_format("xml", "x.xml"); }
 TEST_CASE("mutated JSON is read or refused") { check_format("json", "x.json"); }
 TEST_CASE("mutated output of commands is read or refused") { check_format("text", "x.txt"); }
 
-}  // namespace import_mutation_test
+}  // namespace mutation_test

@@ -8,7 +8,7 @@
 
 #include "testbed/import/import.h"
 
-namespace import_read_test {
+namespace read_test {
 
 using namespace meshbed::testbed::hosts;
 using meshbed::to_text;
@@ -371,4 +371,4 @@ TEST_CASE("a text of no known format is listed as such") {
   CHECK(only_host(machines).unread == std::vector<std::string>{"poem.txt"});
 }
 
-}  // namespace import_read_test
+}  // namespace read_test

@@ -31,7 +31,7 @@ namespace po = boost::program_options;
 class ScratchFolder {
  public:
   ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "meshbed-init.XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "meshbed-init.").string() + std::string(6, 'X');
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder beside " + name);
     path_ = name;
   }

@@ -280,7 +280,7 @@ main() {
   set -u
   umask 077
   LC_ALL=C
-  PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin
+  [ -n "${MESHBED_COLLECT_ROOT:-}" ] || PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin
   export LC_ALL PATH
   root=${MESHBED_COLLECT_ROOT:-}
   host=$(hostname 2>/dev/null) || host=$(value /proc/sys/kernel/hostname)

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <initializer_list>
 #include <set>
+#include <tuple>
 
 #include "models/spark.h"
 #include "testbed/import/infer/mesh.h"

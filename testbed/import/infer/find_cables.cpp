@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "models/cluster.h"
 #include "testbed/import/infer/mesh.h"
