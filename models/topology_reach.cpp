@@ -131,7 +131,9 @@ bool has_direct_path(const Topology& topology, int from, int to) {
   if (from == to) return false;
   const auto& mine = topology.segments_of_node[static_cast<std::size_t>(from)];
   const auto& theirs = topology.segments_of_node[static_cast<std::size_t>(to)];
-  const auto shared = std::find_first_of(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+  const auto shared = std::find_if(mine.begin(), mine.end(), [&](int index) {
+    return std::find(theirs.begin(), theirs.end(), index) != theirs.end();
+  });
   if (shared == mine.end()) return false;
   // Of a router's segment the two ports must be on different switches.
   return topology.segments[static_cast<std::size_t>(*shared)].router < 0 || !direct_paths(topology, from, to).empty();

@@ -176,7 +176,7 @@ TEST_CASE("what a replay does not do is refused by name, with what to do instead
   CHECK(has(error_of("scale-ring", plugin + "--set environment.NCCL_DEBUG=INFO"), "NCCL_DEBUG of node0"));
   CHECK(has(error_of("scale-ring", "--trace"), "with replay.detail = plugin alone"));
   CHECK(has(error_of("scale-ring", "--set replay.detail=plugn"), "plugn"));
-  CHECK(has(error_of("scale-ring", "--set workload.bytes=0"), "a replay needs a byte or more"));
+  CHECK(has(error_of("scale-ring", "--set workload.bytes=0"), "0 is too few"));
   CHECK(has(error_of("scale-ring", "--set workload.bytes=16"), "4 elements for 8 ranks on 1 channel"));
   CHECK(has(error_of("scale-ring", "--world metal"), "--mode replay is simulated"));
   CHECK(has(error_of("scale-ring", "--perfetto-out x"), "--perfetto-out: a replay keeps no messages"));
