@@ -87,6 +87,10 @@ bool MeshLog::take(const Line& line, Case& found) {
   const bool is_ours = text.find("NET/Mesh : ") != std::string::npos;
   const bool is_command = text.rfind("meshbed: ", 0) == 0;
   const bool is_error = text.rfind("error at ", 0) == 0 || text.rfind("expected error seen at ", 0) == 0;
+  if (text.rfind("digest ", 0) == 0) found.add_fact("digest", text.substr(7), line);
+  const bool is_report =
+      text.rfind("digest ", 0) == 0 || (text.rfind("seed ", 0) == 0 && text.find("  scenario ") != std::string::npos);
+  if (is_report) return true;
   if (!is_ours && !is_command && !is_error) return false;
   const std::string owner = owner_of(text);
   if (!owner.empty()) {
