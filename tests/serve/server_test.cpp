@@ -21,7 +21,7 @@
 #include "tests/support/command.h"
 #include "tests/support/heap.h"
 
-namespace serve_server_test {
+namespace server_test {
 
 using namespace meshbed::testbed;
 using namespace meshbed::testbed::serve;
@@ -342,4 +342,4 @@ TEST_CASE("serve: addresses are read, and refused with a reason") {
   }
 }
 
-}  // namespace serve_server_test
+}  // namespace server_test

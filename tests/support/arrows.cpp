@@ -56,7 +56,7 @@ std::vector<Arrow> every_arrow() {
       "plugin/net/",
       {"process", "wire", "link", "connect", "relay", "recover", "rdma", "tcp", "state", "report", "service"},
       {"plugin/base/", "plugin/verbs/"},
-      "the transport's layers are those of docs/architecture.md, in that order, and the transport itself on top"));
+      "the transport's layers are process, wire, link and so on (docs/architecture.md), the transport itself on top"));
   all.push_back(
       {"plugin/net/", {"plugin/base/", "plugin/verbs/"}, "the transport stands on verbs; it does not know its ABI"});
   add(layers("plugin/ring/", {"abi", "queue", "kernel", "telemetry"}, {"plugin/base/"},
