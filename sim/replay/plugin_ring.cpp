@@ -152,7 +152,8 @@ void PluginRing::announce(std::uint32_t number, Picoseconds now_ps) {
   const Picoseconds start_ps = std::max(place.back_free_ps, now_ps);
   place.back_free_ps = start_ps + wire_time_ps(wire_bytes_of(bytes, place.back_pmtu_bytes, false), place.back_bps);
   const Picoseconds arrived_ps = place.back_free_ps + place.back_latency_ps;
-  for (; place.notified < place.receives; ++place.notified) sender.cts_arrived_ps[place.notified % kWindow] = arrived_ps;
+  for (; place.notified < place.receives; ++place.notified)
+    sender.cts_arrived_ps[place.notified % kWindow] = arrived_ps;
   sender.announced += parts;
   ++announcements_;
   announced_receives_ += parts;

@@ -62,9 +62,9 @@ class PluginRing {
     std::uint32_t chunk = 0, due_chunk = 0;  // of those steps
     std::uint64_t sends = 0, completed = 0, forwarded = 0;
     std::uint64_t receives = 0, received = 0, notified = 0;  // posted, done, announced to the sender
-    std::uint64_t announced = 0;                         // by the receiver of its sends
-    std::uint64_t first_entry = 0;                       // of the ring of clear-to-sends, after the warm-up
-    std::uint64_t entry_bytes = 0;                       // as receive.h's entry_bytes_
+    std::uint64_t announced = 0;                             // by the receiver of its sends
+    std::uint64_t first_entry = 0;                           // of the ring of clear-to-sends, after the warm-up
+    std::uint64_t entry_bytes = 0;                           // as receive.h's entry_bytes_
     std::uint32_t arriving_chunk = 0, arriving_slice = 0;
     bool waits_for_cts = false;
     Picoseconds acknowledged_ps[kWindow] = {};  // by slice % window

@@ -32,18 +32,18 @@ struct SlotGraph;
 struct Megakernel {
   std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe decode queue, or a file
   std::shared_ptr<const SlotGraph> graph;  // of that file; nullptr: a program by name
-  bool strict = false;                 // the ancestor's quirks (plugin/ring/kernel/kernel.h)
-  bool by_priority = false;            // the priority kernel; queue alone
-  std::string initiation = "host";     // host device; of decode also launch, and all: one after the other
-  bool one_shot = false;               // how all_reduce and decode exchange: else round the ring
-  int layers = 60;                     // of decode
-  std::string queue = "direct";        // direct gin fifo: what lies between lanes and proxy
-  int queue_depth = 0;                 // of gin and fifo; 0: their own default
-  bool fuses = true;                   // likewise: a PUT and its SIGNAL are one descriptor and one message
-  int rings = 1;                       // a rank has
-  int slots = 0;                       // of the ring; 0: the program's, or 64 of a queue
-  int lanes = 0;                       // 0: one a slot in strict mode, else 8
-  int parts = 4;                       // of fused_all_reduce and pipeline
+  bool strict = false;                     // the ancestor's quirks (plugin/ring/kernel/kernel.h)
+  bool by_priority = false;                // the priority kernel; queue alone
+  std::string initiation = "host";         // host device; of decode also launch, and all: one after the other
+  bool one_shot = false;                   // how all_reduce and decode exchange: else round the ring
+  int layers = 60;                         // of decode
+  std::string queue = "direct";            // direct gin fifo: what lies between lanes and proxy
+  int queue_depth = 0;                     // of gin and fifo; 0: their own default
+  bool fuses = true;                       // likewise: a PUT and its SIGNAL are one descriptor and one message
+  int rings = 1;                           // a rank has
+  int slots = 0;                           // of the ring; 0: the program's, or 64 of a queue
+  int lanes = 0;                           // 0: one a slot in strict mode, else 8
+  int parts = 4;                           // of fused_all_reduce and pipeline
   Picoseconds compute_ps = 0;
   // queue
   int items = 1000;
