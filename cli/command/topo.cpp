@@ -104,7 +104,7 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
   Wish wish;
   Syntax syntax("topo check|draw|rules|cuts|env FILE | topo why FROM TO FILE | topo diff OLD NEW [options]");
   syntax.operands.add_options()  //
-      ("action", po::value(&wish.action)->value_name("check|draw|rules|why|cuts|env|diff"),
+      ("action", po::value(&wish.action)->value_name("QUESTION"),
        "check: who reaches whom over which subnet; draw: a picture (SVG); rules: what other plugins, NCCL and Mesh "
        "make of it; why: what lies between two nodes; cuts: what partitions the nodes, alone; env: the environment "
        "that "

@@ -201,7 +201,7 @@ int init_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   if (paths.empty()) {
     scratch.emplace();
     paths = {scratch->path() + "/this-host"};
-    hosts::collect_here(paths.front());
+    hosts::collect_here(paths.front(), true);
   }
   const std::string name = output.empty() ? "scenario.toml" : output;
   Made made;

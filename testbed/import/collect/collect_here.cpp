@@ -26,9 +26,9 @@ std::string default_name() {
 
 }  // namespace
 
-void collect_here(const std::string& output) {
+void collect_here(const std::string& output, bool quiet) {
   const std::string file = output.empty() ? default_name() : output;
-  const std::string command = "sh -s -- " + emu::shell_quote(file);
+  const std::string command = "sh -s -- " + emu::shell_quote(file) + (quiet ? " 2>/dev/null" : "");
   std::FILE* const shell = popen(command.c_str(), "w");
   if (shell == nullptr) throw std::runtime_error(fmt::format("cannot start sh: {}", std::strerror(errno)));
   const std::string_view script = collect_script();
