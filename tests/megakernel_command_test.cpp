@@ -66,7 +66,7 @@ TEST_CASE("two runs have one digest, another seed has another, and slots.csv has
   std::ifstream file(results + "/megakernel-ring8/sim/slots.csv");
   std::string line;
   REQUIRE(std::getline(file, line));
-  CHECK(line == "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message,ring");
+  CHECK(line == "at_ps,rank,slot,opcode,event,source,destination,channel,epoch,message,ring,tenant,priority");
   std::map<std::pair<std::string, std::string>, std::string> last;  // by rank and slot: its last event
   std::size_t done = 0;
   while (std::getline(file, line)) {

