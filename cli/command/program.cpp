@@ -14,6 +14,7 @@
 #include "cli/command/needs.h"
 #include "cli/common/progress_bar.h"
 #include "testbed/base/closest_name.h"
+#include "testbed/base/environment.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/workload/result.h"
 
@@ -153,7 +154,7 @@ int become_command(const Arguments& words) {
 int run_program(std::span<const OwnCommand> own, int argc, char** argv) {
   occupy_closed_descriptors();
   ProgressBar bar(stderr);
-  set_progress_viewer(&bar);
+  if (from_environment("MESHBED_PROGRESS").value_or("") != "off") set_progress_viewer(&bar);
   try {
     return with_output_written(dispatch(own, Arguments(argv + 1, argv + argc), argv));
   } catch (const std::exception& error) {
