@@ -39,7 +39,7 @@ std::string digest_of(const std::string& scenario, const std::string& folder) {
 /// Made by collect.sh on this host, in a world of fake tools: `path` has those that the script finds.
 CommandResult collect_with(const std::string& folder, const std::string& path, const std::string& shell = "dash") {
   CHECK(meshbed_command("collect --script >" + folder + "/collect.sh").status == 0);
-  return run_command_line("cd " + folder + " && MESHBED_COLLECT_ROOT=" + folder + "/root NCCL_IB_HCA=rocep1s0f0 PATH=" +
+  return run_command_line("cd " + folder + " && MESHBED_COLLECT_ROOT=" + folder + "/tree NCCL_IB_HCA=rocep1s0f0 PATH=" +
                           path + " $(command -v " + shell + ") -s - <collect.sh >node.tar.gz 2>log");
 }
 
@@ -149,12 +149,12 @@ TEST_CASE("init prints what is assumed, the findings, who reaches whom, and two 
 
 TEST_CASE("collect in a host without tools: what there is, and a list of what is missing; no secret") {
   const std::string folder = scratch_folder("import_collect_bare");
-  write(folder + "/root/etc/netplan/1.yaml", kSecretNetplan);
+  write(folder + "/tree/etc/netplan/1.yaml", kSecretNetplan);
   write(
-      folder + "/root/etc/NetworkManager/system-connections/home.nmconnection",
+      folder + "/tree/etc/NetworkManager/system-connections/home.nmconnection",
       "[wifi-security]\nkey-mgmt=wpa-psk\nXauth password=hunterC\npsk=hunter8\n[802-1x]\nprivate-key-password=hunter9\n"
       "-----BEGIN PRIVATE KEY-----\nhunterA\n-----END PRIVATE KEY-----\n");
-  const std::string device = folder + "/root/sys/class/infiniband/rocep1s0f0";
+  const std::string device = folder + "/tree/sys/class/infiniband/rocep1s0f0";
   write(device + "/node_guid", "4cbb:4700:032b:0102\n");
   write(device + "/ports/1/rate", "200 Gb/sec (4X HDR)\n");
   write(device + "/ports/1/state", "4: ACTIVE\n");
@@ -187,7 +187,7 @@ TEST_CASE("collect in a host without tools: what there is, and a list of what is
 
 TEST_CASE("collect without tar writes a list of its parts, and without awk no configuration") {
   const std::string folder = scratch_folder("import_collect_list");
-  write(folder + "/root/etc/netplan/1.yaml", kSecretNetplan);
+  write(folder + "/tree/etc/netplan/1.yaml", kSecretNetplan);
   link_tools(folder + "/bin", "mkdir rm cat uname env");
   CHECK(collect_with(folder, folder + "/bin").status == 0);
   const std::string all = read_text_file(folder + "/node.tar.gz");
@@ -198,8 +198,8 @@ TEST_CASE("collect without tar writes a list of its parts, and without awk no co
 
 TEST_CASE("collect calls the tools that there are, reads older iproute2, and waits for none for ever") {
   const std::string folder = scratch_folder("import_collect_tools");
-  write(folder + "/root/sys/class/net/enp1s0f0np0/device/vendor", "0x15b3\n");
-  write(folder + "/root/sys/class/net/enp1s0f0np0/speed", "200000\n");
+  write(folder + "/tree/sys/class/net/enp1s0f0np0/device/vendor", "0x15b3\n");
+  write(folder + "/tree/sys/class/net/enp1s0f0np0/speed", "200000\n");
   link_tools(folder + "/bin", "mkdir rm cat tar gzip awk readlink uname env true sleep");
   // An old one without -j.
   write_tool(

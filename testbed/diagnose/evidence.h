@@ -16,6 +16,9 @@
 
 namespace meshbed::testbed::diagnose {
 
+/// A limit of locked memory below this is a sign of kMemlock: connections of one job lock gigabytes.
+inline constexpr std::uint64_t kEnoughMemlockBytes = std::uint64_t{4} << 30U;
+
 /// Where something was read.
 struct Line {
   std::string file;

@@ -62,10 +62,9 @@ void limits(Case& found) {
   const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
   const Line at = host_line("ulimit -l", unlimited ? "unlimited" : fmt::format("{}", limit.rlim_cur / 1024));
   found.add_fact("memlock", at.text, at);
-  constexpr rlim_t kEnough = rlim_t{4} << 30U;
   const Fact* const devices = found.find_fact("rdma_ports");
   const bool has_devices = devices != nullptr && devices->value.get<std::size_t>() > 0;
-  if (!unlimited && limit.rlim_cur < kEnough && has_devices) {
+  if (!unlimited && limit.rlim_cur < kEnoughMemlockBytes && has_devices) {
     found.add_sign(CauseCode::kMemlock, 0.70, "live: memlock", "the limit of locked memory is low", at);
   }
 }

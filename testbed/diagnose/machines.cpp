@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "testbed/base/checked_text.h"
 #include "testbed/diagnose/diagnose.h"
 #include "testbed/import/import.h"
 
@@ -44,9 +43,8 @@ void limits(const hosts::HostFacts& host, Case& found) {
   if (memlock == host.others.end() || !has_devices(host)) return;
   const hosts::Fact<std::string>& limit = memlock->second;
   found.add_fact("memlock", limit.value, line_of_fact(limit.source, limit.value));
-  constexpr std::uint64_t kEnoughKiB = std::uint64_t{4} << 20U;
   const bool is_number = !limit.value.empty() && limit.value.find_first_not_of("0123456789") == std::string::npos;
-  if (is_number && limit.value.size() < 12 && std::stoull(limit.value) < kEnoughKiB) {
+  if (is_number && limit.value.size() < 12 && std::stoull(limit.value) < kEnoughMemlockBytes / 1024) {
     found.add_sign(CauseCode::kMemlock, 0.75, "memlock", "the limit of locked memory (ulimit -l, KiB) is low",
                    line_of_fact(limit.source, host.name.value + ": " + limit.value));
   }

@@ -6,33 +6,30 @@
 #include <map>
 #include <optional>
 
+#include "models/cluster.h"
+#include "plugin/base/address.h"
 #include "testbed/diagnose/evidence.h"
 #include "testbed/diagnose/read/read.h"
 
 namespace meshbed::testbed::diagnose {
 namespace {
 
-/// The four bytes of an IPv4 address, also of "::ffff:192.168.1.1"; nullopt: it is none.
-std::optional<std::uint32_t> ipv4_of(std::string text) {
-  if (text.rfind("::ffff:", 0) == 0) text = text.substr(7);
-  std::uint32_t value = 0;
-  const std::vector<std::string> parts = words_of(text, ".");
-  if (parts.size() != 4) return std::nullopt;
-  for (const std::string& part : parts) {
-    if (part.empty() || part.size() > 3 || part.find_first_not_of("0123456789") != std::string::npos)
-      return std::nullopt;
-    const double number = leading_number(part).value_or(256);
-    if (number > 255) return std::nullopt;
-    value = value << 8U | static_cast<std::uint32_t>(number);
-  }
-  return value;
+/// An IPv4 address, also as a GID: "::ffff:192.168.1.1"; nullopt: it is none.
+std::optional<IpAddress> ipv4_of(const std::string& text) {
+  constexpr std::string_view kMapped = "::ffff:";
+  const auto address = parse_ip_address(text.rfind(kMapped, 0) == 0 ? text.substr(kMapped.size()) : text);
+  return address && address->family == Family::kIpv4 ? address : std::nullopt;
 }
 
-std::uint32_t masked(std::uint32_t address, int length) {
-  return length <= 0 ? 0 : address & (~std::uint32_t{0} << static_cast<unsigned>(32 - std::min(length, 32)));
+bool is_link_local_gid(const std::string& gid) {
+  const auto address = parse_ip_address(gid);
+  return address && address->family == Family::kIpv6 && is_link_local(*address);
 }
 
-bool is_link_local(const std::string& gid) { return gid.rfind("fe80", 0) == 0; }
+/// Whether the first `length` bits are the same.
+bool share(const IpAddress& one, const IpAddress& other, int length) {
+  return contains({.address = one, .length_bits = static_cast<std::uint8_t>(length)}, other);
+}
 
 int prefix_length(const Case& all) {
   const auto set = all.environment.find("NCCL_IB_SUBNET_PREFIX_LEN");
@@ -44,8 +41,8 @@ int prefix_length(const Case& all) {
 void queue_pairs(Case& all) {
   constexpr int kTimedOut = 110;
   for (const QueuePairFailure& failure : all.queue_pairs) {
-    const bool local_is_link_local = is_link_local(failure.local_gid),
-               remote_is_link_local = is_link_local(failure.remote_gid);
+    const bool local_is_link_local = is_link_local_gid(failure.local_gid),
+               remote_is_link_local = is_link_local_gid(failure.remote_gid);
     if (local_is_link_local || remote_is_link_local) {
       all.add_sign(CauseCode::kWrongGid, local_is_link_local != remote_is_link_local ? 0.85 : 0.60, "link-local GID",
                    "a GID of the failed queue pair is link-local, not that of an IPv4 address", failure.at);
@@ -58,7 +55,7 @@ void queue_pairs(Case& all) {
     }
     if (!local || !remote) continue;
     const int length = prefix_length(all);
-    if (masked(*local, length) != masked(*remote, length)) {
+    if (!share(*local, *remote, length)) {
       all.add_sign(
           CauseCode::kNoPath, 0.55, "GIDs in two subnets",
           fmt::format("the local and the remote GID are in different /{} subnets: no cable joins these two ports",
@@ -70,7 +67,7 @@ void queue_pairs(Case& all) {
                                length),
                    failure.at);
       constexpr int kNear = 22;
-      if (masked(*local, kNear) == masked(*remote, kNear)) {
+      if (share(*local, *remote, kNear)) {
         all.add_sign(CauseCode::kWrongPrefix, 0.25, "GIDs in two subnets",
                      "the two subnets are neighbours: one address may be mistyped", failure.at);
       }
@@ -116,22 +113,9 @@ std::string port_of(const std::string& device) {
   return bus == std::string::npos ? device : device.substr(bus);
 }
 
-struct Subnet {
-  std::uint32_t address = 0;
-  int length = 0;
-};
-
-std::optional<Subnet> subnet_of(const std::string& prefix) {
-  const std::size_t slash = prefix.find('/');
-  const auto address = ipv4_of(prefix.substr(0, slash));
-  if (!address || slash == std::string::npos) return std::nullopt;
-  return Subnet{*address,
-                static_cast<int>(std::clamp(leading_number(prefix.substr(slash + 1)).value_or(32), 0.0, 32.0))};
-}
-
-bool overlap(const Subnet& one, const Subnet& other) {
-  const int length = std::min(one.length, other.length);
-  return masked(one.address, length) == masked(other.address, length);
+/// One subnet, or one within the other.
+bool meet(const IpPrefix& one, const IpPrefix& other) {
+  return models::same_subnet(one, other) || models::overlaps(one, other);
 }
 
 void adapters(Case& all) {
@@ -152,13 +136,13 @@ void adapters(Case& all) {
       }
       for (const std::string& a : left.addresses) {
         for (const std::string& b : right.addresses) {
-          const auto first = subnet_of(a), second = subnet_of(b);
-          if (!first || !second || !overlap(*first, *second)) continue;
+          const auto first = parse_prefix(a), second = parse_prefix(b);
+          if (!first || !second || !meet(*first, *second)) continue;
           if (same_owner && left.device != right.device && port_of(left.device) != port_of(right.device)) {
             all.add_sign(CauseCode::kPortsInOneSubnet, 0.85, "one subnet",
                          fmt::format("{} of {} and {} of {} are in one subnet", a, left.device, b, right.device),
                          right.at);
-          } else if (!same_owner && first->length != second->length) {
+          } else if (!same_owner && first->length_bits != second->length_bits) {
             all.add_sign(CauseCode::kWrongPrefix, 0.70, "lengths differ",
                          fmt::format("{} and {} overlap, but have different prefix lengths", a, b), right.at);
           }

@@ -1,4 +1,4 @@
-// Logs, JSON and tables from anybody: read or refused in words, and a diagnosis of what was read is made of it. The
+// Arbitrary logs, JSON and tables: read or refused in words, and a diagnosis of what was read is made of it. The
 // first byte chooses a text that goes before it, so that readers which want a heading have one. Seeds: seeds/diagnose.
 #include <cstddef>
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "meshbed/run.h"
+#include "testbed/base/words.h"
 #include "testbed/diagnose/prove/show.h"
 #include "testbed/diagnose/read/read.h"
 #include "testbed/library/scenario_state.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "testbed/base/words.h"
 #include "testbed/diagnose/diagnose.h"
 #include "testbed/diagnose/read/read.h"
 

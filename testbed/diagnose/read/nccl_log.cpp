@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "testbed/base/words.h"
 #include "testbed/diagnose/read/read.h"
 
 namespace meshbed::testbed::diagnose {

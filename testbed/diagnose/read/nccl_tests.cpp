@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "testbed/base/words.h"
 #include "testbed/diagnose/read/read.h"
 
 namespace meshbed::testbed::diagnose {

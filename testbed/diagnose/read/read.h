@@ -50,7 +50,6 @@ void read_text(const std::string& text, const std::string& file, Case& found);
 std::optional<std::string> between(std::string_view text, std::string_view before, std::string_view after);
 /// The number that the text begins with, spaces before it allowed.
 std::optional<double> leading_number(std::string_view text);
-std::vector<std::string> words_of(std::string_view text, std::string_view separators = " \t");
 /// JSON with a comma where NCCL 2.28.9's RAS leaves one out (src/ras/client_support.cc:1963, v2.28.9-1). Throws
 /// std::runtime_error with line and column.
 document::Value parse_json(const std::string& text, const std::string& file);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "testbed/base/json_text.h"
+#include "testbed/base/words.h"
 #include "testbed/diagnose/diagnose.h"
 #include "testbed/diagnose/read/read.h"
 

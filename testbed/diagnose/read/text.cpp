@@ -110,16 +110,6 @@ std::optional<double> leading_number(std::string_view text) {
   return value;
 }
 
-std::vector<std::string> words_of(std::string_view text, std::string_view separators) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find_first_of(separators), text.size());
-    if (end > 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(text.size(), end + 1));
-  }
-  return words;
-}
-
 document::Value parse_json(const std::string& text, const std::string& file) {
   if (is_too_deep(text)) throw std::runtime_error(file + ": JSON nested more deeply than 64 levels; is it a log's?");
   try {

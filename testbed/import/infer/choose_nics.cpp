@@ -86,7 +86,7 @@ bool has_port_number(const std::string& netdev) {
          netdev.find_first_not_of("0123456789", mark + 2) == std::string::npos;
 }
 
-/// Why the interface can be no mesh's NIC, whatever else the host has; empty: it may be one.
+/// Why the interface by itself can be no NIC of a mesh; empty: it may be one.
 std::string virtual_reason(const NicFacts& nic) {
   const std::string& name = nic.netdev.value;
   if (nic.kind == "wifi" || (nic.netdev.known() && starts_with_any(name, {"wl", "wwan"}))) return "is wireless";

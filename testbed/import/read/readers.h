@@ -50,7 +50,6 @@ std::vector<std::unique_ptr<LineReader>> machine_readers(HostFacts& host);  // e
 
 // Shared by readers.
 std::string lower(std::string text);
-std::vector<std::string> words_of(std::string_view line);
 /// "fe80:0000:...": 16 bytes; nullopt: it is no GID.
 std::optional<models::RawGid> parse_gid(const std::string& text);
 /// "0000:01:00.0" of "01:00.0", "0000:01:00.0" or "00000000:01:00.0", lower case; empty: it is none.

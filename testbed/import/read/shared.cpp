@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "testbed/base/words.h"
 #include "testbed/import/read/readers.h"
 
 namespace meshbed::testbed::hosts {
@@ -13,19 +14,6 @@ namespace meshbed::testbed::hosts {
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char letter) { return std::tolower(letter); });
   return text;
-}
-
-std::vector<std::string> words_of(std::string_view line) {
-  std::vector<std::string> words;
-  std::size_t at = 0;
-  const auto is_blank = [](char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; };
-  while (at < line.size()) {
-    while (at < line.size() && is_blank(line[at])) ++at;
-    const std::size_t start = at;
-    while (at < line.size() && !is_blank(line[at])) ++at;
-    if (at > start) words.emplace_back(line.substr(start, at - start));
-  }
-  return words;
 }
 
 std::optional<std::uint64_t> parse_digits(std::string_view text, std::uint64_t most) {

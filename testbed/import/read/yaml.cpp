@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "testbed/base/units.h"
+#include "testbed/base/words.h"
 #include "testbed/import/read/readers.h"
 
 namespace meshbed::testbed::hosts {

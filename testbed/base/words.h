@@ -1,0 +1,13 @@
+#pragma once
+// The words of a line.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meshbed::testbed {
+
+/// What stands between separators; of several in a row nothing is between them.
+std::vector<std::string> words_of(std::string_view text, std::string_view separators = " \t\r");
+
+}  // namespace meshbed::testbed
