@@ -17,6 +17,7 @@
 #include "testbed/scenario/build.h"
 #include "testbed/scenario/characters.h"
 #include "testbed/scenario/check.h"
+#include "testbed/scenario/megakernel/rank_ring.h"
 #include "testbed/scenario/override.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/scenario/section.h"
@@ -177,6 +178,7 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
   scenario.overrides = overrides;
   place_ranks(spec, scenario, diagnostics);
   diagnostics.throw_if_any();
+  choose_forward(scenario);
   check_run(scenario, spec, diagnostics);
   diagnostics.throw_if_any();
   return scenario;

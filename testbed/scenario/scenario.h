@@ -35,7 +35,8 @@ struct Megakernel {
   bool strict = false;                     // the ancestor's quirks (plugin/ring/kernel/kernel.h)
   bool by_priority = false;                // the priority kernel; queue alone
   std::string initiation = "host";         // host device; of decode also launch, and all: one after the other
-  bool one_shot = false;                   // how all_reduce and decode exchange: else round the ring
+  bool one_shot = false;                   // how all_reduce, all_gather and decode exchange: else round the ring
+  std::string forward;                     // of one-shot: plugin ranks; empty in the file: what the cables ask for
   int layers = 60;                         // of decode
   std::string queue = "direct";            // direct gin fifo: what lies between lanes and proxy
   int queue_depth = 0;                     // of gin and fifo; 0: their own default

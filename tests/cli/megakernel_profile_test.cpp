@@ -62,12 +62,12 @@ TEST_CASE("a profile gives what the scenario does not say, and each time names i
   CHECK(kernel.post_ps == 500'000);
   CHECK(kernel.doorbell_ps == 3'000'000);
   CHECK(kernel.device_doorbell_ps == 1'000'000);
-  CHECK(kernel.memory_bps == 273'000'000'000);
+  CHECK(kernel.memory_bps == 245'000'000'000);
   CHECK(kernel.sms == 48);
   CHECK(kernel.blocks_per_sm == 3);
   CHECK(source_of(kernel, "launch").find("measured in profile dgx-spark-ring: makslevental") == 0);
   CHECK(source_of(kernel, "post").find("(range 0.2 to 1 us)") != std::string::npos);
-  CHECK(source_of(kernel, "memory_rate_bps").find("data sheet in profile") == 0);
+  CHECK(source_of(kernel, "memory_rate_bps").find("calibrated in profile") == 0);
   CHECK(source_of(kernel, "doorbell") == "scenario");
 }
 
@@ -115,10 +115,16 @@ TEST_CASE("a profile of what whole collectives take is none of a megakernel's") 
 }
 
 TEST_CASE("fields of the decode step that make no sense elsewhere are refused in words") {
-  CHECK(refused({kKernel + "initiation=launch"}, "initiation: launch goes with program = \"decode\""));
+  CHECK(refused({kKernel + "initiation=launch", kKernel + "program=moe"},
+                "initiation: launch goes with program = \"decode\", \"all_reduce\" or \"all_gather\""));
   CHECK(refused({kKernel + "initiation=all"}, "initiation: all goes with program = \"decode\""));
   CHECK(refused({kKernel + "layers=3"}, "layers: goes with program = \"decode\""));
-  CHECK(refused({kKernel + "program=moe", kKernel + "exchange=one-shot"}, "one-shot is for all_reduce and decode"));
+  CHECK(refused({kKernel + "program=moe", kKernel + "exchange=one-shot"},
+                "one-shot is for all_reduce, all_gather and decode"));
+  CHECK(refused({kKernel + "initiation=launch", kKernel + "queue=gin"}, "queue: gin is a persistent kernel's"));
+  CHECK(refused({kKernel + "forward=ranks"}, "forward: goes with exchange = \"one-shot\""));
+  CHECK(refused({kKernel + "exchange=one-shot", kKernel + "forward=ranks", "topology.nodes=3"},
+                "forward: ranks pass on to the one before and the one after them"));
   CHECK(refused({kKernel + "held_sms=1"}, "held_sms: goes with sms"));
   CHECK(refused({kKernel + "sms=4", kKernel + "held_sms=5"}, "held_sms: 5 of 4 SMs"));
   CHECK(refused({kKernel + "program=decode", "workload.bytes=512M"}, "bytes: decode expects a multiple of 16"));

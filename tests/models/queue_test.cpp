@@ -50,8 +50,7 @@ TEST_CASE("the shipped profile has every parameter, and the hop is what its step
   CHECK(*profile.time_ps("half_round_trip") - message_ps(*queue, {}, 1) == 1'800'000);
   CHECK(*profile.value("blocks_per_sm", "1") == resident_blocks(*find_gpu("GB10"), 512, 0, 40));
   CHECK(*profile.value("sms", "1") == find_gpu("GB10")->sms);
-  CHECK(*profile.value("memory_rate", "GB/s") * 1e9 ==
-        doctest::Approx(static_cast<double>(find_gpu("GB10")->memory_bytes_per_second)));
+  CHECK(*profile.value("memory_rate", "GB/s") * 1e9 < static_cast<double>(find_gpu("GB10")->memory_bytes_per_second));
   const auto none = Profile::parse("name = \"none\"\n", "none.toml");
   REQUIRE(none);
   CHECK(queue_model(*none).error().text == "the profile none says nothing of publish");

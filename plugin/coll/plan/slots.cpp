@@ -161,6 +161,8 @@ Word SlotBuilder::add_reduce(Form form, Area arrived, Area own, Area result, std
   return add(sum, after, also_after);
 }
 
+void SlotBuilder::keep_partial_on_chip() { program_.slots.back().args[arg::kSpaces] |= arg::kOnChip; }
+
 Word SlotBuilder::add_join(Word after, Word also_after) {
   return add({.opcode = ring::opcode::kCompute}, after, also_after);
 }

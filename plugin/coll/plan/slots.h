@@ -84,6 +84,8 @@ class SlotBuilder {
   /// One of reduce.h's forms; `arrived` is combined with `own`, in this order.
   ring::Word add_reduce(Form form, Area arrived, Area own, Area result, std::uint64_t count, ring::Word after,
                         ring::Word also_after);
+  /// The last reduction is one of a chain that a kernel does in one pass: its partial results take no time in memory.
+  void keep_partial_on_chip();
   /// Nothing but an end: done when both are.
   ring::Word add_join(ring::Word after, ring::Word also_after);
   ring::Word add_copy(Area from, Area to, std::uint64_t size_bytes, ring::Word after,

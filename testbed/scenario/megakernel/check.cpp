@@ -10,6 +10,7 @@
 #include "testbed/base/closest_name.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/megakernel/names.h"
+#include "testbed/scenario/megakernel/rank_ring.h"
 #include "testbed/scenario/megakernel/slot_graph.h"
 #include "testbed/scenario/placement.h"
 
@@ -26,21 +27,46 @@ constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsP
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
 constexpr const char* kOfPrograms[] = {
-    "initiation", "exchange",   "doorbell",       "flag",   "memory_rate",     "queue",           "queue_depth",
-    "post",       "proxy_pass", "put_and_signal", "credit", "device_doorbell", "operation_launch"};
-constexpr const char* kOfNamedPrograms[] = {"exchange", "layers", "parts", "compute"};
+    "initiation",  "exchange", "forward",    "doorbell",       "flag",   "memory_rate",     "queue",
+    "queue_depth", "post",     "proxy_pass", "put_and_signal", "credit", "device_doorbell", "operation_launch"};
+constexpr const char* kOfNamedPrograms[] = {"exchange", "forward", "layers", "parts", "compute"};
 constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",   "in_place",  "root",           "shift",
                                              "senders",    "late_by",  "late_rank", "late_iteration", "differing_rank",
                                              "cases",      "receives", "parts",     "recording",      "other_devices"};
 constexpr const char* kOfWorkloadsPrograms[] = {"bytes",       "dtype",      "op",          "iterations",
                                                 "slice_bytes", "net_plugin", "net_version", "memory"};
 // Of memory = "gpu", where a kernel of PTX does it in the GPU model's time.
-constexpr const char* kOfModelledKernels[] = {
-    "mode",       "initiation", "exchange",        "queue",       "queue_depth",     "put_and_signal",
-    "proxy_pass", "rings",      "masked_tenant",   "masked_at",   "stopped_rank",    "stopped_after",
-    "ordering",   "slot_order", "unordered_delay", "sms",         "held_sms",        "blocks_per_sm",
-    "profile",    "launch",     "claim",           "poll",        "doorbell",        "flag",
-    "visibility", "post",       "credit",          "memory_rate", "device_doorbell", "operation_launch"};
+constexpr const char* kOfModelledKernels[] = {"mode",
+                                              "initiation",
+                                              "exchange",
+                                              "forward",
+                                              "queue",
+                                              "queue_depth",
+                                              "put_and_signal",
+                                              "proxy_pass",
+                                              "rings",
+                                              "masked_tenant",
+                                              "masked_at",
+                                              "stopped_rank",
+                                              "stopped_after",
+                                              "ordering",
+                                              "slot_order",
+                                              "unordered_delay",
+                                              "sms",
+                                              "held_sms",
+                                              "blocks_per_sm",
+                                              "profile",
+                                              "launch",
+                                              "claim",
+                                              "poll",
+                                              "doorbell",
+                                              "flag",
+                                              "visibility",
+                                              "post",
+                                              "credit",
+                                              "memory_rate",
+                                              "device_doorbell",
+                                              "operation_launch"};
 
 struct MegakernelCheck {
   const Scenario& scenario;
@@ -215,8 +241,16 @@ struct MegakernelCheck {
     if (workload.channels > 1) {
       diagnostics.add(spec.workload.at("channels"), "channels: a program's slots have one; leave it out");
     }
-    if (kernel.one_shot && kernel.program != "all_reduce" && kernel.program != "decode") {
-      add("exchange", fmt::format("one-shot is for all_reduce and decode; {} has steps of its own", kernel.program));
+    if (kernel.one_shot && kernel.program != "all_reduce" && kernel.program != "all_gather" &&
+        kernel.program != "decode") {
+      add("exchange",
+          fmt::format("one-shot is for all_reduce, all_gather and decode; {} has steps of its own", kernel.program));
+    }
+    if (said.has("forward") && !kernel.one_shot) add("forward", "goes with exchange = \"one-shot\"");
+    if (said.has("forward") && kernel.forward == "ranks" && !is_rank_ring(scenario)) {
+      add("forward",
+          "ranks pass on to the one before and the one after them: each needs a cable to both, one rank a node, and "
+          "four ranks or more; leave it out");
     }
     if (kernel.by_priority) add("kernel", "a program's slots have an order and no levels; say plain");
     if (kernel.strict && kernel.lanes > 0) {
@@ -243,8 +277,12 @@ struct MegakernelCheck {
       }
       return;
     }
-    if (kernel.initiation == "launch" || kernel.initiation == "all") {
-      add("initiation", fmt::format("{} goes with program = \"decode\"", kernel.initiation));
+    if (kernel.initiation == "all") add("initiation", "all goes with program = \"decode\"");
+    if (kernel.initiation == "launch" && kernel.program != "all_reduce" && kernel.program != "all_gather") {
+      add("initiation", "launch goes with program = \"decode\", \"all_reduce\" or \"all_gather\"");
+    }
+    if (kernel.initiation == "launch" && kernel.queue != "direct") {
+      add("queue", kernel.queue + " is a persistent kernel's; say initiation = \"host\"");
     }
     if (said.has("layers")) add("layers", "goes with program = \"decode\"");
     if (kernel.initiation == "device" && kernel.queue != "direct") {

@@ -1,29 +1,104 @@
 #include "testbed/scenario/megakernel/exchange.h"
 
+#include <map>
+#include <utility>
+
 #include "plugin/coll/reduce/reduce.h"
 
 namespace meshbed::testbed {
 
 using coll::Area;
 using coll::Form;
+using coll::Landing;
+using coll::SlotBuilder;
 using coll::Space;
 using ring::Word;
 
-Word add_one_shot(coll::SlotBuilder& builder, const ExchangeShape& shape, Area input, Area output, Word after) {
-  const std::uint64_t bytes = shape.count * coll::size_of(shape.type);
-  const Area sent = builder.staged(bytes);
-  const Word ready = builder.add_copy(input, sent, bytes, after);
-  for (int step = 1; step < shape.ranks; ++step) {
-    builder.add_put((shape.rank + step) % shape.ranks, 0, sent, bytes, ready);
+namespace {
+
+/// All inputs, on one rank.
+struct Gathered {
+  std::vector<Area> areas;  // [rank]
+  std::vector<Word> there;  // [rank] after which it lies there
+};
+
+class Exchange {
+ public:
+  Exchange(SlotBuilder& builder, const ExchangeShape& shape, Area input, Word after)
+      : builder_(builder), shape_(shape), bytes_(shape.count * coll::size_of(shape.type)) {
+    const Area sent = builder_.staged(bytes_);
+    const Word ready = builder_.add_copy(input, sent, bytes_, after);
+    gathered_.areas.assign(static_cast<std::size_t>(shape_.ranks), sent);
+    gathered_.there.assign(static_cast<std::size_t>(shape_.ranks), ready);
   }
-  std::vector<Area> areas(static_cast<std::size_t>(shape.ranks), sent);
-  std::vector<Word> there(static_cast<std::size_t>(shape.ranks), ready);
-  for (int step = 1; step < shape.ranks; ++step) {
-    const int peer = (shape.rank - step + shape.ranks) % shape.ranks;
-    const auto index = static_cast<std::size_t>(peer);
-    areas[index] = builder.staged(bytes);
-    there[index] = builder.add_wait(peer, 0, {areas[index], bytes});
+
+  Gathered direct() {
+    const Area sent = gathered_.areas[index_of(shape_.rank)];
+    const Word ready = gathered_.there[index_of(shape_.rank)];
+    for (int step = 1; step < shape_.ranks; ++step) builder_.add_put(at(step), 0, sent, bytes_, ready);
+    for (int step = 1; step < shape_.ranks; ++step) {
+      const int peer = at(-step);
+      const Area landing = builder_.staged(bytes_);
+      gathered_.areas[index_of(peer)] = landing;
+      gathered_.there[index_of(peer)] = builder_.add_wait(peer, 0, {landing, bytes_});
+    }
+    return std::move(gathered_);
   }
+
+  /// By distance: everything that is to go d hops is sent before anything of it is waited for, so that any number of
+  /// lanes will do.
+  Gathered round_the_ring() {
+    for (int source = 0; source < shape_.ranks; ++source) {
+      if (source != shape_.rank) gathered_.areas[index_of(source)] = builder_.staged(bytes_);
+    }
+    const int farthest = shape_.ranks / 2;
+    for (int distance = 1; distance <= farthest; ++distance) {
+      for (const int direction : {1, -1}) {
+        const int source = at(-direction * (distance - 1));
+        const Landing part = part_at(source, distance, direction);
+        if (part.size_bytes == 0) continue;
+        builder_.add_put(at(direction), 0, part.area, part.size_bytes, gathered_.there[index_of(source)]);
+      }
+      std::map<int, std::vector<Word>> ends;  // by source
+      for (const int direction : {1, -1}) {
+        const int source = at(-direction * distance);
+        const Landing part = part_at(source, distance, direction);
+        if (part.size_bytes > 0) ends[source].push_back(builder_.add_wait(at(-direction), 0, part));
+      }
+      for (const auto& [source, waits] : ends) gathered_.there[index_of(source)] = joined(builder_, waits);
+    }
+    return std::move(gathered_);
+  }
+
+ private:
+  static std::size_t index_of(int rank) { return static_cast<std::size_t>(rank); }
+  int at(int step) const { return (shape_.rank + step + shape_.ranks) % shape_.ranks; }
+
+  /// What of a source's input goes to the rank `distance` hops from it in this direction: all; half of it to the rank
+  /// opposite, of which an input of one element has one.
+  Landing part_at(int source, int distance, int direction) const {
+    const Area whole = gathered_.areas[index_of(source)];
+    if (2 * distance < shape_.ranks) return {whole, bytes_};
+    const auto [begin, count] = coll::part_of(shape_.count, 2, direction > 0 ? 0 : 1);
+    const std::uint64_t size = coll::size_of(shape_.type);
+    return {{whole.space, whole.offset_bytes + begin * size}, count * size};
+  }
+
+  SlotBuilder& builder_;
+  const ExchangeShape& shape_;
+  std::uint64_t bytes_;
+  Gathered gathered_;
+};
+
+Gathered gather(SlotBuilder& builder, const ExchangeShape& shape, Area input, Word after) {
+  Exchange exchange(builder, shape, input, after);
+  return shape.forwards ? exchange.round_the_ring() : exchange.direct();
+}
+
+}  // namespace
+
+Word add_one_shot(SlotBuilder& builder, const ExchangeShape& shape, Area input, Area output, Word after) {
+  const auto [areas, there] = gather(builder, shape, input, after);
   const std::uint64_t partial_bytes = coll::size_of(coll::accumulator_of(shape.type));
   Area sum = areas[0];
   Word end = there[0];
@@ -32,9 +107,22 @@ Word add_one_shot(coll::SlotBuilder& builder, const ExchangeShape& shape, Area i
     const Form form = areas.size() == 2 ? Form::kOnly : index == 1 ? Form::kFirst : last ? Form::kLast : Form::kBetween;
     const Area result = last ? output : builder.staged(shape.count * partial_bytes);
     end = builder.add_reduce(form, sum, areas[index], result, shape.count, end, there[index]);
+    if (form != Form::kOnly) builder.keep_partial_on_chip();
     sum = result;
   }
   return end;
+}
+
+void add_one_shot_gather(SlotBuilder& builder, const ExchangeShape& shape, Area input, Area output) {
+  const auto [areas, there] = gather(builder, shape, input, ring::kNobody);
+  const std::uint64_t bytes = shape.count * coll::size_of(shape.type);
+  // Once the others' are there, one copy after the other, which share the memory; the rank's own comes last.
+  Word copied = ring::kNobody;
+  for (std::size_t step = 1; step <= areas.size(); ++step) {
+    const std::size_t index = (static_cast<std::size_t>(shape.rank) + step) % areas.size();
+    copied = builder.add_copy(areas[index], {output.space, output.offset_bytes + index * bytes}, bytes, there[index],
+                              copied);
+  }
 }
 
 Word joined(coll::SlotBuilder& builder, const std::vector<Word>& ends) {

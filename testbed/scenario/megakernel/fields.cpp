@@ -50,18 +50,25 @@ const Section<MegakernelSpec> kMegakernel{
          }},
         {"initiation", "text", "'host'",
          "who hands messages to the NIC: host (a proxy) or device (which has `device_doorbell` and no `post`; the same "
-         "net plugin carries both); of decode also launch (a kernel for each operation, its messages by the proxy), or "
-         "all: the three one after the other, for comparison",
+         "net plugin carries both); of all_reduce, all_gather and decode also launch (a kernel for each operation, its "
+         "messages by the proxy); of decode all: the three one after the other, for comparison",
          [](const Value& v, MegakernelSpec& s) {
            v.choice(s.value.initiation, {"host", "device", "launch", "all"});
          }},
         {"exchange", "text", "'ring'",
-         "all_reduce and decode: ring, the engine's plan; one-shot: each rank puts all of its input to each other, and "
-         "adds up in rank order",
+         "all_reduce, all_gather and decode: ring, the engine's plan; one-shot: each rank puts all of its input to "
+         "each "
+         "other, and adds up in rank order",
          [](const Value& v, MegakernelSpec& s) {
            std::string exchange = "ring";
            v.choice(exchange, {"ring", "one-shot"});
            s.value.one_shot = exchange == "one-shot";
+         }},
+        {"forward", "text", "(ranks where each has a cable to the one before and the one after it alone, else plugin)",
+         "one-shot, how bytes come to a rank without a cable: ranks, neighbours pass on what they got, half of it from "
+         "each side; plugin, messages of their own over the plugin's relays",
+         [](const Value& v, MegakernelSpec& s) {
+           v.choice(s.value.forward, {"plugin", "ranks"});
          }},
         {"layers", "integer", "60", "decode: of a token",
          [](const Value& v, MegakernelSpec& s) {

@@ -179,6 +179,7 @@ class ProgramOfRank {
         break;
       case GraphOp::kReduce:
         builder_.add_reduce(slot.form, slot.from, slot.with, slot.to, slot.bytes, after[0], after[1]);
+        if (slot.on_chip) builder_.keep_partial_on_chip();
         break;
       case GraphOp::kCopy:
         builder_.add_copy(slot.from, slot.to, slot.bytes, after[0], after[1]);
@@ -264,9 +265,10 @@ class Printer {
       }
       case ring::opcode::kReduce:
         fmt::format_to(to, "\"reduce\", form = \"{}\", elements = {}, from = {}, with = {}, to = {}",
-                       kGraphForms[args[arg::kSpaces] & 0xffU], args[arg::kCount],
+                       kGraphForms[args[arg::kSpaces] & arg::kFormMask], args[arg::kCount],
                        area_text(space_at(one, 0), args[arg::kFirst]), area_text(space_at(one, 1), args[arg::kSecond]),
                        area_text(space_at(one, 2), args[arg::kThird]));
+        if ((args[arg::kSpaces] & arg::kOnChip) != 0) line += ", on_chip = true";
         break;
       case ring::opcode::kCopy:
         fmt::format_to(to, "\"copy\", bytes = {}, from = {}, to = {}", args[arg::kCount],

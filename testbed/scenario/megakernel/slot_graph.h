@@ -39,6 +39,7 @@ struct GraphSlot {
   int peer = -1, channel = 0;           // of a put
   std::uint64_t bytes = 0;              // of a put and a copy; of a reduce elements
   coll::Form form = coll::Form::kOnly;  // of a reduce
+  bool on_chip = false;                 // its partial result takes no time in memory
   coll::Area from{}, with{}, to{};      // with: the second operand of a reduce
   bool lands = false;                   // a wait says where its message lands: `to`
   bool begins = false;                  // an operation, which may have a kernel of its own

@@ -30,7 +30,7 @@ struct GraphSlotSpec : Entry {
   std::uint64_t bytes = 0;
   std::int64_t elements = 0;
   Picoseconds time_ps = 0;
-  bool begins = false;
+  bool begins = false, on_chip = false;
 };
 
 struct GraphSpec : Entry {
@@ -76,6 +76,8 @@ const Section<GraphSlotSpec> kSlot{
         {"with", "text", "''", "reduce: SPACE+OFFSET", [](const Value& v, GraphSlotSpec& s) { v.text(s.with); }},
         {"to", "text", "''", "wait, copy, reduce: SPACE+OFFSET",
          [](const Value& v, GraphSlotSpec& s) { v.text(s.to); }},
+        {"on_chip", "boolean", "false", "reduce, all forms but only: its partial result takes no time in memory",
+         [](const Value& v, GraphSlotSpec& s) { v.boolean(s.on_chip); }},
         {"begins", "boolean", "false", "an operation, which a kernel of its own may do",
          [](const Value& v, GraphSlotSpec& s) { v.boolean(s.begins); }},
     }};
@@ -219,6 +221,7 @@ class Names {
     slot.to = area_of(said, "to", said.to, slot.op == GraphOp::kWait ? coll::Space::kStaging : coll::Space::kOutput);
     slot.lands = slot.op == GraphOp::kWait && said.has("to");
     slot.begins = said.begins;
+    slot.on_chip = said.on_chip;
     check(said, slot);
     return slot;
   }
@@ -237,6 +240,7 @@ class Names {
     only("bytes", puts || copies);
     only("elements", reduces);
     only("form", reduces);
+    only("on_chip", reduces && slot.form != coll::Form::kOnly);
     only("from", puts || reduces || copies);
     only("with", reduces);
     only("to", reduces || copies || slot.op == GraphOp::kWait);

@@ -45,10 +45,15 @@ struct ProgramMaker {
   void need(Space space, std::uint64_t count) { made.space_bytes[space_index(space)] = count * element_bytes; }
 
   ExchangeShape exchange_of(std::uint64_t count) const {
-    return {.rank = rank, .ranks = ranks, .count = count, .type = type};
+    return {
+        .rank = rank, .ranks = ranks, .count = count, .type = type, .forwards = workload.megakernel.forward == "ranks"};
   }
 
+  /// The slot that is next begins an operation.
+  void begin_operation() { begun.push_back(builder.size()); }
+
   Result<void> all_reduce() {
+    begin_operation();
     made.count = made.source_count = made.result_count = elements;
     need(Space::kInput, elements);
     need(Space::kOutput, elements);
@@ -60,10 +65,15 @@ struct ProgramMaker {
   }
 
   Result<void> all_gather() {
+    begin_operation();
     made.count = made.source_count = elements / static_cast<std::uint64_t>(ranks);
     made.result_count = made.count * static_cast<std::uint64_t>(ranks);
     need(Space::kInput, made.count);
     need(Space::kOutput, made.result_count);
+    if (workload.megakernel.one_shot) {
+      add_one_shot_gather(builder, exchange_of(made.count), {Space::kInput, 0}, {Space::kOutput, 0});
+      return ok();
+    }
     return builder.add_plan(make_plan(request(coll::Collective::kAllGather, made.count)), {});
   }
 
@@ -89,9 +99,6 @@ struct ProgramMaker {
     }
     return ok();
   }
-
-  /// The slot that is next begins an operation.
-  void begin_operation() { begun.push_back(builder.size()); }
 
   Result<void> decode() {
     const auto layers = static_cast<std::uint64_t>(workload.megakernel.layers);

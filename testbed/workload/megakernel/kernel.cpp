@@ -14,6 +14,14 @@ namespace arg = ring::mesh_arg;
 
 namespace {
 
+/// Operands and results of a reduction that are read from or written to memory. A chain in one pass reads each input
+/// once and writes its end.
+std::uint64_t streams_of(Word spaces) {
+  const auto form = static_cast<coll::Form>(spaces & arg::kFormMask);
+  if ((spaces & arg::kOnChip) == 0 || form == coll::Form::kOnly) return 3;
+  return form == coll::Form::kBetween ? 1 : 2;
+}
+
 RingEventKind event_kind_of(Word status_at_end) {
   switch (status_at_end) {
     case ring::status::kYield:
@@ -398,7 +406,7 @@ Picoseconds RingKernel::cost_of(Word op, const Word* args) const {
     case ring::opcode::kWait:
       return settings.poll_ps;
     case ring::opcode::kReduce:
-      return moved(3 * count * coll::size_of(setting_.type));  // two operands and a result
+      return moved(streams_of(args[arg::kSpaces]) * count * coll::size_of(setting_.type));
     case ring::opcode::kCopy:
       return moved(2 * count);
     case ring::opcode::kCompute:

@@ -82,7 +82,7 @@ Word RingKernel::Port::completed(Word connection) const { return kernel->proxy_-
 void RingKernel::Port::reduce(const Word* args) {
   const Word spaces = args[arg::kSpaces];
   const auto space = [spaces](unsigned index) { return spaces >> 8U * (index + 1) & 0xffU; };
-  reduce_function_of(kernel->kernels_, spaces & 0xffU)(
+  reduce_function_of(kernel->kernels_, spaces & arg::kFormMask)(
       kernel->bytes_at(space(2), args[arg::kThird]), kernel->bytes_at(space(0), args[arg::kFirst]),
       kernel->bytes_at(space(1), args[arg::kSecond]), args[arg::kCount],
       static_cast<std::uint32_t>(kernel->setting_.host.ranks()));

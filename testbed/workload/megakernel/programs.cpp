@@ -44,7 +44,9 @@ void fill_source(const RingProgram& program, const Workload& workload, int rank,
   fill(rank_pattern(rank, 0, salt, contributes_as(workload), ranks), type, source, program.source_count);
 }
 
-bool adds_in_rank_order(const Workload& workload) { return workload.megakernel.one_shot; }
+bool adds_in_rank_order(const Workload& workload) {
+  return workload.megakernel.one_shot && workload.megakernel.program != "all_gather";
+}
 
 std::vector<std::byte> rank_order_result(const RingProgram& program, const Workload& workload, int ranks,
                                          std::uint32_t salt) {
