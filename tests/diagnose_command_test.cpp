@@ -46,6 +46,30 @@ TEST_CASE("a log, results and a scenario of the same crossed cable lead to it; a
   CHECK(diagnose(scenario_file("pair")).output.find("no cause found") != std::string::npos);
 }
 
+TEST_CASE("the plugin's job reports: a port that lost its link, a connection that failed, and a healthy job") {
+  const std::string folder = scratch_folder("diagnose_reports");
+  const auto reports_of = [&](const std::string& name, const std::string& options) {
+    const std::string where = folder + "/" + name + "/sim";
+    run_command_line(meshbed_program() + " run --no-trace --no-expect " + scenario_file(name) + " --results " + folder +
+                     " --set environment.NCCL_MESH_REPORT=" + where + "/mesh.json " + options + " >/dev/null 2>&1");
+    std::string paths;
+    for (const auto& file : std::filesystem::directory_iterator(where)) {
+      if (file.path().filename().string().rfind("mesh.", 0) == 0) paths += " " + file.path().string();
+    }
+    REQUIRE_FALSE(paths.empty());
+    return paths;
+  };
+  const std::string pulled = reports_of("pair-cable-pulled", "");
+  CHECK(first(pulled) == "port-down");
+  const CommandResult text = diagnose(pulled);
+  CHECK(text.output.find("node0:10000: rocep1s0f0 100 Gb/s down 192.168.100.1/24") != std::string::npos);
+  CHECK(text.output.find("connections of the job failed") != std::string::npos);
+  CHECK(first(reports_of("pair", "")) == "none");
+  CHECK(first(reports_of("pair-striped", "")) == "none");
+  // Each process by itself, as a whole document or line by line beside a log.
+  CHECK(first(pulled.substr(0, pulled.find(' ', 1))) == "port-down");
+}
+
 TEST_CASE("machines' files lead to what their state shows: prefixes, MTUs, limits; healthy ones have no cause") {
   const std::string folder = scratch_folder("diagnose_machines");
   const auto machines_of = [&](const std::string& name, const std::string& settings = "") {

@@ -69,6 +69,29 @@ std::string line_with(const std::string& pattern) {
 
 }  // namespace
 
+TEST_CASE("job reports beside each other: rates, prefix lengths and subnets of ports are compared") {
+  const auto report = [](const std::string& host, const std::string& nics, const std::string& more = "") {
+    return "{\"report\":\"mesh\",\"format\":1,\"version\":\"0.1.0\",\"pid\":7,\"host\":\"" + host +
+           "\",\"connections\":2,\"nics\":[" + nics + "]" + more + "}\n";
+  };
+  const auto nic = [](const std::string& name, int rate_mbps, const std::string& address) {
+    return "{\"name\":\"" + name + "\",\"link_up\":true,\"rate_mbps\":" + std::to_string(rate_mbps) +
+           ",\"addresses\":[\"" + address + "\"]}";
+  };
+  CHECK(first({report("a", nic("m0", 200000, "10.0.0.1/24")), report("b", nic("m0", 200000, "10.0.0.2/24"))}) ==
+        "none");
+  CHECK(first({report("a", nic("m0", 200000, "10.0.0.1/24")), report("b", nic("m0", 100000, "10.0.0.2/24"))}) ==
+        "half-rate");
+  CHECK(first({report("a", nic("m0", 200000, "10.0.0.1/24")), report("b", nic("m0", 200000, "10.0.0.2/25"))}) ==
+        "wrong-prefix");
+  CHECK(first({report("a", nic("m0", 200000, "10.0.0.1/24") + "," + nic("m1", 200000, "10.0.0.2/24"))}) ==
+        "ports-in-one-subnet");
+  CHECK(first({report("a", "", ",\"peers\":[{\"peer\":\"10.0.0.2 (m0)\",\"failovers\":2}]")}) == "port-down");
+  CHECK(first({report("a", "", ",\"peers\":[{\"peer\":\"10.0.0.2\",\"ways\":[\"TCP\"]}]")}) == "no-path");
+  // Members of another kind than ours are no members.
+  CHECK(first({report("a", "7,\"x\"", ",\"peers\":7,\"cables\":[[]]")}) == "none");
+}
+
 TEST_CASE("a failed queue pair: the two GIDs decide") {
   CHECK(first({modify_qp("::ffff:192.168.100.1", "::ffff:192.168.101.2")}) == "no-path");
   CHECK(first({modify_qp("::ffff:192.168.100.1", "::ffff:192.168.100.2")}) == "crossed-cable");

@@ -12,22 +12,7 @@ namespace meshbed::testbed::diagnose {
 namespace {
 
 std::int64_t integer_of(const document::Value& object, const char* key, std::int64_t otherwise) {
-  if (!object.is_object() || !object.contains(key) || !object.at(key).is_number()) return otherwise;
-  return static_cast<std::int64_t>(std::clamp(object.at(key).get<double>(), -1e15, 1e15));
-}
-
-std::string text_of(const document::Value& object, const char* key) {
-  return object.is_object() && object.contains(key) && object.at(key).is_string() ? object.at(key).get<std::string>()
-                                                                                  : "";
-}
-
-bool flag_of(const document::Value& object, const char* key) {
-  return object.is_object() && object.contains(key) && object.at(key).is_boolean() && object.at(key).get<bool>();
-}
-
-const document::Value& list_of(const document::Value& object, const char* key) {
-  static const document::Value none = document::Value::array();
-  return object.is_object() && object.contains(key) && object.at(key).is_array() ? object.at(key) : none;
+  return static_cast<std::int64_t>(std::clamp(number_at(object, key, static_cast<double>(otherwise)), -1e15, 1e15));
 }
 
 class RasText final : public LineReader {
@@ -113,29 +98,29 @@ bool read_ras_json(const document::Value& value, const std::string& file, Case& 
   if (!value.is_object() || !value.contains("communicators") || !value.at("communicators").is_array()) return false;
   const Line whole{.file = file, .number = 0, .text = "RAS"};
   found.formats.insert("RAS JSON");
-  if (const std::string version = text_of(value, "nccl_version"); !version.empty())
+  if (const std::string version = text_at(value, "nccl_version"); !version.empty())
     found.add_fact("nccl_version", version, whole);
   for (const document::Value& communicator : value.at("communicators")) {
-    const std::string hash = text_of(communicator, "hash");
+    const std::string hash = text_at(communicator, "hash");
     const std::int64_t size = integer_of(communicator, "size", 0);
     if (size > 0) found.add_fact("ranks", size, whole);
-    for (const document::Value& rank : list_of(communicator, "ranks")) {
+    for (const document::Value& rank : list_at(communicator, "ranks")) {
       const Line at{.file = file,
                     .number = 0,
                     .text = fmt::format("communicator {}, rank {} on {}", hash, integer_of(rank, "rank", -1),
-                                        text_of(rank, "host"))};
+                                        text_at(rank, "host"))};
       read_rank(rank, hash, at, found);
     }
-    for (const document::Value& rank : list_of(communicator, "missing_ranks")) {
+    for (const document::Value& rank : list_at(communicator, "missing_ranks")) {
       const Line at{.file = file,
                     .number = 0,
                     .text = fmt::format("communicator {}, missing rank {} on {}", hash, integer_of(rank, "rank", -1),
-                                        text_of(rank, "host"))};
+                                        text_at(rank, "host"))};
       const document::Value status =
           rank.is_object() && rank.contains("status") ? rank.at("status") : document::Value();
       found.add_fact("missing_rank", integer_of(rank, "rank", -1), at);
-      const bool is_dead = flag_of(status, "considered_dead");
-      if (is_dead || flag_of(status, "unresponsive")) {
+      const bool is_dead = flag_at(status, "considered_dead");
+      if (is_dead || flag_at(status, "unresponsive")) {
         found.add_sign(CauseCode::kRankDead, is_dead ? 0.85 : 0.55, "RAS JSON: missing",
                        is_dead ? "RAS considers the rank dead" : "RAS gets no answer of the rank", at);
       }

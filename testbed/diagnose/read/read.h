@@ -35,6 +35,8 @@ std::unique_ptr<LineReader> system_text_reader();  // ibv_devinfo, ulimit, iptab
 bool read_ras_json(const document::Value& value, const std::string& file, Case& found);
 /// PyTorch's flight recorder as JSON. False: it is something else.
 bool read_flight_recorder(const document::Value& value, const std::string& file, Case& found);
+/// What Meshbed's plugin writes at a job's end (NCCL_MESH_REPORT). False: it is something else.
+bool read_job_report(const document::Value& value, const std::string& file, Case& found);
 /// summary.json of a run. False: it is something else.
 bool read_summary(const document::Value& value, const std::string& file, Case& found);
 /// messages.csv of a run: how many messages ended with which status.
@@ -50,6 +52,13 @@ void read_text(const std::string& text, const std::string& file, Case& found);
 std::optional<std::string> between(std::string_view text, std::string_view before, std::string_view after);
 /// The number that the text begins with, spaces before it allowed.
 std::optional<double> leading_number(std::string_view text);
+/// Members of a JSON object: "", `otherwise`, false, an empty list where there is none of that name and kind.
+std::string text_at(const document::Value& object, const char* key);
+double number_at(const document::Value& object, const char* key, double otherwise = 0);
+bool flag_at(const document::Value& object, const char* key);
+const document::Value& list_at(const document::Value& object, const char* key);
+/// A place in a file as a whole, its text cut as Line has it.
+Line whole_file(const std::string& file, std::string text);
 /// JSON with a comma where NCCL 2.28.9's RAS leaves one out (src/ras/client_support.cc:1963, v2.28.9-1). Throws
 /// std::runtime_error with line and column.
 document::Value parse_json(const std::string& text, const std::string& file);

@@ -16,28 +16,9 @@ namespace {
 
 using document::Value;
 
-std::string text_at(const Value& object, const char* key) {
-  return object.is_object() && object.contains(key) && object.at(key).is_string() ? object.at(key).get<std::string>()
-                                                                                  : "";
-}
-double number_at(const Value& object, const char* key, double otherwise = 0) {
-  return object.is_object() && object.contains(key) && object.at(key).is_number() ? object.at(key).get<double>()
-                                                                                  : otherwise;
-}
-const Value& list_at(const Value& object, const char* key) {
-  static const Value none = Value::array();
-  return object.is_object() && object.contains(key) && object.at(key).is_array() ? object.at(key) : none;
-}
-
-Line summary_line(const std::string& file, std::string text) {
-  if (text.size() > kLineShown) text.resize(kLineShown);
-  return {.file = file, .number = 0, .text = std::move(text)};
-}
-
 void errors(const Value& summary, const std::string& file, Case& found) {
   for (const Value& error : list_at(summary, "errors")) {
-    const Line at =
-        summary_line(file, fmt::format("rank {}: {}", number_at(error, "rank", -1), text_at(error, "text")));
+    const Line at = whole_file(file, fmt::format("rank {}: {}", number_at(error, "rank", -1), text_at(error, "text")));
     found.add_fact("error", at.text, at);
     found.match(at);
   }
@@ -53,7 +34,7 @@ void faults(const Value& summary, const std::string& file, Case& found) {
   for (const Value& fault : list_at(summary, "faults")) {
     const std::string kind = text_at(fault, "kind");
     const Line at =
-        summary_line(file, fmt::format("fault: {} at {} ns", text_at(fault, "fault"), number_at(fault, "at_ns")));
+        whole_file(file, fmt::format("fault: {} at {} ns", text_at(fault, "fault"), number_at(fault, "at_ns")));
     found.add_fact("fault", text_at(fault, "fault"), at);
     const auto cause = kCauses.find(kind);
     if (cause != kCauses.end())
@@ -79,8 +60,8 @@ void late_ranks(const Value& summary, const std::string& file, Case& found) {
     constexpr double kLate = 5, kLeast_ns = 1e6;
     if (skew < kLeast_ns || skew < kLate * own_ns) continue;
     const Line at =
-        summary_line(file, fmt::format("iteration {}: rank {} began {:.3f} s after the first one",
-                                       number_at(each, "iteration"), number_at(each, "last_rank", -1), skew / 1e9));
+        whole_file(file, fmt::format("iteration {}: rank {} began {:.3f} s after the first one",
+                                     number_at(each, "iteration"), number_at(each, "last_rank", -1), skew / 1e9));
     found.add_fact("late_rank", number_at(each, "last_rank", -1), at);
     found.add_sign(CauseCode::kRankLate, 0.85, "skew", "a rank began an operation much later than the others", at);
   }
@@ -94,7 +75,7 @@ void rates(const Value& summary, const std::string& file, Case& found) {
   for (const Value& nic : list_at(topology, "nics")) fastest = std::max(fastest, number_at(nic, "rate_bps"));
   for (const Value& each : list_at(summary, "links")) {
     const double rate = number_at(each, "rate_bps");
-    found.add_fact("link_Gbps." + text_at(each, "name"), rate / 1e9, summary_line(file, text_at(each, "name")));
+    found.add_fact("link_Gbps." + text_at(each, "name"), rate / 1e9, whole_file(file, text_at(each, "name")));
     const std::string ends = text_at(each, "name");
     const std::size_t arrow = ends.find('>');
     const bool is_cable = arrow != std::string::npos && arrow > 0 && arrow + 1 < ends.size();
@@ -104,9 +85,9 @@ void rates(const Value& summary, const std::string& file, Case& found) {
     }
   }
   if (link > 0 && link <= 0.6 * fastest) {
-    found.add_sign(CauseCode::kHalfRate, 0.70, "slow link", "a link that carried data is slower than the adapters",
-                   summary_line(file, fmt::format("{}: {:.6g} Gb/s, and adapters of {:.6g} Gb/s", name, link / 1e9,
-                                                  fastest / 1e9)));
+    found.add_sign(
+        CauseCode::kHalfRate, 0.70, "slow link", "a link that carried data is slower than the adapters",
+        whole_file(file, fmt::format("{}: {:.6g} Gb/s, and adapters of {:.6g} Gb/s", name, link / 1e9, fastest / 1e9)));
   }
 }
 
@@ -126,19 +107,19 @@ void ports(const Value& summary, const std::string& file, Case& found) {
     for (const Value& address : list_at(nic, "addresses")) {
       if (address.is_string()) adapter.addresses.push_back(address.get<std::string>());
     }
-    adapter.at = summary_line(file, fmt::format("{}/{}: {:.6g} Gb/s, {}", owner, adapter.device, adapter.rate_Gbps,
-                                                fmt::join(adapter.addresses, ", ")));
+    adapter.at = whole_file(file, fmt::format("{}/{}: {:.6g} Gb/s, {}", owner, adapter.device, adapter.rate_Gbps,
+                                              fmt::join(adapter.addresses, ", ")));
     found.adapters.push_back(std::move(adapter));
   }
 }
 
 void management(const Value& summary, const std::string& file, Case& found) {
   const double bytes = number_at(summary, "management_bytes");
-  found.add_fact("management_bytes", bytes, summary_line(file, "management_bytes"));
+  found.add_fact("management_bytes", bytes, whole_file(file, "management_bytes"));
   if (bytes > 65536 && bytes >= number_at(summary, "bytes") && text_at(summary, "outcome") == "finished") {
     found.add_sign(CauseCode::kManagementNic, 0.85, "management bytes", "the data went over the management network",
-                   summary_line(file, fmt::format("management_bytes: {:.0f}, of operations of {:.0f} B", bytes,
-                                                  number_at(summary, "bytes"))));
+                   whole_file(file, fmt::format("management_bytes: {:.0f}, of operations of {:.0f} B", bytes,
+                                                number_at(summary, "bytes"))));
   }
 }
 
@@ -148,13 +129,13 @@ bool read_summary(const Value& value, const std::string& file, Case& found) {
   if (!value.is_object() || !value.contains("proofs") || !value.contains("digest")) return false;
   found.formats.insert("results");
   for (const char* key : {"scenario", "world", "outcome", "digest", "collective"}) {
-    if (const std::string text = text_at(value, key); !text.empty()) found.add_fact(key, text, summary_line(file, key));
+    if (const std::string text = text_at(value, key); !text.empty()) found.add_fact(key, text, whole_file(file, key));
   }
   for (const char* key : {"ranks", "bytes", "busbw_GBps", "time_ns", "over_bound", "retransmissions", "wrong"}) {
-    if (value.contains(key) && value.at(key).is_number()) found.add_fact(key, value.at(key), summary_line(file, key));
+    if (value.contains(key) && value.at(key).is_number()) found.add_fact(key, value.at(key), whole_file(file, key));
   }
   for (const Value& finding : list_at(value, "findings")) {
-    const Line at = summary_line(file, fmt::format("{}: {}", text_at(finding, "place"), text_at(finding, "cause")));
+    const Line at = whole_file(file, fmt::format("{}: {}", text_at(finding, "place"), text_at(finding, "cause")));
     if (text_at(finding, "severity") != "note" || text_at(finding, "code") == "no-path")
       sign_of_finding(text_at(finding, "code"), at, found);
   }
@@ -165,7 +146,7 @@ bool read_summary(const Value& value, const std::string& file, Case& found) {
   management(value, file, found);
   ports(value, file, found);
   for (const Value& state : list_at(value, "waiters")) {
-    const Line at = summary_line(file, state.is_string() ? state.get<std::string>() : json_text(state));
+    const Line at = whole_file(file, state.is_string() ? state.get<std::string>() : json_text(state));
     found.add_fact("waits", at.text, at);
     found.match(at);
   }

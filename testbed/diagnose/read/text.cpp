@@ -65,14 +65,14 @@ bool is_too_deep(const std::string& text) {
 
 void read_json(const std::string& text, const std::string& file, Case& found) {
   const document::Value value = parse_json(text, file);
-  if (read_summary(value, file, found) || read_ras_json(value, file, found) ||
+  if (read_summary(value, file, found) || read_job_report(value, file, found) || read_ras_json(value, file, found) ||
       read_flight_recorder(value, file, found)) {
     return;
   }
-  throw std::runtime_error(
-      file +
-      ": JSON, but none of RAS, of PyTorch's flight recorder or of a run (summary.json); for `meshbed state "
-      "--json` or Inspector logs give the lines as they were written");
+  throw std::runtime_error(file +
+                           ": JSON, but none of RAS, of PyTorch's flight recorder, of the plugin's job report or of a "
+                           "run (summary.json); for `meshbed state "
+                           "--json` or Inspector logs give the lines as they were written");
 }
 
 /// Why a file is no text, and what to do; empty: it is one.
@@ -136,7 +136,7 @@ void read_text(const std::string& text, const std::string& file, Case& found) {
     const std::size_t end = text.find('\n', first);
     const std::string line = text.substr(first, end - first);
     const bool is_line_of_lines =
-        line.size() > 2 &&
+        line.size() > 2 && line.find("\"report\":\"mesh\"") == std::string::npos &&
         (line.back() == '}' || line.compare(std::max<std::size_t>(line.size(), 2) - 2, 2, "}\r") == 0) &&
         (line.find("\"coll_perf\"") != std::string::npos ||
          line.find("\"inspector_output_format_version\"") != std::string::npos ||
