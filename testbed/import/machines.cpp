@@ -81,7 +81,7 @@ void read_node(NodeParts node, Machines& machines) {
   for (const Part& part : node.parts) {
     Reading into{host, others};
     const bool knew = take_whole(part, host) || read_part(part, into);
-    // Kept for readers of archives: counters, pause settings, drivers, NetworkManager's files.
+    // Kept for readers of archives: counters, pause settings, drivers, further configuration files.
     const bool is_kept = part.name.rfind("ethtool-", 0) == 0 || part.name.rfind("etc/", 0) == 0;
     (knew || is_kept ? host.read : host.unread).push_back(part.path);
   }

@@ -81,6 +81,7 @@ void check_format(const std::string& format, const std::string& path) {
 TEST_CASE("mutated YAML is read or refused") { check_format("yaml", "x.yaml"); }
 TEST_CASE("mutated XML is read or refused") { check_format("xml", "x.xml"); }
 TEST_CASE("mutated JSON is read or refused") { check_format("json", "x.json"); }
+TEST_CASE("mutated key files are read or refused") { check_format("key", "x.nmconnection"); }
 TEST_CASE("mutated output of commands is read or refused") { check_format("text", "x.txt"); }
 
 }  // namespace mutation_test

@@ -81,6 +81,72 @@ TEST_CASE("netplan: addresses, MTU, VLAN, DHCP and gateways, each with its line"
   CHECK(nic_of(host, "wlP9s9").kind == "wifi");
 }
 
+TEST_CASE("NetworkManager's connections: addresses, MTU, VLAN, automatic ones, and those that do not start") {
+  const auto host_of = [](const std::string& text) {
+    return read_text("s1/etc/NetworkManager/system-connections/mesh.nmconnection", text);
+  };
+  const Machines mesh = host_of(
+      "# written by nmtui\n[connection]\nid=mesh\ntype=ethernet\ninterface-name=enp1s0f0np0\n\n[ethernet]\nmtu=9000\n"
+      "mac-address=AA:BB:CC:00:11:22\n[ipv4]\nmethod=manual\naddress1=192.168.100.1/24\naddress2=10.9.0.1/"
+      "16,10.9.0.254\n"
+      "[ipv6]\nmethod=disabled\naddresses=fd00::1/64;fd01::1/64;\n");
+  const NicFacts& nic = nic_of(only_host(mesh), "enp1s0f0np0");
+  CHECK(nic.mtu_bytes.value == 9000);
+  CHECK(nic.mtu_bytes.source == "s1/etc/NetworkManager/system-connections/mesh.nmconnection:8");
+  CHECK(nic.mtu_bytes.origin == Origin::kConfigured);
+  CHECK(nic.mac.value == "aa:bb:cc:00:11:22");
+  REQUIRE(nic.addresses.size() == 4);
+  CHECK(to_text(nic.addresses[0].prefix) == "192.168.100.1/24");
+  CHECK(to_text(nic.addresses[1].prefix) == "10.9.0.1/16");
+  CHECK(to_text(nic.addresses[3].prefix) == "fd01::1/64");
+  CHECK(nic.default_via == "s1/etc/NetworkManager/system-connections/mesh.nmconnection:13");
+  CHECK(nic.dhcp.empty());
+  CHECK_FALSE(
+      nic_of(only_host(host_of("[connection]\ntype=802-3-ethernet\ninterface-name=eth0\n[ipv4]\nmethod=auto\n")),
+             "eth0")
+          .dhcp.empty());
+  const NicFacts vlan =
+      nic_of(only_host(host_of("[connection]\ntype=vlan\ninterface-name=mesh.7\n[vlan]\nid=7\n"
+                               "parent=enp1s0f0np0\n[ipv4]\nmethod=manual\naddress=192.168.7.1/24\n")),
+             "mesh.7");
+  CHECK(vlan.kind == "vlan");
+  CHECK(vlan.vlan.value == 7);
+  CHECK(vlan.parent == "enp1s0f0np0");
+  CHECK(vlan.addresses.size() == 1);
+  CHECK(nic_of(only_host(host_of("[connection]\ntype=ethernet\ninterface-name=e0\nmaster=bond0\nslave-type=bond\n")),
+               "e0")
+            .master == "bond0");
+  CHECK(nic_of(only_host(host_of("[connection]\ntype=wifi\ninterface-name=wl0\n")), "wl0").kind == "wifi");
+  // Those that do not start by themselves, and profiles of no interface in particular, configure none.
+  for (const char* nothing : {"[connection]\ntype=ethernet\nautoconnect=false\ninterface-name=e0\n",
+                              "[connection]\ntype=ethernet\n[ipv4]\naddress1=10.0.0.1/24\n"}) {
+    const Machines machines = host_of(nothing);
+    CHECK((machines.hosts.empty() || machines.hosts.front().nics.empty()));
+  }
+}
+
+TEST_CASE("systemd's .network files: the interface that they match, addresses, MTU, DHCP and default routes") {
+  const auto host_of = [](const std::string& text) {
+    return read_text("s1/etc/systemd/network/10-mesh.network", text);
+  };
+  const Machines mesh = host_of(
+      "[Match]\nName=enp1s0f0np0\n[Link]\nMTUBytes=9000\n[Network]\nAddress=192.168.100.1/24\nAddress=fd00::1/64\n"
+      "DHCP=no\n[Address]\nAddress=192.168.101.1/24\n[Route]\nGateway=192.168.100.254\n");
+  const NicFacts& nic = nic_of(only_host(mesh), "enp1s0f0np0");
+  CHECK(nic.mtu_bytes.value == 9000);
+  CHECK(nic.addresses.size() == 3);
+  CHECK(nic.addresses[1].source == "s1/etc/systemd/network/10-mesh.network:7");
+  CHECK(nic.dhcp.empty());
+  CHECK(nic.default_via == "s1/etc/systemd/network/10-mesh.network:12");
+  CHECK_FALSE(nic_of(only_host(host_of("[Match]\nName=eth0\n[Network]\nDHCP=yes\n")), "eth0").dhcp.empty());
+  CHECK(nic_of(only_host(host_of("[Match]\nName=e1\n[Network]\nBond=bond0\n[Route]\nDestination=10.0.0.0/8\n"
+                                 "Gateway=10.1.1.1\n")),
+               "e1")
+            .default_via.empty());
+  const Machines many = host_of("[Match]\nName=en*\n[Network]\nAddress=192.168.100.1/24\n");
+  CHECK((many.hosts.empty() || many.hosts.front().nics.empty()));
+}
+
 TEST_CASE("ip addr as text: states, MTU, MAC addresses, VLANs, and what is no hardware") {
   const Machines machines =
       read_text("ip.txt",

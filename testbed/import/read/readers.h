@@ -23,6 +23,8 @@ struct Reading {
 bool read_yaml(const Part& part, Reading& into);  // netplan, containerlab, InfraGraph
 bool read_xml(const Part& part, Reading& into);   // NCCL's topology and graph, nvidia-smi -q -x
 bool read_json(const Part& part, Reading& into);  // ip -j, rdma -j, lldpctl -f json, InfraGraph
+/// NetworkManager's connections, systemd's .network files.
+bool read_key_file(const Part& part, Reading& into);
 /// Output of commands, one or several in one text: each of its readers takes the lines that it knows.
 bool read_lines(const Part& part, Reading& into);
 

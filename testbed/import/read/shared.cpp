@@ -69,6 +69,8 @@ bool read_part(const Part& part, Reading& into) {
     return part.name.size() >= tail.size() && part.name.compare(part.name.size() - tail.size(), tail.size(), tail) == 0;
   };
   if (ends(".yaml") || ends(".yml")) return read_yaml(part, into);
+  const bool is_connection = part.name.find("system-connections/") != std::string::npos;
+  if (ends(".nmconnection") || ends(".network") || is_connection) return read_key_file(part, into);
   const char letter = part.text[first];
   if (ends(".xml") || (letter == '<' && part.text.compare(first, 2, "<<") != 0)) return read_xml(part, into);
   // "[0] NCCL INFO" is no JSON, and neither is "{" of a configuration file.
