@@ -137,14 +137,26 @@ struct Cable {
   Picoseconds propagation_ps = 0;  // one way, NIC to NIC
 };
 
-/// An output-queued, non-blocking switch: every port full duplex at its own rate.
+/// A cable between two boxes of a switched network. Full duplex; each direction has the rate.
+struct Trunk {
+  std::string name;
+  int a = -1, b = -1;  // indices in Switch::boxes
+  std::uint64_t rate_bps = 0;
+  Picoseconds propagation_ps = 0;  // one way
+};
+
+/// An output-queued, non-blocking switch: every port full duplex at its own rate. Or several of them that trunks join
+/// to one network of layer 2 (lan/trunks.h).
 struct Switch {
   std::string name;
   std::vector<PortRef> ports;
   std::uint64_t rate_bps = 0;      // of each port
-  Picoseconds latency_ps = 0;      // forwarding delay
+  Picoseconds latency_ps = 0;      // forwarding delay, of each box
   Picoseconds propagation_ps = 0;  // of each cable, one way
   std::uint32_t mtu_bytes = 0;     // of each port (lan/frame.h); 0: any frame passes
+  std::vector<std::string> boxes = {};  // their names; empty: it is one box
+  std::vector<int> box_of_port = {};    // [port] of `ports`, index in `boxes`; empty where these are
+  std::vector<Trunk> trunks = {};
 };
 
 /// What forwards between the subnets of several switches: a router, or the routing half of a leaf-spine fabric. It has

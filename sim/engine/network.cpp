@@ -1,6 +1,7 @@
 #include "sim/engine/network.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "models/lan/bond.h"
@@ -52,19 +53,23 @@ Network::Network(const models::Cluster& cluster) : cluster_(cluster) {
   }
   for (std::size_t index = 0; index < cluster.switches.size(); ++index) {
     const auto& sw = cluster.switches[index];
-    for (const PortRef port : sw.ports) {
+    for (std::size_t number = 0; number < sw.ports.size(); ++number) {
+      const PortRef port = sw.ports[number];
       MESHBED_CHECK(state(port).link_out < 0);
       const auto& nic = cluster.nic_of(port);
       const std::uint64_t rate = sw.rate_bps != 0 ? std::min(sw.rate_bps, nic.rate_bps) : nic.rate_bps;
       const std::string name = link_end(cluster, port);
       auto& port_state = state(port);
       port_state.switch_index = static_cast<int>(index);
-      port_state.link_out = add_link(name + ">" + sw.name, rate);
-      port_state.link_in = add_link(sw.name + ">" + name, rate);
+      if (!sw.boxes.empty()) port_state.box = sw.box_of_port[number];
+      const std::string& box = port_state.box < 0 ? sw.name : sw.boxes[static_cast<std::size_t>(port_state.box)];
+      port_state.link_out = add_link(name + ">" + box, rate);
+      port_state.link_in = add_link(box + ">" + name, rate);
     }
   }
   add_shared();
   add_routers();
+  add_trunks();
   bonds_.emplace(cluster, [this](PortRef port) { return link_up(port); });
 }
 
@@ -102,6 +107,47 @@ void Network::add_routers() {
       ports.push_back({.switch_index = index, .to_router = to_router, .from_router = from_router});
     }
   }
+}
+
+std::uint64_t Network::PairKey::hash() const {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, by words
+  for (const std::uint64_t word :
+       {static_cast<std::uint64_t>(source.node), static_cast<std::uint64_t>(source.nic),
+        static_cast<std::uint64_t>(destination.node), static_cast<std::uint64_t>(destination.nic), flow}) {
+    hash = (hash ^ word) * 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+void Network::add_trunks() {
+  for (std::size_t index = 0; index < cluster_.switches.size(); ++index) {
+    const models::Switch& network = cluster_.switches[index];
+    if (network.boxes.empty()) continue;
+    Trunks& trunks =
+        trunks_.try_emplace(static_cast<int>(index), Trunks{models::TrunkRoutes(network), {}}).first->second;
+    std::set<std::string> names;
+    for (const models::Trunk& trunk : network.trunks) {
+      const std::string& a = network.boxes[static_cast<std::size_t>(trunk.a)];
+      const std::string& b = network.boxes[static_cast<std::size_t>(trunk.b)];
+      // Parallel ones are told apart by the trunk's own name.
+      const std::string more = names.insert(a + ">" + b).second ? "" : " (" + trunk.name + ")";
+      const int forward = add_link(a + ">" + b + more, trunk.rate_bps);
+      trunks.links.emplace_back(forward, add_link(b + ">" + a + more, trunk.rate_bps));
+    }
+  }
+}
+
+Network::TrunkWay Network::trunk_way(const PortState& from, const PortState& to, std::uint64_t flow) const {
+  const models::Switch& network = cluster_.switches[static_cast<std::size_t>(from.switch_index)];
+  TrunkWay way{.links = {}, .latency_ps = network.latency_ps};
+  if (from.box == to.box) return way;
+  Trunks& trunks = trunks_.at(from.switch_index);
+  for (const models::TrunkHop& hop : trunks.routes.way(from.box, to.box, flow)) {
+    const auto& [forward, back] = trunks.links[static_cast<std::size_t>(hop.trunk)];
+    way.links.push_back(hop.forward ? forward : back);
+    way.latency_ps += network.trunks[static_cast<std::size_t>(hop.trunk)].propagation_ps + network.latency_ps;
+  }
+  return way;
 }
 
 const Network::RouterPort& Network::router_port(int router, int switch_index) const {
@@ -145,15 +191,12 @@ int Network::add_link(std::string name, std::uint64_t rate_bps) {
   return static_cast<int>(links_.size()) - 1;
 }
 
-const Path* Network::wire(PortRef source, PortRef destination) const {
-  const auto key = [](PortRef port) {
-    return (static_cast<std::uint64_t>(port.node) << 8U) | static_cast<std::uint64_t>(port.nic);
-  };
-  const std::uint64_t pair = (key(source) << 32U) | key(destination);
-  if (const auto found = path_cache_.find(pair); found != path_cache_.end()) return found->second;
-
+const Path* Network::wire(PortRef source, PortRef destination, std::uint64_t flow) const {
   const PortState& from = state(source);
   const PortState& to = state(destination);
+  const PairKey key{source, destination, from.box == to.box ? 0 : flow};
+  if (const auto found = path_cache_.find(key); found != path_cache_.end()) return found->second;
+
   const bool by_cable = wire_leads(source, destination);
   const bool by_switch = from.switch_index >= 0 && from.switch_index == to.switch_index && source != destination;
   const int router = by_cable || by_switch ? -1 : router_between(source, destination);
@@ -166,12 +209,15 @@ const Path* Network::wire(PortRef source, PortRef destination) const {
       path.links.push_back(router_port(router, from.switch_index).to_router);
       path.links.push_back(router_port(router, to.switch_index).from_router);
     }
+    TrunkWay through;
+    if (by_switch) through = trunk_way(from, to, key.hash());
+    path.links.insert(path.links.end(), through.links.begin(), through.links.end());
     for (const int link : way_in(destination)) path.links.push_back(link);
     if (by_cable) {
       path.latency_ps = cluster_.cables[static_cast<std::size_t>(from.cable)].propagation_ps;
     } else if (by_switch) {
       const auto& sw = cluster_.switches[static_cast<std::size_t>(from.switch_index)];
-      path.latency_ps = 2 * sw.propagation_ps + sw.latency_ps;
+      path.latency_ps = 2 * sw.propagation_ps + through.latency_ps;
       path.mtu_bytes = models::forwarded_bytes(sw, nic(source), nic(destination));
     } else {
       const auto& box = cluster_.routers[static_cast<std::size_t>(router)];
@@ -186,7 +232,7 @@ const Path* Network::wire(PortRef source, PortRef destination) const {
     }
     result = &paths_.emplace_back(std::move(path));
   }
-  path_cache_.emplace(pair, result);
+  path_cache_.emplace(key, result);
   return result;
 }
 
@@ -199,15 +245,15 @@ const Path* Network::path(PortRef source, PortRef destination, std::uint64_t flo
     return found != own.far.end() ? wire(from, *found) : nullptr;
   }
   const PortRef arrival = bonds_->egress(to, device(source), flow);
-  if (link_up(arrival)) return wire(from, arrival);
+  if (link_up(arrival)) return wire(from, arrival, flow);
   // A switch sees at once which of its ports have a link, and spreads what is for one bond over those. Where they take
   // turns, it only learns the way to another one when that one sends.
   const models::Bond* const bond = models::bond_of(cluster_, to);
   const bool spreads = bond != nullptr && bond->mode != models::BondMode::kActiveBackup;
   for (const PortRef other : models::functions_of(cluster_, to)) {
-    if (spreads && link_up(other)) return wire(from, other);
+    if (spreads && link_up(other)) return wire(from, other, flow);
   }
-  return wire(from, arrival);
+  return wire(from, arrival, flow);
 }
 
 PortRef Network::device(PortRef port) const { return models::device_of(cluster_, port); }

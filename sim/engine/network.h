@@ -14,12 +14,15 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "models/cluster.h"
+#include "models/lan/trunks.h"
 #include "plugin/base/units.h"
 #include "sim/engine/bonds.h"
 #include "sim/engine/link_load.h"
@@ -73,7 +76,8 @@ class Network {
 
   /// nullptr where no cable, switch or router joins the two ports (or they are one). Ignores link states. The pointer
   /// stays valid as long as the network. O(1) after the first call for a pair.
-  const Path* wire(models::PortRef source, models::PortRef destination) const;
+  /// `flow` selects among the trunks of a switched network of several boxes.
+  const Path* wire(models::PortRef source, models::PortRef destination, std::uint64_t flow = 0) const;
   /// The same between devices: over the function that a bond sends the flow by now, and the one at which the cable or
   /// the switch delivers it.
   const Path* path(models::PortRef source, models::PortRef destination, std::uint64_t flow = 0) const;
@@ -127,6 +131,7 @@ class Network {
     Shape shape;
     int cable = -1;         // index in Cluster::cables, or
     int switch_index = -1;  // index in Cluster::switches
+    int box = -1;           // of it; -1: it is one box
     int link_out = -1, link_in = -1;
     int pcie_out = -1, pcie_in = -1;        // -1: no PCIe link limits it
     int qsfp_out = -1, qsfp_in = -1;        // -1: its QSFP port limits it no more than its own link does
@@ -144,6 +149,13 @@ class Network {
   /// The cable of `port` ends at `other`, or the wire that it shares does.
   bool wire_leads(models::PortRef port, models::PortRef other) const;
   void add_routers();
+  void add_trunks();
+  /// The links between two boxes of a switched network, and how long the way through it takes beyond its ends' cables.
+  struct TrunkWay {
+    std::vector<int> links;
+    Picoseconds latency_ps = 0;
+  };
+  TrunkWay trunk_way(const PortState& from, const PortState& to, std::uint64_t flow) const;
   /// The router of `from`, where it joins the switches of both ports and these differ; -1: none.
   int router_between(models::PortRef from, models::PortRef to) const;
   const models::Nic& nic(models::PortRef port) const { return cluster_.nic_of(port); }
@@ -158,12 +170,28 @@ class Network {
   };
   const RouterPort& router_port(int router, int switch_index) const;
 
+  /// Two ports, and the flow where boxes have a choice of trunks.
+  struct PairKey {
+    models::PortRef source, destination;
+    std::uint64_t flow = 0;
+    bool operator==(const PairKey&) const = default;
+    std::uint64_t hash() const;
+  };
+  struct PairHash {
+    std::size_t operator()(const PairKey& key) const { return key.hash(); }
+  };
+  /// Of a switched network of several boxes.
+  struct Trunks {
+    models::TrunkRoutes routes;
+    std::vector<std::pair<int, int>> links;  // [trunk] from its end a to b, and back
+  };
   const models::Cluster& cluster_;
   std::vector<Link> links_;
   std::vector<std::vector<RouterPort>> router_ports_;  // [router]
+  mutable std::map<int, Trunks> trunks_;               // by switch
   std::vector<std::vector<PortState>> ports_;
   mutable std::deque<Path> paths_;
-  mutable std::unordered_map<std::uint64_t, const Path*> path_cache_;
+  mutable std::unordered_map<PairKey, const Path*, PairHash> path_cache_;
   std::optional<Bonds> bonds_;  // once there are links to look at
 };
 

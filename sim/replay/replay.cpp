@@ -263,6 +263,8 @@ Result<ReplayOutcome> Replay::pairs() {
     return refused(fmt::format("an alltoall is replayed on one switch that joins all ranks; this cluster has {}",
                                counted(request_.cluster->switches.size(), "switch")));
   }
+  // Ways over trunks may meet.
+  alike = request_.cluster->switches.front().boxes.empty();
   for (int rank = 0; rank < request_.ranks; ++rank) {
     const auto hop = hops_.hop(rank, (rank + 1) % request_.ranks, 0);
     if (!hop) return hop.error();

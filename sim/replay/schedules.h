@@ -256,8 +256,9 @@ class PairsSchedule {
         bytes_(request.elements * request.element_bytes),
         hops_(&hops),
         folded_(folded),
+        has_trunks_(!request.cluster->switches.front().boxes.empty()),
         received_(folded ? 1 : ranks_) {
-    // On one switch all hops have the latency of the first; rates are those of the ports.
+    // In one box all hops have the latency of the first; rates are those of the ports.
     latency_ps_ = hops.hop(0, 1, 0)->latency_ps;
     for (std::uint32_t rank = 0; rank < streams(); ++rank) {
       const int next = static_cast<int>((rank + 1) % ranks_), before = static_cast<int>((rank + ranks_ - 1) % ranks_);
@@ -277,8 +278,9 @@ class PairsSchedule {
   std::uint32_t steps(std::uint32_t) const { return ranks_ - 1; }
   std::uint32_t needed(std::uint32_t, std::uint32_t) const { return 0; }
 
-  /// Out of the sender's port, into the receiver's.
+  /// Out of the sender's port, into the receiver's; between boxes by way of trunks, which depend on both.
   const Path& path(std::uint32_t from, std::uint32_t to) {
+    if (has_trunks_) return *hop(from, to).path;
     Path& path = paths_[from];
     const Path& out = *ports_[from].out;
     const Path& in = *ports_[to].in;
@@ -291,6 +293,14 @@ class PairsSchedule {
 
   ReplayMessage message(std::uint32_t rank, std::uint32_t index) {
     const std::uint32_t to = folded_ ? 0 : (rank + 1 + index) % ranks_;
+    if (has_trunks_) {
+      const ReplayHop way = hop(rank, to);
+      return {.to = to,
+              .tag = rank,
+              .bytes = bytes_,
+              .wire_ps = wire_time_ps(bytes_, way.rate_bps),
+              .latency_ps = way.latency_ps};
+    }
     const std::uint64_t slowest_bps = std::min(ports_[rank].out_bps, ports_[to].in_bps);
     return {.to = to,
             .tag = folded_ ? index + 1 : rank,
@@ -318,6 +328,10 @@ class PairsSchedule {
   }
 
  private:
+  ReplayHop hop(std::uint32_t from, std::uint32_t to) {
+    return *hops_->hop(static_cast<int>(from), static_cast<int>(to), 0);
+  }
+
   struct Port {
     const Path* out = nullptr;  // to the next rank
     const Path* in = nullptr;   // from the one before
@@ -331,7 +345,7 @@ class PairsSchedule {
   std::uint32_t ranks_;
   std::uint64_t bytes_;
   ReplayHops* hops_;
-  bool folded_;
+  bool folded_, has_trunks_;
   Picoseconds latency_ps_ = 0;
   std::vector<Port> ports_;
   std::vector<Path> paths_;  // [sender] under way

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "models/topology.h"
 #include "sim/engine/network.h"
@@ -25,6 +26,17 @@ std::string in_quotes(const std::string& text) {
     out += letter;
   }
   return out;
+}
+
+/// Of formats in which a switch has no boxes.
+void refuse_boxes(const models::Cluster& cluster, const char* format) {
+  for (const models::Switch& network : cluster.switches) {
+    if (network.boxes.empty()) continue;
+    throw std::runtime_error(
+        fmt::format("--to {}: {} consists of {} boxes that {} trunks join, which is not written "
+                    "there; --to graphviz has them",
+                    format, network.name, network.boxes.size(), network.trunks.size()));
+  }
 }
 
 std::string subnets_of(const models::Nic& nic) {
@@ -55,6 +67,7 @@ std::string platform_link(const std::string& name, std::uint64_t rate_bps, Picos
 
 /// Floyd routing finds the chains of cables. A pair of nodes has one route, so of parallel cables the first one counts.
 std::vector<ExportedFile> simgrid_platform(const Scenario& scenario) {
+  refuse_boxes(scenario.cluster, "simgrid");
   const models::Cluster& cluster = scenario.cluster;
   std::string hosts, links, routes;
   for (const models::Node& node : cluster.nodes) {
@@ -92,7 +105,9 @@ std::vector<ExportedFile> graphviz_graph(const Scenario& scenario) {
   std::string text = fmt::format("graph \"{}\" {{\n  node [shape=box];\n", in_quotes(scenario.name));
   for (const models::Node& node : cluster.nodes) text += fmt::format("  \"{}\";\n", in_quotes(node.name));
   for (const models::Switch& box : cluster.switches) {
-    text += fmt::format("  \"{}\" [shape=ellipse];\n", in_quotes(box.name));
+    for (const std::string& name : box.boxes.empty() ? std::vector<std::string>{box.name} : box.boxes) {
+      text += fmt::format("  \"{}\" [shape=ellipse];\n", in_quotes(name));
+    }
   }
   for (const models::Cable& cable : cluster.cables) {
     const models::Nic &a = cluster.nic_of(cable.a), &b = cluster.nic_of(cable.b);
@@ -102,10 +117,18 @@ std::vector<ExportedFile> graphviz_graph(const Scenario& scenario) {
                         in_quotes(b.device), subnets_of(b));
   }
   for (const models::Switch& box : cluster.switches) {
-    for (const models::PortRef port : box.ports) {
+    for (const models::Trunk& trunk : box.trunks) {
+      text +=
+          fmt::format("  \"{}\" -- \"{}\" [label=\"{}\"];\n", in_quotes(box.boxes[static_cast<std::size_t>(trunk.a)]),
+                      in_quotes(box.boxes[static_cast<std::size_t>(trunk.b)]), rate_text(trunk.rate_bps));
+    }
+    for (std::size_t number = 0; number < box.ports.size(); ++number) {
+      const models::PortRef port = box.ports[number];
       const models::Nic& nic = cluster.nic_of(port);
+      const std::string& its =
+          box.boxes.empty() ? box.name : box.boxes[static_cast<std::size_t>(box.box_of_port[number])];
       text += fmt::format("  \"{}\" -- \"{}\" [label=\"{}\", taillabel=\"{}\\n{}\"];\n",
-                          in_quotes(cluster.at(port.node).name), in_quotes(box.name),
+                          in_quotes(cluster.at(port.node).name), in_quotes(its),
                           rate_text(std::min(box.rate_bps, nic.rate_bps)), in_quotes(nic.device), subnets_of(nic));
     }
   }
@@ -211,7 +234,10 @@ class InfraGraph {
 
 }  // namespace
 
-std::vector<ExportedFile> infragraph_file(const Scenario& scenario) { return {{"", InfraGraph(scenario).write()}}; }
+std::vector<ExportedFile> infragraph_file(const Scenario& scenario) {
+  refuse_boxes(scenario.cluster, "infragraph");
+  return {{"", InfraGraph(scenario).write()}};
+}
 
 const std::vector<ExportFormat>& export_formats() {
   static const std::vector<ExportFormat> all{

@@ -40,7 +40,8 @@ std::vector<std::string> device_names(const models::Node& node) {
 void Builder::generate() {
   const TopologySpec& topology = spec_.topology;
   if (topology.kind == "none") {
-    for (const char* key : {"nodes", "nics", "rails", "shape", "first_subnet"}) {
+    for (const char* key : {"nodes", "nics", "rails", "shape", "first_subnet", "leaves", "spines", "oversubscription",
+                            "arity", "groups", "boxes", "uplinks", "uplink_rate"}) {
       if (topology.has(key)) {
         diagnostics_.add(topology.at(key),
                          fmt::format("{} does nothing without topology.kind = \"ring\" or the like", key));
@@ -52,7 +53,8 @@ void Builder::generate() {
       {"ring", models::TopologyKind::kRing},          {"line", models::TopologyKind::kLine},
       {"full-mesh", models::TopologyKind::kFullMesh}, {"star", models::TopologyKind::kStar},
       {"switch", models::TopologyKind::kSwitch},      {"torus", models::TopologyKind::kTorus}};
-  models::TopologyOptions options{.kind = kKinds.at(topology.kind),
+  const bool is_fabric = is_fabric_kind(topology.kind);
+  models::TopologyOptions options{.kind = is_fabric ? models::TopologyKind::kSwitch : kKinds.at(topology.kind),
                                   .nodes = topology.nodes,
                                   .shape = topology.shape,
                                   .nics = topology.nics,
@@ -67,12 +69,15 @@ void Builder::generate() {
     std::int64_t product = 1;
     for (const int length : topology.shape) product = std::min(product * length, models::kNodesMax + 1);
     options.nodes = static_cast<int>(product);
+  } else if (!topology.has("nodes") && fabric_nodes(topology) > 0) {
+    options.nodes = fabric_nodes(topology);
   } else if (!topology.has("nodes")) {
     return diagnostics_.add(topology.place, fmt::format("[topology] kind = \"{}\" needs nodes", topology.kind));
   }
   if (options.kind != models::TopologyKind::kTorus && topology.has("shape")) {
     diagnostics_.add(topology.at("shape"), "shape is for kind = \"torus\"");
   }
+  if (!check_fabric_keys()) return;
   auto generated = models::generate_topology(options);
   if (!generated) {
     const bool as_spark = options.functions != models::NicLayout::kSeparate;
@@ -83,6 +88,7 @@ void Builder::generate() {
     return diagnostics_.add(topology.at(topology.has(key) ? key : "kind"), generated.error().text);
   }
   built_.cluster = std::move(*generated);
+  if (is_fabric) join_generated_boxes();
   generated_nodes_ = built_.cluster.nodes.size();
   built_.node_places.assign(generated_nodes_, topology.place);
   for (std::size_t i = 0; i < generated_nodes_; ++i) {

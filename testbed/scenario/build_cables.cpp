@@ -151,6 +151,7 @@ void Builder::add_switches() {
     }
     models::Switch& box = switches[static_cast<std::size_t>(index)];
     built_.switch_places[static_cast<std::size_t>(index)] = spec.place;
+    add_boxes(box, spec);
     if (spec.has("ports")) box.ports.clear();
     for (const auto& end : spec.ports) {
       if (const auto port = resolve(end)) box.ports.push_back(*port);

@@ -94,6 +94,13 @@ std::optional<models::Router> Builder::router_of(const RouterSpec& spec, const s
       .propagation_ps = spec.has("cable_latency") ? spec.cable_latency_ps : spec_.topology.latency_ps};
   for (const Located<std::string>& said : spec.joins) {
     const int box = find_named(cluster.switches, said.value);
+    if (box >= 0 && !cluster.switches[static_cast<std::size_t>(box)].boxes.empty()) {
+      diagnostics_.add(said.place,
+                       fmt::format("joins: {} consists of several boxes, and a router joins switches of one; "
+                                   "leave its boxes out, or the router",
+                                   said.value));
+      return std::nullopt;
+    }
     if (box >= 0 && !models::joins(router, box)) {
       router.switches.push_back(box);
       continue;

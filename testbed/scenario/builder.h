@@ -15,6 +15,11 @@ namespace meshbed::testbed {
 
 inline constexpr std::size_t kNetdevNameMax = 15;  // IFNAMSIZ less its NUL
 
+/// The kind of topology is a switched network of several boxes (build_fabric.cpp).
+bool is_fabric_kind(const std::string& kind);
+/// How many nodes a kind has that need not say it; 0: it must.
+int fabric_nodes(const TopologySpec& topology);
+
 class Builder {
  public:
   Builder(const ScenarioSpec& spec, Diagnostics& diagnostics) : spec_(spec), diagnostics_(diagnostics) {}
@@ -28,7 +33,7 @@ class Builder {
   void add_cables();               // build_cables.cpp
   /// The further functions of QSFP ports whose first ones the file cables.
   void add_wires();     // build_functions.cpp
-  void add_switches();  // build_cables.cpp
+  void add_switches();  // build_cables.cpp, with boxes from build_fabric.cpp
   void add_gpus();      // build_functions.cpp
   void add_pcie();      // build_pcie.cpp
   void add_environment();
@@ -67,6 +72,12 @@ class Builder {
   /// Addresses for those of `ports` that have none, from `subnet`; refuses addresses outside it.
   void number_ports(const std::vector<models::PortRef>& ports, const models::IpPrefix& subnet, const Place& place,
                     const std::string& owner);
+  /// What only some kinds of topology read; false: reported.
+  bool check_fabric_keys();
+  void join_generated_boxes();
+  /// What the file says of the boxes of a switched network, and of the trunks between them.
+  void add_boxes(models::Switch& network, const SwitchSpec& spec);
+  std::optional<int> box_named(const models::Switch& network, const Located<std::string>& end);
   /// What only a port of a switch has, on NICs that are on none.
   void check_switch_ports();
   void add_pcie_links(models::Node& node, const NodeSpec& spec);

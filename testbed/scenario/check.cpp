@@ -316,6 +316,14 @@ void check_cluster(const Built& built, Diagnostics& diagnostics) {
 }
 
 void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const bool has_boxes = std::any_of(scenario.cluster.switches.begin(), scenario.cluster.switches.end(),
+                                     [](const models::Switch& network) { return !network.boxes.empty(); });
+  if (scenario.fabric == "fluid" && has_boxes) {
+    diagnostics.add(
+        spec.fabric.at("kind"),
+        "kind: fluid has one way between two ports, and a switch of several boxes has one for each flow; say "
+        "chunk");
+  }
   check_megakernel(scenario, spec, diagnostics);
   check_workload(scenario, spec, diagnostics);
   check_recording(scenario, spec, diagnostics);

@@ -14,11 +14,19 @@ std::string topology_line(const Scenario& scenario) {
   std::size_t nics = 0;
   for (const models::Node& node : scenario.cluster.nodes) nics += node.nics.size();
   const std::size_t routers = scenario.cluster.routers.size();
-  return fmt::format("{}, {}, {}, {}{}; {}", counted(scenario.cluster.nodes.size(), "node"), counted(nics, "NIC"),
-                     counted(scenario.cluster.cables.size(), "cable"),
-                     counted(scenario.cluster.switches.size(), "switch"),
-                     routers > 0 ? ", " + counted(routers, "router") : "",
-                     counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
+  std::size_t boxes = 0, trunks = 0;
+  for (const models::Switch& network : scenario.cluster.switches) {
+    boxes += network.boxes.size();
+    trunks += network.trunks.size();
+  }
+  return fmt::format(
+      "{}, {}, {}, {}{}{}; {}", counted(scenario.cluster.nodes.size(), "node"), counted(nics, "NIC"),
+      counted(scenario.cluster.cables.size(), "cable"), counted(scenario.cluster.switches.size(), "switch"),
+      boxes > 0 ? fmt::format(" of {} and {}", boxes == 1 ? std::string("1 box") : fmt::format("{} boxes", boxes),
+                              counted(trunks, "trunk"))
+                : "",
+      routers > 0 ? ", " + counted(routers, "router") : "",
+      counted(static_cast<std::uint64_t>(ranks_of(scenario)), "rank"));
 }
 
 std::string assumed_line(const Scenario& scenario) {

@@ -67,8 +67,8 @@ std::string sections_text() {
 
 std::string scenario_dictionary() {
   return kHead + sections_text<ScenarioSpec, TopologySpec, NodeSpec, NicSpec, GidSpec, PcieSpec, BondSpec, CableSpec,
-                               SwitchSpec, RouterSpec, ManagementSpec, FabricSpec, ReplaySpec, ModelsSpec, WorkloadSpec,
-                               MegakernelSpec, LimitsSpec, FaultSpec, ExpectSpec>();
+                               SwitchSpec, BoxSpec, TrunkSpec, RouterSpec, ManagementSpec, FabricSpec, ReplaySpec,
+                               ModelsSpec, WorkloadSpec, MegakernelSpec, LimitsSpec, FaultSpec, ExpectSpec>();
 }
 
 }  // namespace meshbed::testbed

@@ -11,6 +11,7 @@ namespace {
 constexpr IntegerRange kNodes{0, 1'000'000'000};  // the generator says how many its topology can have
 constexpr IntegerRange kMtu{352, 65535};          // 256 bytes of RDMA payload and its headers, see rdma_mtu_bytes
 constexpr IntegerRange kGpus{0, 64};
+constexpr IntegerRange kBoxes{1, 65536};
 const std::vector<std::string> kGpuDirect{"off", "dma-buf", "peermem", "both"};
 const std::vector<std::string> kFunctions{"separate", "spark", "spark-merged"};
 
@@ -20,9 +21,12 @@ const Section<TopologySpec> kTopology{
     "of\n"
     "two ports (rocep1s0f0, rocep1s0f1, rocep2s0f0, ...), a Spark's as on a Spark (rocep1s0f0, roceP2p1s0f0, ...).",
     {
-        {"kind", "text", "'none'", "ring, line, full-mesh, star, switch, torus, or none: only what the file lists",
+        {"kind", "text", "'none'",
+         "ring, line, full-mesh, star, torus; switch, or of several boxes leaf-spine, rail-optimised (a leaf-spine a "
+         "rail), fat-tree, dragonfly; or none: only what the file lists",
          [](const Value& v, TopologySpec& s) {
-           v.choice(s.kind, {"none", "ring", "line", "full-mesh", "star", "switch", "torus"});
+           v.choice(s.kind, {"none", "ring", "line", "full-mesh", "star", "switch", "torus", "leaf-spine",
+                             "rail-optimised", "fat-tree", "dragonfly"});
          }},
         {"nodes", "integer", "", "number of nodes; a torus may leave it to `shape`",
          [](const Value& v, TopologySpec& s) { v.integer(s.nodes, kNodes); }},
@@ -40,6 +44,29 @@ const Section<TopologySpec> kTopology{
          [](const Value& v, TopologySpec& s) {
            v.integer(s.rails, {1, 64});
          }},
+        {"leaves", "integer", "", "leaf-spine, rail-optimised: leaf switches (of a rail), over which nodes are spread",
+         [](const Value& v, TopologySpec& s) { v.integer(s.leaves, kBoxes); }},
+        {"spines", "integer", "(by `oversubscription`)", "likewise: spine switches; each leaf has `uplinks` to each",
+         [](const Value& v, TopologySpec& s) { v.integer(s.spines, kBoxes); }},
+        {"oversubscription", "number", "(1 of a fat tree)",
+         "rate of the nodes of a leaf over the rate of its uplinks; of a fat tree of its lowest switches",
+         [](const Value& v, TopologySpec& s) {
+           v.number(s.oversubscription, {1, 64});
+         }},
+        {"arity", "integer", "", "fat-tree: ports of each switch, even; k of them hold k^3/4 nodes",
+         [](const Value& v, TopologySpec& s) {
+           v.integer(s.arity, {2, 128});
+         }},
+        {"groups", "integer", "", "dragonfly: groups, of which every two are joined by `uplinks` cables",
+         [](const Value& v, TopologySpec& s) { v.integer(s.groups, kBoxes); }},
+        {"boxes", "integer", "", "dragonfly: switches of a group, all joined with each other",
+         [](const Value& v, TopologySpec& s) { v.integer(s.boxes, kBoxes); }},
+        {"uplinks", "integer", "1", "leaf-spine, rail-optimised: from each leaf to each spine; dragonfly: see `groups`",
+         [](const Value& v, TopologySpec& s) {
+           v.integer(s.uplinks, {1, 64});
+         }},
+        {"uplink_rate", "rate", "(`rate`)", "of each cable between two switches",
+         [](const Value& v, TopologySpec& s) { v.rate(s.uplink_rate_bps); }},
         {"rate", "rate", "(200Gb/s of Sparks, else 100Gb/s)", "of every port and cable",
          [](const Value& v, TopologySpec& s) { v.rate(s.rate_bps); }},
         {"latency", "time", "'1us'", "propagation over one cable, one way",
@@ -222,9 +249,32 @@ const Section<CableSpec> kCable{
          [](const Value& v, CableSpec& s) { v.time(s.latency_ps); }},
     }};
 
+const Section<BoxSpec> kBox{
+    "[[switch.box]]",
+    "One of the boxes that the [[switch]] above consists of, where trunks join several to one network of layer 2.",
+    {
+        {"name", "name", "", "as trunks and the links of reports name it; required",
+         [](const Value& v, BoxSpec& s) { v.name(s.name); }},
+        {"ports", "list of texts", "[]", "NODE/DEVICE of every NIC on it",
+         [](const Value& v, BoxSpec& s) { v.texts(s.ports); }},
+    }};
+
+const Section<TrunkSpec> kTrunk{
+    "[[switch.trunk]]",
+    "A full-duplex cable between two boxes of the [[switch]] above. Frames go over a shortest way, in boxes; of equal\n"
+    "ones a hash of the flow selects one.",
+    {
+        {"ends", "list of two", "", "names of boxes, as in [\"leaf0\", \"spine0\"]; required",
+         [](const Value& v, TrunkSpec& s) { v.texts(s.ends); }},
+        {"rate", "rate", "(topology.rate)", "of each direction",
+         [](const Value& v, TrunkSpec& s) { v.rate(s.rate_bps); }},
+        {"latency", "time", "(topology.latency)", "propagation, one way",
+         [](const Value& v, TrunkSpec& s) { v.time(s.latency_ps); }},
+    }};
+
 const Section<SwitchSpec> kSwitch{
     "[[switch]]",
-    "A non-blocking switch; every port is full duplex at the switch's rate.",
+    "A non-blocking switch, every port full duplex at the switch's rate; or several that trunks join.",
     {
         {"name", "name", "(switchN)", "for faults and reports", [](const Value& v, SwitchSpec& s) { v.name(s.name); }},
         {"ports", "list of texts", "", "NODE/DEVICE of every NIC on it",
@@ -239,6 +289,10 @@ const Section<SwitchSpec> kSwitch{
         {"mtu", "integer", "(any frame passes)",
          "of its ports, bytes of a frame's payload, as ip link counts: larger ones are dropped without a word",
          [](const Value& v, SwitchSpec& s) { v.integer(s.mtu_bytes, kMtu); }},
+        {"box", "[[switch.box]]", "", "in the place of `ports`: its boxes",
+         [](const Value& v, SwitchSpec& s) { v.tables(s.boxes); }},
+        {"trunk", "[[switch.trunk]]", "", "cables between its boxes",
+         [](const Value& v, SwitchSpec& s) { v.tables(s.trunks); }},
     }};
 
 const Section<RouterSpec> kRouter{
@@ -303,6 +357,14 @@ const Section<BondSpec>& section_of<BondSpec>() {
 template <>
 const Section<CableSpec>& section_of<CableSpec>() {
   return kCable;
+}
+template <>
+const Section<BoxSpec>& section_of<BoxSpec>() {
+  return kBox;
+}
+template <>
+const Section<TrunkSpec>& section_of<TrunkSpec>() {
+  return kTrunk;
 }
 template <>
 const Section<SwitchSpec>& section_of<SwitchSpec>() {

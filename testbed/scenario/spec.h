@@ -37,6 +37,9 @@ struct TopologySpec : Entry {
   std::vector<int> shape;
   int nics = 0;
   int rails = 0;
+  int leaves = 0, spines = 0, arity = 0, groups = 0, boxes = 0, uplinks = 0;
+  std::optional<double> oversubscription;
+  std::uint64_t uplink_rate_bps = 0;
   std::uint64_t rate_bps = 0;
   Picoseconds latency_ps = 0;
   Picoseconds switch_latency_ps = 0;
@@ -112,6 +115,17 @@ struct CableSpec : Entry {
   Picoseconds latency_ps = 0;
 };
 
+struct BoxSpec : Entry {
+  std::string name;
+  std::vector<Located<std::string>> ports;
+};
+
+struct TrunkSpec : Entry {
+  std::vector<Located<std::string>> ends;
+  std::uint64_t rate_bps = 0;
+  Picoseconds latency_ps = 0;
+};
+
 struct SwitchSpec : Entry {
   std::string name;
   std::vector<Located<std::string>> ports;
@@ -120,6 +134,8 @@ struct SwitchSpec : Entry {
   Picoseconds latency_ps = 0;
   Picoseconds cable_latency_ps = 0;
   std::uint32_t mtu_bytes = 0;
+  std::vector<BoxSpec> boxes;
+  std::vector<TrunkSpec> trunks;
 };
 
 struct RouterSpec : Entry {

@@ -132,6 +132,9 @@ void refuse_switch_mtus_and_vlans(const Scenario& scenario) {
                     why, scenario.name, what, key));
   };
   for (const models::Switch& box : scenario.cluster.switches) {
+    if (!box.boxes.empty()) {
+      refuse(fmt::format("{} of {} boxes", box.name, box.boxes.size()), "a switch is one box there", "switch.box");
+    }
     if (box.mtu_bytes == 0) continue;
     refuse(fmt::format("{} mtu = {}", box.name, box.mtu_bytes), "a switch lets frames of any size pass there",
            "switch.mtu");
