@@ -18,6 +18,7 @@
 #include "testbed/scenario/characters.h"
 #include "testbed/scenario/check.h"
 #include "testbed/scenario/override.h"
+#include "testbed/scenario/placement.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/scenario/section.h"
 
@@ -176,6 +177,8 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
   scenario.cluster = std::move(built.cluster);
   scenario.overrides = overrides;
   place_ranks(spec, scenario, diagnostics);
+  diagnostics.throw_if_any();
+  make_slot_graph(spec.workload.megakernel, ranks_of(scenario), diagnostics, scenario);
   diagnostics.throw_if_any();
   check_run(scenario, spec, diagnostics);
   diagnostics.throw_if_any();

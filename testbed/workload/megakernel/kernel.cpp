@@ -374,8 +374,12 @@ Picoseconds RingKernel::claimed_until(Word slot, Picoseconds now_ps) const {
 }
 
 Picoseconds RingKernel::launch_of(Word slot) const {
-  const bool begins = setting_.begins != nullptr && slot < setting_.begins->size() && (*setting_.begins)[slot];
-  return begins && setting_.settings.initiation == "launch" ? setting_.settings.operation_launch_ps : 0;
+  if (setting_.begins == nullptr || setting_.settings.initiation != "launch") return 0;
+  const Word* const words = ring::slot_at(setting_.kernel, slot);
+  const Word id = words[kRingLayout.arg0_word + arg::kId];
+  const bool begins =
+      ring::opcode::is_mesh(words[ring::slot_word::kOpcode]) && id < setting_.begins->size() && (*setting_.begins)[id];
+  return begins ? setting_.settings.operation_launch_ps : 0;
 }
 
 void RingKernel::note_part(Word op, Picoseconds begin_ps, Picoseconds launched_ps, Picoseconds end_ps) {

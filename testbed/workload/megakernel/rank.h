@@ -99,7 +99,7 @@ class RingKernel final : public RingProxyUser {
     const void* ended_key = nullptr;  // what the host dozes on, who may have several rings; nullptr: this one's own
     RingParts* parts = nullptr;       // where a token's time goes; nullptr: not kept
     MessageBytes* bytes = nullptr;    // checks each message's; nullptr: not checked
-    const std::vector<bool>* begins = nullptr;  // by slot: it is the first of an operation; nullptr: none is
+    const std::vector<bool>* begins = nullptr;  // by id: the slot is the first of an operation; nullptr: none is
   };
   explicit RingKernel(const Setting& setting);
   RingKernel(const RingKernel&) = delete;
