@@ -43,7 +43,7 @@ int ring_program_command(const Arguments& arguments, std::ostream& out, std::ost
                                 "all_reduce, all_gather, fused_all_reduce, pipeline, moe, decode or task_graph");
   syntax.positions.add("name", 1);
   syntax.options.add_options()("ranks", po::value(&ranks)->value_name("N")->default_value(ranks),
-                               "2 to 16; of task_graph, and of moe with a routing matrix, to 1024")(
+                               "2 to 64; of task_graph, and of moe with a routing matrix, to 1024")(
       "set", po::value(&overrides)->value_name("KEY=VALUE"),
       "a field of [workload] or [workload.megakernel], as in workload.bytes=16K, workload.megakernel.layers=8");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;

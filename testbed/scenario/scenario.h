@@ -30,7 +30,7 @@ struct SlotGraph;
 /// Megakernels, one a rank: what their slots do, how they are scheduled, what goes wrong with them, and what things
 /// take.
 struct Megakernel {
-  std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe decode task_graph queue, or a file
+  std::string program = "all_reduce";      // one of ring_program_names(), or a slot graph file
   std::shared_ptr<const SlotGraph> graph;  // of that file, or of a generator; nullptr: another program
   bool strict = false;                     // the ancestor's quirks (plugin/ring/kernel/kernel.h)
   bool by_priority = false;                // the priority kernel; queue alone
@@ -40,6 +40,7 @@ struct Megakernel {
   std::string queue = "direct";            // direct gin fifo: what lies between lanes and proxy
   int queue_depth = 0;                     // of gin and fifo; 0: their own default
   bool fuses = true;                       // likewise: a PUT and its SIGNAL are one descriptor and one message
+  bool other_flag_qp = false;              // a message's flag goes over another queue pair than its data
   int rings = 1;                           // a rank has
   int slots = 0;                           // of the ring; 0: the program's, or 64 of a queue
   int lanes = 0;                           // 0: one a slot in strict mode, else 8

@@ -117,7 +117,7 @@ TEST_CASE("a profile of what whole collectives take is none of a megakernel's") 
 TEST_CASE("fields of the decode step that make no sense elsewhere are refused in words") {
   CHECK(refused({kKernel + "initiation=launch"}, "initiation: launch goes with program = \"decode\""));
   CHECK(refused({kKernel + "initiation=all"}, "initiation: all goes with program = \"decode\""));
-  CHECK(refused({kKernel + "layers=3"}, "layers: goes with program = \"decode\""));
+  CHECK(refused({kKernel + "layers=3"}, "layers: goes with program = \"decode\" or \"task_graph\""));
   CHECK(refused({kKernel + "program=moe", kKernel + "exchange=one-shot"}, "one-shot is for all_reduce and decode"));
   CHECK(refused({kKernel + "held_sms=1"}, "held_sms: goes with sms"));
   CHECK(refused({kKernel + "sms=4", kKernel + "held_sms=5"}, "held_sms: 5 of 4 SMs"));

@@ -9,6 +9,7 @@
 #include "plugin/ring/abi/abi.h"
 #include "testbed/base/closest_name.h"
 #include "testbed/scenario/collective_shape.h"
+#include "testbed/scenario/megakernel/graph_order.h"
 #include "testbed/scenario/megakernel/names.h"
 #include "testbed/scenario/megakernel/slot_graph.h"
 #include "testbed/scenario/placement.h"
@@ -16,7 +17,7 @@
 namespace meshbed::testbed {
 namespace {
 
-constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 16;  // what programs are held against the engine for
+constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 64;  // what programs are held against the engine for
 /// Each slot's arguments are words, and each message is in the trace.
 constexpr std::uint64_t kProgramBytesMost = 1ULL << 30U;
 /// A COMPUTE's time is a word of nanoseconds.
@@ -25,9 +26,10 @@ constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsP
 // Fields that some programs do not read. Whoever writes one there is told, rather than left to wonder.
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
-constexpr const char* kOfPrograms[] = {
-    "initiation", "exchange",   "doorbell",       "flag",   "memory_rate",     "queue",           "queue_depth",
-    "post",       "proxy_pass", "put_and_signal", "credit", "device_doorbell", "operation_launch"};
+constexpr const char* kOfPrograms[] = {"initiation",       "exchange",       "doorbell",    "flag",
+                                       "memory_rate",      "queue",          "queue_depth", "post",
+                                       "proxy_pass",       "put_and_signal", "credit",      "device_doorbell",
+                                       "operation_launch", "flag_qp"};
 constexpr const char* kOfNamedPrograms[] = {"exchange", "layers", "parts",          "compute",       "splits", "speed",
                                             "routing",  "top_k",  "dispatch_dtype", "combine_dtype", "hidden"};
 constexpr const char* kOfRoutings[] = {"top_k", "hidden", "dispatch_dtype", "combine_dtype"};
@@ -42,7 +44,8 @@ constexpr const char* kOfModelledKernels[] = {
     "proxy_pass", "rings",      "masked_tenant",   "masked_at",   "stopped_rank",    "stopped_after",
     "ordering",   "slot_order", "unordered_delay", "sms",         "held_sms",        "blocks_per_sm",
     "profile",    "launch",     "claim",           "poll",        "doorbell",        "flag",
-    "visibility", "post",       "credit",          "memory_rate", "device_doorbell", "operation_launch"};
+    "visibility", "post",       "credit",          "memory_rate", "device_doorbell", "operation_launch",
+    "flag_qp"};
 
 struct MegakernelCheck {
   const Scenario& scenario;
@@ -245,6 +248,15 @@ struct MegakernelCheck {
 
   void graph(int ranks) const {
     const std::size_t written = kernel.graph->ranks.size();
+    Diagnostics problems(kernel.graph->path);
+    if (is_file) check_graph_order(*kernel.graph, coll::size_of(parse_data_type("dtype", workload.dtype)), problems);
+    try {
+      problems.throw_if_any();
+    } catch (const ScenarioError& error) {
+      for (const ScenarioProblem& problem : error.problems()) {
+        add("program", fmt::format("{}: {}", problem.place, problem.text));
+      }
+    }
     if (written != static_cast<std::size_t>(ranks)) {
       add("program", fmt::format("{} is for {} ranks, and there are {}", kernel.program, written, ranks));
     }
@@ -317,6 +329,9 @@ struct MegakernelCheck {
     }
     if (kernel.ordering == "ordered" && kernel.unordered_delay_ps > 0) {
       add("unordered_delay", "goes with ordering = \"unordered\" or \"counted\"");
+    }
+    if (kernel.ordering != "ordered" && kernel.other_flag_qp) {
+      add("flag_qp", "other has an order of its own; leave ordering out");
     }
     if (kernel.ordering != "ordered" && kernel.queue != "direct") {
       add("ordering", kernel.ordering + " goes with queue = \"direct\"");

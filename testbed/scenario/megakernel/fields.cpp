@@ -94,6 +94,14 @@ const Section<MegakernelSpec> kMegakernel{
            v.choice(fused, {"fused", "apart"});
            s.value.fuses = fused == "fused";
          }},
+        {"flag_qp", "text", "'same'",
+         "same: a message's data and its flag go over one queue pair, in this order; other: the flag is a message of 8 "
+         "bytes on a queue pair of its own, and may overtake the data, as on hardware: flag-before-data",
+         [](const Value& v, MegakernelSpec& s) {
+           std::string which = "same";
+           v.choice(which, {"same", "other"});
+           s.value.other_flag_qp = which == "other";
+         }},
         {"rings", "integer", "1",
          "of each rank: each with slots, lanes and connections of its own and its share of `bytes` or of the items; "
          "one host and one proxy have them all; decode has one ring",

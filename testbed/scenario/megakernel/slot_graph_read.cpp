@@ -298,7 +298,16 @@ void check_landings(const SlotGraph& graph, Diagnostics& diagnostics) {
         return need.rank != own && other.op == GraphOp::kPut && other.peer == own;
       };
       const auto messages = std::count_if(slot.needs.begin(), slot.needs.end(), is_message);
-      if (slot.op == GraphOp::kWait && messages != 1) {
+      const auto elsewhere = std::find_if(slot.needs.begin(), slot.needs.end(), [&](const GraphNeed& need) {
+        const GraphSlot& other = graph.ranks[static_cast<std::size_t>(need.rank)][need.slot];
+        return other.op == GraphOp::kPut && other.peer != own;
+      });
+      if (slot.op == GraphOp::kWait && messages == 0 && elsewhere != slot.needs.end()) {
+        const GraphSlot& put = graph.ranks[static_cast<std::size_t>(elsewhere->rank)][elsewhere->slot];
+        diagnostics.add(slot.place, fmt::format("needs: '{}' of rank {} puts to rank {}, and this wait is of rank {}; "
+                                                "its peer is wrong, or the wait's rank",
+                                                put.id, elsewhere->rank, put.peer, own));
+      } else if (slot.op == GraphOp::kWait && messages != 1) {
         diagnostics.add(slot.place,
                         fmt::format("needs: a wait needs one put to rank {}, as in needs = [\"0:ID\"]; this has {}",
                                     own, messages));

@@ -126,6 +126,7 @@ void RingKernel::published(Word slot) {
 
 void RingKernel::posted(Word connection) { landings_->posted(connection); }
 void RingKernel::arrived(Word connection) { landings_->arrived(connection); }
+void RingKernel::landed(Word connection) { landings_->landed(connection); }
 
 void RingKernel::see_completion(Word connection) {
   wake(wait_for_completion_, connection);
@@ -182,6 +183,8 @@ bool RingKernel::works() const {
   return std::any_of(busy_.upper_bound({setting_.host.now_ps(), lanes_.size()}), busy_.end(),
                      [&](const auto& busy) { return lanes_[busy.second].phase == ring::LanePhase::kRun; });
 }
+
+bool RingKernel::sends() const { return proxy_ != nullptr && proxy_->sends(); }
 
 Picoseconds RingKernel::next_time() const {
   Picoseconds next_ps = timers_.empty() ? -1 : timers_.begin()->first.first;

@@ -42,8 +42,9 @@ struct RingBoard {
   std::vector<const RingKernel*> kernels;  // by rank, then by ring; nullptr: not there, or not any more
 
   bool works() const {
-    return std::any_of(kernels.begin(), kernels.end(),
-                       [](const RingKernel* kernel) { return kernel != nullptr && kernel->works(); });
+    return std::any_of(kernels.begin(), kernels.end(), [](const RingKernel* kernel) {
+      return kernel != nullptr && (kernel->works() || kernel->sends());
+    });
   }
 
   void add(const RingCheck& one) {
