@@ -1,7 +1,6 @@
 #pragma once
 // What meshbed ring does with files: a megakernel's work ring (plugin/ring). dump, check and replay read buffers and
-// recordings from files; program prints a program's slots; tune finds how small its
-// queues may be; bench measures; policy says how a launch would be made;
+// recordings from files; program prints a program's slots; bench measures; policy says how a launch would be made;
 // quirks lists what strict mode does as the ancestor did.
 
 #include <iosfwd>
@@ -14,7 +13,6 @@ int ring_dump_command(const Arguments& arguments, std::ostream& out, std::ostrea
 int ring_check_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_replay_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_program_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
-int ring_tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace meshbed::testbed

@@ -20,7 +20,7 @@ namespace arg = ring::mesh_arg;
 namespace {
 
 constexpr Word kMaskedTenant = 1;
-constexpr std::size_t kRanksMost = 8;
+constexpr std::size_t kWorldRanksMost = 8;
 constexpr std::size_t kNoItem = ~std::size_t{0};
 
 /// Of two ranks that name none.
@@ -60,7 +60,7 @@ RingWorld::RingWorld(const RingExploreProgram& program)
       sends_(ends_of(program.sends, ranks_.size())),
       receives_(ends_of(program.receives, ranks_.size())),
       board_(explored_board(program, sends_, receives_)) {
-  MESHBED_CHECK(program.lanes <= 8 && !ranks_.empty() && ranks_.size() <= kRanksMost);
+  MESHBED_CHECK(program.lanes <= 8 && !ranks_.empty() && ranks_.size() <= kWorldRanksMost);
   for (std::size_t index = 0; index < ranks_.size(); ++index) {
     Rank& rank = ranks_[index];
     rank.put.resize(sends_[index].size());

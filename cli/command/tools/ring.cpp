@@ -7,6 +7,7 @@
 
 #include "cli/bench/bench_ring.h"
 #include "cli/command/commands.h"
+#include "cli/command/tools/ring_tune.h"
 #include "plugin/ring/abi/quirks.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/json_text.h"

@@ -1,4 +1,5 @@
-// ring tune: how small queues, lanes and rings may be before they cost time.
+#include "cli/command/tools/ring_tune.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <vector>
 
 #include "cli/bench/bench_measure.h"
-#include "cli/ring/ring.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/json_text.h"
 #include "testbed/base/units.h"
