@@ -62,15 +62,15 @@ const std::string kSum = "{rank = 1, op = \"reduce\", elements = 16384, from = \
 
 }  // namespace
 
-TEST_CASE("a mixture of experts by a routing matrix: the rank with the popular experts is the last to combine") {
+TEST_CASE("a mixture of experts by a routing matrix; one slow rank holds up all") {
   int status = -1;
   const nlohmann::json summary = run_graph("megakernel-moe", "", status);
   CHECK(status == 0);
   CHECK(summary.at("wrong") == 0);
-  // Rank 2 has 109 of the 512 tokens, rank 7 has 40.
-  const double busy_us = latency_us(summary, "rank", "2", "completion", "max_ns");
-  CHECK(busy_us >= latency_us(summary, "rank", "7", "completion", "max_ns"));
-  CHECK(summary.at("time_ns").get<double>() > 42'000);  // an expert's 42 tokens
+  CHECK(summary.at("time_ns").get<double>() > 42'000);  // an expert's 42 tokens, 1 us each
+  const nlohmann::json slower =
+      run_graph("megakernel-moe", "--set workload.megakernel.speed='[1, 1, 0.5, 1, 1, 1, 1, 1]'", status);
+  CHECK(slower.at("time_ns").get<double>() > summary.at("time_ns").get<double>() + 20'000);
 }
 
 TEST_CASE("two tenants: by priority the burst does not delay the other tenant; in one order it does") {
@@ -110,21 +110,15 @@ TEST_CASE("ring tune finds a depth, lanes and slots that cost no more than they 
   CHECK(result.status == 0);
   const nlohmann::json tuned = nlohmann::json::parse(result.output);
   CHECK(tuned.at("chosen").size() == 3);
-  for (const auto& point : tuned.at("points")) {
-    if (point.at("time_us").is_null()) continue;
-    // What was chosen is the last of its field that is within 5 %.
-    const std::string text = point.at("field").get<std::string>() + "=" + std::to_string(point.at("value").get<int>());
-    const auto& chosen = tuned.at("chosen");
-    if (std::find(chosen.begin(), chosen.end(), text) == chosen.end()) continue;
-    CHECK(point.at("time_us").get<double>() <= 1.05 * tuned.at("unlimited_us").get<double>());
-  }
+  CHECK(tuned.at("chosen_us").get<double>() <= 1.05 * tuned.at("unlimited_us").get<double>());
+  CHECK(tuned.at("points").size() > 10);
+  CHECK(tuned.at("chosen")[0] != "queue_depth=1024");
   CHECK(run_command_line(meshbed_program() + " ring tune " + scenario_file("pair") + " 2>/dev/null").status == 2);
 }
 
 TEST_CASE("one lost message in a hundred is sent again, and the watchdog lets it") {
   int status = -1;
-  const nlohmann::json summary =
-      run_graph("megakernel-ring8", "--fault loss,target=node0-node1,amount=0.01", status);
+  const nlohmann::json summary = run_graph("megakernel-ring8", "--fault loss,target=node0-node1,amount=0.01", status);
   CHECK(status == 0);
   CHECK(summary.at("wrong") == 0);
 }
@@ -135,7 +129,7 @@ TEST_CASE("a printed program takes the time of the built-in one") {
   const auto time_of = [&](const std::string& scenario) {
     std::ofstream(folder + "/s.toml") << scenario;
     const CommandResult result = run_command_line(meshbed_program() + " run " + folder + "/s.toml --json --results '" +
-                                                  folder + "/results' 2>&1");
+                                                  folder + "/results' 2>/dev/null");
     CHECK_MESSAGE(result.status == 0, result.output);
     return nlohmann::json::parse(result.output).at("time_ns").get<double>();
   };

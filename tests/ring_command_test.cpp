@@ -193,8 +193,8 @@ TEST_CASE("ring replay waits for as long as its threshold before it suspects a s
   REQUIRE(ring("dump --example " + folder).status == 0);
   const auto verdicts = [&](const std::string& options) {
     std::vector<std::string> all;
-    for (const json& row :
-         json::parse(ring("replay --json " + folder + "/life.ring" + options).output).at("snapshots")) {
+    const json replay = json::parse(ring("replay --json " + folder + "/life.ring" + options).output);
+    for (const json& row : replay.at("snapshots")) {
       all.push_back(row.at("verdict"));
     }
     return all;

@@ -112,7 +112,7 @@ TEST_CASE("keys of generators are refused where nothing reads them") {
     return test::refuses(scenario, overrides, words);
   };
   CHECK(refused(kMoe, {}, "top_k: goes with routing, a matrix of tokens and experts"));
-  CHECK(refused(kMoe, {"workload.megakernel.routing=none.csv"}, "routing: none.csv"));
+  CHECK(refused(kMoe, {"workload.megakernel.routing=none.csv"}, "routing: cannot read none.csv"));
   CHECK(refused(kTasks, {"workload.megakernel.splits=2"}, "splits: goes with program = \"decode\""));
   CHECK(refused(kTasks, {"workload.megakernel.routing=r.csv"}, "routing: goes with program = \"moe\""));
   CHECK(refused(kTasks, {"workload.megakernel.speed=[1, 2]"}, "speed: 2 numbers for 3 ranks"));

@@ -79,7 +79,7 @@ TEST_CASE("a field that nothing reads is refused, and says who reads it") {
   const std::string queue = kKernel + "program=queue";
   CHECK(refused({queue, "workload.bytes=1M"}, "bytes: program = \"queue\" moves no data"));
   CHECK(refused({queue, kKernel + "flag=1us"}, "flag: program = \"queue\" sends no messages"));
-  CHECK(refused({queue, kKernel + "parts=2"}, "parts: goes with program = \"fused_all_reduce\" or \"pipeline\""));
+  CHECK(refused({queue, kKernel + "parts=2"}, "parts: goes with program = \"fused_all_reduce\", \"pipeline\""));
   CHECK(refused({kKernel + "compute=1us"}, "compute: goes with programs that compute"));
   CHECK(refused({kKernel + "masked_at=1us"}, "masked_at: goes with masked_tenant"));
   CHECK(refused({kKernel + "stopped_after=3"}, "stopped_after: goes with stopped_rank"));

@@ -38,8 +38,9 @@ const std::string kSum = "{rank = 1, op = \"reduce\", elements = 16, from = \"st
 
 TEST_CASE("a sound program drains in every order, over three ranks and several connections") {
   const RingWalkReport report = walk(kPut + kWait + kSum + ", needs = [\"w\"]},\n" +
-                                     "{id = \"q\", op = \"put\", peer = 2, bytes = 8},\n"
-                                     "{rank = 2, op = \"wait\", needs = [\"0:q\"]},\n");
+                                         "{id = \"q\", op = \"put\", peer = 2, bytes = 8},\n"
+                                         "{rank = 2, op = \"wait\", needs = [\"0:q\"]},\n",
+                                     {.lanes = 1});
   CHECK(report.finding.empty());
   CHECK(report.whole);
   CHECK(report.ends == 1);

@@ -88,23 +88,41 @@ int ring_tune_command(const Arguments& arguments, std::ostream& out, std::ostrea
   const RingTuner tuner(path, overrides);
   const double unlimited_us = tuner.time_us({});
   if (unlimited_us < 0) throw std::runtime_error(path + ": its rings do not drain, even without limits");
-  const double most_us = unlimited_us * (1 + *share);
+  constexpr double kPercent = 100;
+  const double most_us = unlimited_us * (1 + *share / kPercent);
   Json rows = Json::array();
-  std::vector<std::string> chosen;
-  for (const TunedField& field : tuner.fields()) {
-    std::uint64_t smallest = field.unlimited;
+  const std::vector<TunedField> fields = tuner.fields();
+  std::vector<std::uint64_t> smallest;
+  const auto tried = [&](const std::string& text, double time_us) {
+    rows.push_back({{"values", text}, {"time_us", time_us < 0 ? Json(nullptr) : Json(time_us)}});
+    err << fmt::format("{:<40}{:>14}\n", text, text_of(time_us)) << std::flush;
+    return time_us > 0 && time_us <= most_us;
+  };
+  for (const TunedField& field : fields) {
+    smallest.push_back(field.most);
     for (std::uint64_t value = field.most; value > 0; value /= 2) {
       const std::string text = fmt::format("{}={}", field.key, value);
-      const double time_us = tuner.time_us({text});
-      rows.push_back(
-          {{"field", field.key}, {"value", value}, {"time_us", time_us < 0 ? Json(nullptr) : Json(time_us)}});
-      err << fmt::format("{:<12}{:>8}{:>14}\n", field.key, value, text_of(time_us)) << std::flush;
-      if (time_us < 0 || time_us > most_us) break;
-      smallest = value;
+      if (!tried(text, tuner.time_us({text}))) break;
+      smallest.back() = value;
     }
-    chosen.push_back(fmt::format("{}={}", field.key, smallest));
   }
-  const double together_us = tuner.time_us(chosen);
+  // What each may be alone is too small together where they wait for each other: all are doubled until it is not.
+  std::vector<std::string> chosen;
+  double together_us = -1;
+  for (bool grows = true; grows;) {
+    chosen.clear();
+    for (std::size_t index = 0; index < fields.size(); ++index) {
+      chosen.push_back(fmt::format("{}={}", fields[index].key, smallest[index]));
+    }
+    together_us = tuner.time_us(chosen);
+    if (tried(fmt::format("{}", fmt::join(chosen, " ")), together_us)) break;
+    grows = false;
+    for (std::size_t index = 0; index < fields.size(); ++index) {
+      const std::uint64_t larger = std::min(smallest[index] * 2, fields[index].most);
+      grows = grows || larger > smallest[index];
+      smallest[index] = larger;
+    }
+  }
   if (json) {
     out << json_text(Json{{"unlimited_us", unlimited_us},
                           {"chosen", chosen},
@@ -113,10 +131,10 @@ int ring_tune_command(const Arguments& arguments, std::ostream& out, std::ostrea
         << "\n";
     return kExitOk;
   }
-  out << fmt::format("without limits {} us; the smallest of each within {}, the others without limit:\n",
-                     text_of(unlimited_us), within);
+  out << fmt::format("without limits {} us; the smallest that take at most {} longer:\n", text_of(unlimited_us),
+                     within);
   for (const std::string& one : chosen) out << "  " << one << "\n";
-  out << fmt::format("all together {} us\n", text_of(together_us));
+  out << fmt::format("an iteration takes {} us\n", text_of(together_us));
   return kExitOk;
 }
 

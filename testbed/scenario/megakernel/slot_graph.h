@@ -73,8 +73,8 @@ SlotGraph read_slot_graph(const std::string& path);
 /// One rank's slots. More than two needs (of a put more than one) are joined by slots that do nothing.
 struct GraphProgram {
   coll::SlotProgram slots;
-  std::vector<bool> begins;     // by slot
-  std::vector<SlotMark> marks;  // by slot; empty: all are as a SlotMark is made
+  std::vector<bool> begins;       // by slot
+  std::vector<SlotMark> marks{};  // by slot; empty: all are as a SlotMark is made
 };
 /// kInvalidArgument: more slots or bytes than a ring can name.
 Result<GraphProgram> program_of(const SlotGraph& graph, int rank);
