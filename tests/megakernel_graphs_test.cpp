@@ -98,8 +98,8 @@ TEST_CASE("a ring and a queue that are too small cost time, and the report has t
   };
   CHECK(waits(small) > 0);
   CHECK(waits(large) == 0);
-  CHECK(small.at("rings").at("ranks")[0].at("queue_depth_most") == 16);
-  CHECK(small.at("time_ns").get<double>() > large.at("time_ns").get<double>());
+  CHECK(small.at("rings").at("ranks")[0].at("queue_depth_most") == 4);
+  CHECK(small.at("time_ns").get<double>() > 1.1 * large.at("time_ns").get<double>());
   CHECK(small.at("data") == large.at("data"));
 }
 
