@@ -116,9 +116,26 @@ TEST_CASE("ring tune finds a depth, lanes and slots that cost no more than they 
   CHECK(run_command_line(meshbed_program() + " ring tune " + scenario_file("pair") + " 2>/dev/null").status == 2);
 }
 
-TEST_CASE("one lost message in a hundred is sent again, and the watchdog lets it") {
+TEST_CASE("lost messages are sent again after the queue pair's timeout, and the watchdog lets them") {
   int status = -1;
-  const nlohmann::json summary = run_graph("megakernel-ring8", "--fault loss,target=node0-node1,amount=0.01", status);
+  for (const char* scenario : {"megakernel-decode", "megakernel-ring8"}) {
+    CAPTURE(scenario);
+    const nlohmann::json summary = run_graph(scenario, "--fault loss,target=node0-node1,amount=0.01", status);
+    CHECK(status == 0);
+    CHECK(summary.at("wrong") == 0);
+  }
+  for (const char* seed : {"1", "2", "3"}) {
+    CAPTURE(seed);
+    (void)run_graph("megakernel-task-graph", std::string("--fault loss,target=node0-node1,amount=0.05 --seed ") + seed,
+                    status);
+    CHECK(status == 0);
+  }
+}
+
+TEST_CASE("a program of more than sixteen ranks gives the engine's bits") {
+  int status = -1;
+  const nlohmann::json summary =
+      run_graph("megakernel-ring8", "--set topology.nodes=20 --set workload.bytes=80K", status);
   CHECK(status == 0);
   CHECK(summary.at("wrong") == 0);
 }

@@ -164,8 +164,13 @@ bool RingProxy::waits_for_net() const {
 }
 
 bool RingProxy::sends() const {
+  // A put that is not posted yet waits for the other side's receive, which may have been lost as well.
   return std::any_of(sends_.begin(), sends_.end(),
-                     [](const Send& send) { return !send.requests.empty() || !send.flags.requests.empty(); });
+                     [](const Send& send) {
+                       return !send.requests.empty() || !send.flags.requests.empty() ||
+                              (send.posted != send.committed && !send.puts.empty());
+                     }) ||
+         std::any_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.taken.has_value(); });
 }
 
 Result<bool> RingProxy::pass() {
