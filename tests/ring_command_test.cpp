@@ -1,10 +1,12 @@
 // meshbed ring by the command line.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "tests/support/command.h"
@@ -76,7 +78,7 @@ TEST_CASE("ring: what it cannot do is one line, and status 2") {
     CHECK_MESSAGE(result.output.find(wanted) != std::string::npos, result.output);
     CHECK_MESSAGE(result.output.find('\n') == result.output.size() - 1, result.output);
   };
-  refused("", "usage: meshbed ring dump|check|replay|program|bench|policy|quirks [options]");
+  refused("", "usage: meshbed ring dump|check|replay|program|tune|bench|policy|quirks [options]");
   refused("polcy", "there is no \"polcy\"");
   refused("policy --queue -1", "--queue -1: expects a whole number from 0 to 4294967295");
   refused("policy --density 10001", "--density 10001: expects a whole number from 0 to 10000");
@@ -184,6 +186,27 @@ TEST_CASE("ring check names the first illegal step, and status 1 says that somet
                       std::string::npos,
                   result.output);
   }
+}
+
+TEST_CASE("ring replay waits for as long as its threshold before it suspects a stall") {
+  const std::string folder = scratch_folder("ring_threshold");
+  REQUIRE(ring("dump --example " + folder).status == 0);
+  const auto verdicts = [&](const std::string& options) {
+    std::vector<std::string> all;
+    const json replay = json::parse(ring("replay --json " + folder + "/life.ring" + options).output);
+    for (const json& row : replay.at("snapshots")) {
+      all.push_back(row.at("verdict"));
+    }
+    return all;
+  };
+  // A snapshot each microsecond.
+  const std::vector<std::string> at_once = verdicts("");
+  CHECK(std::count(at_once.begin(), at_once.end(), "suspected-stall") > 0);
+  const std::vector<std::string> patient = verdicts(" --threshold 1s");
+  CHECK(std::count(patient.begin(), patient.end(), "suspected-stall") == 0);
+  CHECK(std::count(patient.begin(), patient.end(), "waiting") ==
+        std::count(at_once.begin(), at_once.end(), "suspected-stall"));
+  CHECK(ring("replay " + folder + "/life.ring --threshold soon").status == 2);
 }
 
 TEST_CASE("ring dump, check and replay: bad input is one line with its place, and status 2") {

@@ -18,6 +18,7 @@
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
+#include "testbed/base/units.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -198,19 +199,30 @@ int ring_replay_command(const Arguments& arguments, std::ostream& out, std::ostr
   std::string path;
   Syntax syntax("ring replay RECORDING [options]");
   take_recording(syntax, path);
+  std::string threshold;
+  syntax.options.add_options()("threshold", po::value(&threshold)->value_name("TIME"),
+                               "a stall is suspected once nothing was done for so long, as in 4s, which lets lost "
+                               "messages be sent again; before that the verdict is waiting; default: at each snapshot");
   add_ring_options(syntax.options, options);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   require_ring_options(options);
   if (path.empty()) throw std::runtime_error("ring replay: give a recording");
+  const Result<Picoseconds> patience_ps = parse_time_ps(threshold.empty() ? "0s" : threshold);
+  if (!patience_ps) throw std::runtime_error("--threshold: " + patience_ps.error().text);
   const Recorded recorded(path, options);
   ring::SnapshotChecker checker(options.ring_mode());
   Json rows = Json::array();
   if (!options.json) out << "snapshot     time_ns   depth    done  density  verdict          topology\n";
   ring::RingTelemetry before;
+  std::uint64_t moved_ns = recorded.recording.snapshots.front().time_ns;  // when a slot was last seen to have ended
   for (std::size_t index = 0; index < recorded.recording.snapshots.size(); ++index) {
+    const std::uint64_t time_ns = recorded.recording.snapshots[index].time_ns;
     ring::RingTelemetry now = recorded.telemetry(index, options);
     checker.add(now);
     const auto health = ring::health_since(index == 0 ? now : before, now, options.ring_mode());
+    if (health && health->verdict != ring::WatchdogVerdict::kSuspectedStall) moved_ns = time_ns;
+    const bool is_patient = health && health->verdict == ring::WatchdogVerdict::kSuspectedStall &&
+                            time_ns - moved_ns < static_cast<std::uint64_t>(*patience_ps / kPicosecondsPerNanosecond);
     const auto counters = ring::counters_of(now);
     const auto depth = static_cast<std::uint32_t>(now.occupancy.queue_depth());
     const auto launch =
@@ -219,9 +231,10 @@ int ring_replay_command(const Arguments& arguments, std::ostream& out, std::ostr
                     {"queue_depth", depth},
                     {"done_count", now.control.done_count},
                     {"frontier_density_bps", counters.frontier_density_bps},
-                    {"verdict", index == 0 ? "first"
-                                : health   ? name_of(health->verdict)
-                                           : health.error().text.c_str()},
+                    {"verdict", index == 0   ? "first"
+                                : is_patient ? "waiting"
+                                : health     ? name_of(health->verdict)
+                                             : health.error().text.c_str()},
                     {"topology", launch ? name_of(launch->topology) : launch.error().text.c_str()},
                     {"mode", launch ? name_of(launch->mode) : ""}});
     const Json& row = rows.back();

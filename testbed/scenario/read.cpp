@@ -19,6 +19,7 @@
 #include "testbed/scenario/check.h"
 #include "testbed/scenario/megakernel/rank_ring.h"
 #include "testbed/scenario/override.h"
+#include "testbed/scenario/placement.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/scenario/section.h"
 
@@ -179,6 +180,8 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
   place_ranks(spec, scenario, diagnostics);
   diagnostics.throw_if_any();
   choose_forward(scenario);
+  make_slot_graph(spec.workload.megakernel, ranks_of(scenario), diagnostics, scenario);
+  diagnostics.throw_if_any();
   check_run(scenario, spec, diagnostics);
   diagnostics.throw_if_any();
   return scenario;

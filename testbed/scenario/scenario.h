@@ -30,8 +30,8 @@ struct SlotGraph;
 /// Megakernels, one a rank: what their slots do, how they are scheduled, what goes wrong with them, and what things
 /// take.
 struct Megakernel {
-  std::string program = "all_reduce";  // all_reduce all_gather fused_all_reduce pipeline moe decode queue, or a file
-  std::shared_ptr<const SlotGraph> graph;  // of that file; nullptr: a program by name
+  std::string program = "all_reduce";      // one of ring_program_names(), or a slot graph file
+  std::shared_ptr<const SlotGraph> graph;  // of that file, or of a generator; nullptr: another program
   bool strict = false;                     // the ancestor's quirks (plugin/ring/kernel/kernel.h)
   bool by_priority = false;                // the priority kernel; queue alone
   std::string initiation = "host";         // host device; of decode also launch, and all: one after the other
@@ -41,11 +41,19 @@ struct Megakernel {
   std::string queue = "direct";            // direct gin fifo: what lies between lanes and proxy
   int queue_depth = 0;                     // of gin and fifo; 0: their own default
   bool fuses = true;                       // likewise: a PUT and its SIGNAL are one descriptor and one message
+  bool other_flag_qp = false;              // a message's flag goes over another queue pair than its data
   int rings = 1;                           // a rank has
   int slots = 0;                           // of the ring; 0: the program's, or 64 of a queue
   int lanes = 0;                           // 0: one a slot in strict mode, else 8
-  int parts = 4;                           // of fused_all_reduce and pipeline
+  int parts = 4;                           // of fused_all_reduce, pipeline and task_graph
+  int splits = 1;                          // of decode: slots that share a layer's compute
   Picoseconds compute_ps = 0;
+  std::vector<double> speed;  // by rank: its computes take time / speed; empty: 1 of all
+  // moe with a routing matrix
+  std::string routing;  // its file; empty: none
+  int top_k = 0;        // experts of a token; 0: all that the matrix names
+  int hidden = 0;       // elements of a token
+  std::string dispatch_dtype = "f8e4m3", combine_dtype = "bfloat16";
   // queue
   int items = 1000;
   std::string arrivals = "all";  // all constant poisson
@@ -65,6 +73,7 @@ struct Megakernel {
   std::string ordering = "ordered";    // ordered unordered counted: see testbed/workload/megakernel/landings.h
   Picoseconds unordered_delay_ps = 0;  // data land so long after their arrival, at most
   bool waits_first = false;            // the host publishes a program's WAITs before its other slots
+  bool when_ready = false;             // the host publishes a slot once those of its rank that it needs are done
   // what is modelled, and no more: see testbed/workload/megakernel/times.h for where the figures are from
   Picoseconds watchdog_ps = 0, launch_ps = 0, publish_ps = 0, claim_ps = 0, poll_ps = 0, doorbell_ps = 0, flag_ps = 0;
   std::uint64_t memory_bps = 0;  // of REDUCE and COPY; 0: they cost nothing

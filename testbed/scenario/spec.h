@@ -177,6 +177,10 @@ struct MegakernelSpec : Entry {
 /// shipped one's name, or a file relative to the scenario's. Wrong profiles are reported at the key.
 Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario_path, Diagnostics& diagnostics);
 
+/// The slot graph of a program that a generator makes, for so many ranks; nothing of other programs. What is wrong is
+/// reported at its key.
+void make_slot_graph(const MegakernelSpec& spec, int ranks, Diagnostics& diagnostics, Scenario& scenario);
+
 /// What a recording of a ring gives in the place of items that are drawn; `path` is the file's. A wrong one, and fields
 /// that go with drawn items, are reported at their keys.
 void take_recording(const MegakernelSpec& spec, const std::string& path, Diagnostics& diagnostics, Megakernel& result);

@@ -120,6 +120,17 @@ void Value::number(std::optional<double>& out, NumberRange range) const {
   out = *value;
 }
 
+void Value::numbers(std::vector<double>& out, NumberRange range) const {
+  const toml::array* array = node_.as_array();
+  if (array == nullptr) return refuse_type("a list of numbers");
+  out.clear();
+  for (const auto& element : *array) {
+    std::optional<double> value;
+    Value(element, name_, diagnostics_).number(value, range);
+    if (value) out.push_back(*value);
+  }
+}
+
 void Value::rate(std::uint64_t& out) const {
   std::uint64_t rate_bps = 0;
   if (const auto* integer = node_.as_integer()) {

@@ -51,6 +51,7 @@ class Value {
   }
   void boolean(bool& out) const;
   void number(std::optional<double>& out, NumberRange range) const;
+  void numbers(std::vector<double>& out, NumberRange range) const;
   void rate(std::uint64_t& out) const;
   void time(Picoseconds& out) const;
   void size(std::uint64_t& out) const;

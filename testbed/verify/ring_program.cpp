@@ -21,7 +21,6 @@ RingItem mesh_item(Word slot, Word opcode, Word after) {
 
 RingItem put_item(Word slot, Word message, Word after = ring::kNobody) {
   RingItem item = mesh_item(slot, ring::opcode::kPut, after);
-  item.what.args[arg::kSpaces] = kOwnSpace << 8U;
   item.what.args[arg::kMessage] = message;
   return item;
 }
@@ -36,9 +35,8 @@ RingItem count_item(Word opcode, Word slot, Word message, Word after = ring::kNo
 
 RingItem reduce_item(Word slot, Word message, Word after) {
   RingItem item = mesh_item(slot, ring::opcode::kReduce, after);
-  item.what.args[arg::kSpaces] = kLandingSpace << 8U;
-  item.what.args[arg::kFirst] = message;
   item.what.args[arg::kMessage] = message;
+  item.reads = {{0, message}};
   return item;
 }
 
@@ -70,6 +68,51 @@ std::vector<std::vector<RingItem>> two_messages_items() {
            count_item(ring::opcode::kSignal, 3, 1, 2)},
           {count_item(ring::opcode::kWait, 0, 0), reduce_item(1, 0, 0), count_item(ring::opcode::kWait, 2, 1),
            reduce_item(3, 1, 2)}};
+}
+
+/// The receiver's REDUCE does not need its WAIT.
+std::vector<std::vector<RingItem>> missing_need_items() {
+  return {{put_item(0, 0), count_item(ring::opcode::kSignal, 1, 0, 0)},
+          {count_item(ring::opcode::kWait, 0, 0), reduce_item(1, 0, ring::kNobody)}};
+}
+
+/// The receiver waits for two messages, and one is sent.
+std::vector<std::vector<RingItem>> missing_put_items() {
+  return {{put_item(0, 0), count_item(ring::opcode::kSignal, 1, 0, 0)},
+          {count_item(ring::opcode::kWait, 0, 0), count_item(ring::opcode::kWait, 1, 1)}};
+}
+
+/// Each needs the other.
+std::vector<std::vector<RingItem>> circle_items() {
+  return {{mesh_item(0, ring::opcode::kCopy, 1), mesh_item(1, ring::opcode::kCopy, 0)}};
+}
+
+/// Three slots through a ring of two: the first two need the third, which has no place.
+std::vector<std::vector<RingItem>> small_ring_items() {
+  RingItem last = mesh_item(2, ring::opcode::kCopy, ring::kNobody);
+  last.slot = 0;
+  return {{mesh_item(0, ring::opcode::kCopy, 2), mesh_item(1, ring::opcode::kCopy, 2), last}};
+}
+
+/// The same operation is published twice: what needs it may run after the first one.
+std::vector<std::vector<RingItem>> twice_items() {
+  RingItem again = put_item(2, 0);
+  again.what.args[arg::kId] = 0;
+  return {{put_item(0, 0), count_item(ring::opcode::kSignal, 1, 0, 0), again}, {count_item(ring::opcode::kWait, 0, 0)}};
+}
+
+/// The WAIT's count is of the message before.
+std::vector<std::vector<RingItem>> wrong_count_items() {
+  std::vector<std::vector<RingItem>> items = two_messages_items();
+  items[1][2].what.args[arg::kCount] = 1;
+  return items;
+}
+
+/// The slots name the next epoch, whose needs are those of this one.
+std::vector<std::vector<RingItem>> wrong_epoch_items() {
+  std::vector<RingItem> one{mesh_item(0, ring::opcode::kCopy, ring::kNobody), mesh_item(1, ring::opcode::kCopy, 0)};
+  one[1].what.args[arg::kEpoch] = kFirstEpoch + 1;
+  return {one};
 }
 
 /// More CRITICAL items than the ancestor's priority kernel claims before it passes them over.
@@ -180,6 +223,63 @@ const std::vector<RingExploreProgram>& ring_explore_programs() {
        .ordering = RingOrdering::kCounted,
        .by_turns = true,
        .ranks = two_messages_items()},
+      {.name = "ring-missing-need",
+       .about = "a slot reads a message and needs no WAIT for it",
+       .finds = "before its data has landed",
+       .slots = 2,
+       .lanes = 2,
+       .by_turns = true,
+       .ranks = missing_need_items()},
+      {.name = "ring-missing-put",
+       .about = "a WAIT for a message that no slot sends",
+       .finds = "which has published no SIGNAL of it",
+       .slots = 2,
+       .lanes = 2,
+       .by_turns = true,
+       .ranks = missing_put_items()},
+      {.name = "ring-circle",
+       .about = "two slots that need each other",
+       .finds = "a cycle",
+       .slots = 2,
+       .lanes = 2,
+       .by_turns = true,
+       .ranks = circle_items()},
+      {.name = "ring-too-small",
+       .about = "a ring of two slots that both need a third one, for which there is no place",
+       .finds = "which is not published",
+       .slots = 2,
+       .lanes = 2,
+       .by_turns = true,
+       .ranks = small_ring_items()},
+      {.name = "ring-twice",
+       .about = "a PUT that is published twice under one id: a message too many",
+       .finds = "1 message that was put and never signalled",
+       .slots = 3,
+       .lanes = 2,
+       .by_turns = true,
+       .ranks = twice_items()},
+      {.name = "ring-wrong-count",
+       .about = "a WAIT whose count is that of the message before",
+       .finds = "before its data has landed",
+       .slots = 4,
+       .lanes = 2,
+       .by_turns = true,
+       .ranks = wrong_count_items()},
+      {.name = "ring-wrong-epoch",
+       .about = "a slot that needs another one in an epoch that does not come",
+       .finds = "waits for slot 0",
+       .slots = 2,
+       .lanes = 2,
+       .by_turns = true,
+       .ranks = wrong_epoch_items()},
+      {.name = "ring-masked",
+       .about = "a tenant is masked and stays so: its slots are never claimed",
+       .finds = "tenant-masked",
+       .slots = 2,
+       .lanes = 2,
+       .masks = 1,
+       .by_turns = true,
+       .ranks = {{nop_item(0, 0), nop_item(1, 1)}}},
   };
   return programs;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "plugin/base/check.h"
+#include "plugin/base/counted.h"
 #include "plugin/ring/abi/control.h"
 #include "plugin/ring/kernel/verdict.h"
 #include "plugin/ring/kernel/wait_chain.h"
@@ -18,14 +19,29 @@ namespace arg = ring::mesh_arg;
 
 namespace {
 
-constexpr Word kTenants = 2, kMaskedTenant = 1;
+constexpr Word kMaskedTenant = 1;
+constexpr std::size_t kWorldRanksMost = 8;
+constexpr std::size_t kNoItem = ~std::size_t{0};
 
-ring::MeshBoard explored_board(const RingExploreProgram& program) { return {.connections = 1, .ids = program.slots}; }
+/// Of two ranks that name none.
+std::vector<std::vector<RingEnd>> ends_of(const std::vector<std::vector<RingEnd>>& named, std::size_t ranks) {
+  if (!named.empty()) return named;
+  if (ranks != 2) return std::vector<std::vector<RingEnd>>(ranks);
+  return {{{.rank = 1}}, {{.rank = 0}}};
+}
 
-/// What tells lanes apart; one that looks for work has nothing of the slot that it had.
-struct LaneBytes {
-  std::uint8_t phase = 0, slot = 0, seen = 0, level = 0, ends_as = 0;
-};
+ring::MeshBoard explored_board(const RingExploreProgram& program, const std::vector<std::vector<RingEnd>>& sends,
+                               const std::vector<std::vector<RingEnd>>& receives) {
+  ring::MeshBoard board{.connections = 1, .ids = program.slots};
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    const std::size_t most = std::max(sends[rank].size(), receives[rank].size());
+    board.connections = std::max(board.connections, static_cast<Word>(most));
+    for (const RingItem& item : program.ranks[rank]) {
+      if (ring::opcode::is_mesh(item.what.opcode)) board.ids = std::max(board.ids, item.what.args[arg::kId] + 1);
+    }
+  }
+  return board;
+}
 
 /// What PublishSteps writes to.
 struct HostMemory {
@@ -38,14 +54,27 @@ struct HostMemory {
 
 }  // namespace
 
-RingWorld::RingWorld(const RingExploreProgram& program) : program_(program), ranks_(program.ranks.size()) {
-  MESHBED_CHECK(program.lanes <= 8 && !ranks_.empty() && ranks_.size() <= 2);
-  for (Rank& rank : ranks_) {
-    const ring::MeshBoard board = explored_board(program);
-    rank.control.resize(ring::kLayout2026_05.observables + board.observables());
+RingWorld::RingWorld(const RingExploreProgram& program)
+    : program_(program),
+      ranks_(program.ranks.size()),
+      sends_(ends_of(program.sends, ranks_.size())),
+      receives_(ends_of(program.receives, ranks_.size())),
+      board_(explored_board(program, sends_, receives_)) {
+  MESHBED_CHECK(program.lanes <= 8 && !ranks_.empty() && ranks_.size() <= kWorldRanksMost);
+  for (std::size_t index = 0; index < ranks_.size(); ++index) {
+    Rank& rank = ranks_[index];
+    rank.put.resize(sends_[index].size());
+    rank.signalled = rank.posted = rank.put;
+    rank.arrivals.resize(receives_[index].size());
+    rank.items_by_id.resize(board_.ids, kNoItem);
+    for (std::size_t item = 0; item < program.ranks[index].size(); ++item) {
+      const ring::MeshSlot& what = program.ranks[index][item].what;
+      if (ring::opcode::is_mesh(what.opcode)) rank.items_by_id[what.args[arg::kId]] = item;
+    }
+    rank.control.resize(ring::kLayout2026_05.observables + board_.observables());
     rank.slots.resize(std::size_t{program.slots} * ring::kSlotWords);
     rank.control[ring::control_word::kTenantBase] = ring::control_word::kTenantMasks;
-    for (Word tenant = 0; tenant < kTenants; ++tenant) {
+    for (Word tenant = 0; tenant < ring::kTenantMasksMost; ++tenant) {
       rank.control[ring::control_word::kTenantMasks + tenant] = ring::kTenantMaskAll;
     }
     const auto levels = ring::levels_of(program.slots);
@@ -81,27 +110,36 @@ void RingWorld::host_options(std::size_t index, std::vector<RingAction>& into) c
   const auto id = static_cast<std::uint8_t>(index);
   const bool began = rank.wrote_words || rank.wrote_status;
   if (!began && !ring::status::is_free(now)) return;  // the host publishes into none but free slots
-  if (!rank.wrote_words) into.push_back({RingActionKind::kHostWords, id, 0});
-  if (rank.wrote_words || (program_.weak && !rank.wrote_status)) into.push_back({RingActionKind::kHostStatus, id, 0});
+  if (!rank.wrote_words && !program_.whole_slots) into.push_back({RingActionKind::kHostWords, id, 0});
+  if (rank.wrote_words || program_.whole_slots || (program_.weak && !rank.wrote_status)) {
+    into.push_back({RingActionKind::kHostStatus, id, 0});
+  }
 }
 
 void RingWorld::wire_options(std::size_t index, std::vector<RingAction>& into) const {
   const Rank& rank = ranks_[index];
   const auto id = static_cast<std::uint8_t>(index);
-  if (rank.posted < rank.signalled && rank.posted < rank.put) into.push_back({RingActionKind::kProxy, id, 0});
-  bool all_landed = true, all_flagged = true;
-  for (std::size_t message = 0; message < rank.arrivals.size(); ++message) {
-    const Message& one = rank.arrivals[message];
-    const auto number = static_cast<std::uint8_t>(message);
-    const bool is_ordered = program_.ordering == RingOrdering::kOrdered;
-    if (!one.has_landed && (!is_ordered || (all_landed && all_flagged))) {
-      into.push_back({RingActionKind::kData, id, number});
+  for (std::size_t connection = 0; connection < rank.put.size(); ++connection) {
+    const std::uint8_t posted = rank.posted[connection];
+    if (posted >= rank.signalled[connection] || posted >= rank.put[connection]) continue;
+    into.push_back({RingActionKind::kProxy, id, 0, static_cast<std::uint8_t>(connection)});
+  }
+  for (std::size_t connection = 0; connection < rank.arrivals.size(); ++connection) {
+    const auto at = static_cast<std::uint8_t>(connection);
+    bool all_landed = true, all_flagged = true;
+    for (std::size_t message = 0; message < rank.arrivals[connection].size(); ++message) {
+      const Message& one = rank.arrivals[connection][message];
+      const auto number = static_cast<std::uint8_t>(message);
+      const bool is_ordered = program_.ordering == RingOrdering::kOrdered;
+      if (!one.has_landed && (!is_ordered || (all_landed && all_flagged))) {
+        into.push_back({RingActionKind::kData, id, number, at});
+      }
+      all_landed = all_landed && one.has_landed;
+      // Flags are counts: which of two comes first cannot be seen.
+      const bool may_flag = program_.ordering == RingOrdering::kUnordered || all_landed;
+      if (!one.is_flagged && all_flagged && may_flag) into.push_back({RingActionKind::kFlag, id, number, at});
+      all_flagged = all_flagged && one.is_flagged;
     }
-    all_landed = all_landed && one.has_landed;
-    // Flags are counts: which of two comes first nobody can tell.
-    const bool may_flag = program_.ordering == RingOrdering::kUnordered || all_landed;
-    if (!one.is_flagged && all_flagged && may_flag) into.push_back({RingActionKind::kFlag, id, number});
-    all_flagged = all_flagged && one.is_flagged;
   }
 }
 
@@ -152,48 +190,56 @@ void RingWorld::write(Rank& rank, bool words, bool status) {
   ++rank.items;
 }
 
-void RingWorld::read(std::uint8_t rank, Word space, Word message) {
-  if (space != kLandingSpace) return;
-  const std::vector<Message>& arrivals = ranks_[rank].arrivals;
-  if (message < arrivals.size() && arrivals[message].has_landed) return;
-  stale_ = fmt::format("reads message {} of connection 0 before its data has landed", message);
+std::string RingWorld::stale_read(std::uint8_t index, const Word* words) const {
+  const Word op = words[ring::slot_word::kOpcode];
+  if (!ring::opcode::is_mesh(op)) return "";
+  const Word id = words[ring::kLayout2026_05.arg0_word + arg::kId];
+  const std::size_t item = id < ranks_[index].items_by_id.size() ? ranks_[index].items_by_id[id] : kNoItem;
+  if (item == kNoItem) return "";
+  for (const auto& [connection, message] : program_.ranks[index][item].reads) {
+    const RingEnd& sender = receives_[index][connection];
+    const bool is_put = ranks_[static_cast<std::size_t>(sender.rank)].put[sender.connection] > message;
+    const std::vector<Message>& arrivals = ranks_[index].arrivals[connection];
+    const bool has_landed = message < arrivals.size() && arrivals[message].has_landed;
+    if (!is_put || has_landed) continue;
+    return fmt::format("reads message {} of connection {} before its data has landed", message, connection);
+  }
+  return "";
 }
 
-bool RingWorld::Port::put(Word /*connection*/, Word space, Word offset, Word /*bytes*/, Word /*message*/) {
-  world->read(rank, space, offset);
-  ++world->ranks_[rank].put;
+bool RingWorld::Port::put(Word connection, Word /*space*/, Word /*offset*/, Word /*bytes*/, Word /*message*/) {
+  ++world->ranks_[rank].put[connection];
   return true;
 }
 
-void RingWorld::Port::signal(Word /*connection*/, Word puts) {
-  std::uint8_t& signalled = world->ranks_[rank].signalled;
+void RingWorld::Port::signal(Word connection, Word puts) {
+  std::uint8_t& signalled = world->ranks_[rank].signalled[connection];
   signalled = std::max(signalled, static_cast<std::uint8_t>(puts));
 }
 
-Word RingWorld::Port::completed(Word /*connection*/) const {
-  const std::vector<Message>& arrivals = world->peer_of(rank).arrivals;
+Word RingWorld::Port::completed(Word connection) const {
+  const RingEnd& to = world->sends_[rank][connection];
+  const std::vector<Message>& arrivals = world->ranks_[static_cast<std::size_t>(to.rank)].arrivals[to.connection];
   const auto lands = [](const Message& one) { return one.has_landed; };
   return static_cast<Word>(std::find_if_not(arrivals.begin(), arrivals.end(), lands) - arrivals.begin());
 }
 
-void RingWorld::Port::reduce(const Word* args) {
-  world->read(rank, args[arg::kSpaces] >> 8U & 0xffU, args[arg::kFirst]);
-}
-void RingWorld::Port::copy(const Word* args) { world->read(rank, args[arg::kSpaces] >> 8U & 0xffU, args[arg::kFirst]); }
+void RingWorld::Port::reduce(const Word* /*args*/) {}
+void RingWorld::Port::copy(const Word* /*args*/) {}
 
 std::string RingWorld::one_step(std::uint8_t index, ring::KernelLane& lane, ring::Step& now) {
   Rank& rank = ranks_[index];
   Port port{this, index};
-  ring::MeshOperations<ring::PlainWords, Port> operations(rank.kernel, explored_board(program_), port);
-  stale_.clear();
+  ring::MeshOperations<ring::PlainWords, Port> operations(rank.kernel, board_, port);
   now = ring::step<ring::PlainWords>(rank.kernel, lane, operations);
   const auto wrong = [&](const std::string& what) {
     const Word op = ring::slot_at(rank.kernel, lane.slot)[ring::slot_word::kOpcode];
     return fmt::format("rank {} ring 0 slot {} ({}, block {}) {}", index, lane.slot, ring::operation_name(op),
                        lane.index, what);
   };
-  if (!stale_.empty()) return wrong(stale_);
   if (now == ring::Step::kRan && lane.ends_as == ring::status::kDone) {
+    const std::string stale = stale_read(index, ring::slot_at(rank.kernel, lane.slot));
+    if (!stale.empty()) return wrong(stale);
     const std::vector<RingItem>& items = program_.ranks[index];
     const bool is_torn = rank.items < items.size() && items[rank.items].slot == lane.slot && !rank.wrote_words;
     if (is_torn && rank.wrote_status) return wrong("is executed before its words were written");
@@ -250,6 +296,12 @@ std::string RingWorld::lane_step(const RingAction& action, std::string* told) {
   return finding;
 }
 
+/// "message 0", and of which connection where there are several.
+std::string RingWorld::message_words(std::uint8_t rank, std::uint8_t connection, int message) const {
+  if (receives_[rank].size() < 2) return fmt::format("message {}", message);
+  return fmt::format("message {} from rank {} (connection {})", message, receives_[rank][connection].rank, connection);
+}
+
 std::string RingWorld::words_of(const RingAction& action) const {
   const int rank = action.rank, index = action.index;
   switch (action.kind) {
@@ -263,11 +315,15 @@ std::string RingWorld::words_of(const RingAction& action) const {
     case RingActionKind::kPlace:
       return fmt::format("rank {} block {} gets a place", rank, index);
     case RingActionKind::kProxy:
-      return fmt::format("rank {}'s proxy polls, and posts message {}", rank, ranks_[action.rank].posted);
+      return fmt::format(
+          "rank {}'s proxy polls, and posts message {}{}", rank, ranks_[action.rank].posted[action.connection],
+          sends_[action.rank].size() < 2 ? ""
+                                         : fmt::format(" to rank {}", sends_[action.rank][action.connection].rank));
     case RingActionKind::kData:
-      return fmt::format("the data of message {} lands at rank {}", index, rank);
+      return fmt::format("the data of {} lands at rank {}", message_words(action.rank, action.connection, index), rank);
     case RingActionKind::kFlag:
-      return fmt::format("the flag of message {} is raised at rank {}", index, rank);
+      return fmt::format("the flag of {} is raised at rank {}", message_words(action.rank, action.connection, index),
+                         rank);
     case RingActionKind::kMask:
       return fmt::format("tenant {} is {}", kMaskedTenant, masks_ == 0 ? "masked" : "unmasked");
     case RingActionKind::kLane:
@@ -284,24 +340,26 @@ std::string RingWorld::take(const RingAction& action, std::string* told) {
       write(rank, true, false);
       break;
     case RingActionKind::kHostStatus:
-      write(rank, false, true);
+      write(rank, program_.whole_slots, true);
       break;
     case RingActionKind::kPlace:
       rank.placed = static_cast<std::uint8_t>(rank.placed | 1U << action.index);
       break;
     case RingActionKind::kLane:
       return lane_step(action, told);
-    case RingActionKind::kProxy:
-      ++rank.posted;
-      peer_of(action.rank).arrivals.emplace_back();
+    case RingActionKind::kProxy: {
+      ++rank.posted[action.connection];
+      const RingEnd& to = sends_[action.rank][action.connection];
+      ranks_[static_cast<std::size_t>(to.rank)].arrivals[to.connection].emplace_back();
       break;
+    }
     case RingActionKind::kData:
-      rank.arrivals[action.index].has_landed = true;
+      rank.arrivals[action.connection][action.index].has_landed = true;
       break;
     case RingActionKind::kFlag:
-      rank.arrivals[action.index].is_flagged = true;
+      rank.arrivals[action.connection][action.index].is_flagged = true;
       ring::PlainWords::add(
-          rank.control.data() + ring::kLayout2026_05.observables + explored_board(program_).arrivals_of(0), 1);
+          rank.control.data() + ring::kLayout2026_05.observables + board_.arrivals_of(action.connection), 1);
       break;
     case RingActionKind::kMask:
       for (Rank& each : ranks_) {
@@ -311,124 +369,6 @@ std::string RingWorld::take(const RingAction& action, std::string* told) {
       break;
   }
   return "";
-}
-
-namespace {
-
-/// State as bytes: words that differ from the first ones by place and value, then the rest as it is.
-class StateWriter {
- public:
-  template <typename Value>
-  void put(Value value) {
-    char bytes[sizeof(Value)];
-    std::memcpy(bytes, &value, sizeof(Value));
-    text_.append(bytes, sizeof(Value));
-  }
-  void put_changes(const std::vector<Word>& now, const std::vector<Word>& first) {
-    const std::size_t count_at = text_.size();
-    std::uint16_t count = 0;
-    put(count);
-    for (std::size_t word = 0; word < now.size(); ++word) {
-      if (now[word] == first[word]) continue;
-      put(static_cast<std::uint16_t>(word));
-      put(now[word]);
-      ++count;
-    }
-    std::memcpy(text_.data() + count_at, &count, sizeof(count));
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-class StateReader {
- public:
-  explicit StateReader(const std::string& text) : text_(text) {}
-  template <typename Value>
-  Value get() {
-    Value value;
-    std::memcpy(&value, text_.data() + at_, sizeof(Value));
-    at_ += sizeof(Value);
-    return value;
-  }
-  void get_changes(std::vector<Word>& now, const std::vector<Word>& first) {
-    std::copy(first.begin(), first.end(), now.begin());
-    for (auto left = get<std::uint16_t>(); left > 0; --left) {
-      const auto word = get<std::uint16_t>();
-      now[word] = get<Word>();
-    }
-  }
-
- private:
-  const std::string& text_;
-  std::size_t at_ = 0;
-};
-
-}  // namespace
-
-std::string RingWorld::state() const {
-  StateWriter writer;
-  writer.put(masks_);
-  for (std::size_t index = 0; index < ranks_.size(); ++index) {
-    const Rank& rank = ranks_[index];
-    writer.put_changes(rank.control, first_control_[index]);
-    writer.put_changes(rank.slots, first_slots_[index]);
-    for (const ring::KernelLane& lane : rank.lanes) {
-      LaneBytes bytes{.phase = static_cast<std::uint8_t>(lane.phase)};
-      if (lane.phase != ring::LanePhase::kScan) {
-        bytes = {.phase = bytes.phase,
-                 .slot = static_cast<std::uint8_t>(lane.slot),
-                 .seen = static_cast<std::uint8_t>(lane.seen),
-                 .level = static_cast<std::uint8_t>(lane.level),
-                 .ends_as = static_cast<std::uint8_t>(lane.phase == ring::LanePhase::kFinish ? lane.ends_as : 0)};
-      }
-      writer.put(bytes);
-    }
-    for (Word slot = 0; slot < program_.slots; ++slot) {
-      writer.put(rank.executed[slot]);
-      writer.put(rank.published[slot]);
-    }
-    for (const std::uint8_t byte : {rank.placed, rank.items, static_cast<std::uint8_t>(rank.wrote_words),
-                                    static_cast<std::uint8_t>(rank.wrote_status), rank.put, rank.signalled, rank.posted,
-                                    static_cast<std::uint8_t>(rank.arrivals.size())}) {
-      writer.put(byte);
-    }
-    for (const Message& message : rank.arrivals) writer.put(message);
-  }
-  return writer.take();
-}
-
-void RingWorld::restore(const std::string& state) {
-  StateReader reader(state);
-  masks_ = reader.get<std::uint8_t>();
-  for (std::size_t index = 0; index < ranks_.size(); ++index) {
-    Rank& rank = ranks_[index];
-    reader.get_changes(rank.control, first_control_[index]);
-    reader.get_changes(rank.slots, first_slots_[index]);
-    for (ring::KernelLane& lane : rank.lanes) {
-      const auto bytes = reader.get<LaneBytes>();
-      lane = {.index = lane.index,
-              .phase = static_cast<ring::LanePhase>(bytes.phase),
-              .slot = bytes.slot,
-              .seen = bytes.seen,
-              .level = bytes.level,
-              .ends_as = bytes.ends_as};
-    }
-    for (Word slot = 0; slot < program_.slots; ++slot) {
-      rank.executed[slot] = reader.get<std::uint8_t>();
-      rank.published[slot] = reader.get<std::uint8_t>();
-    }
-    rank.placed = reader.get<std::uint8_t>();
-    rank.items = reader.get<std::uint8_t>();
-    rank.wrote_words = reader.get<std::uint8_t>() != 0;
-    rank.wrote_status = reader.get<std::uint8_t>() != 0;
-    rank.put = reader.get<std::uint8_t>();
-    rank.signalled = reader.get<std::uint8_t>();
-    rank.posted = reader.get<std::uint8_t>();
-    rank.arrivals.resize(reader.get<std::uint8_t>());
-    for (Message& message : rank.arrivals) message = reader.get<Message>();
-  }
 }
 
 bool RingWorld::ended_well() const {
@@ -446,20 +386,22 @@ std::string RingWorld::stuck() const {
   std::string causes;
   for (std::size_t index = 0; index < ranks_.size(); ++index) {
     const Rank& rank = ranks_[index];
-    const int other = 1 - static_cast<int>(index);
     ring::RingWaits waits{.rank = static_cast<int>(index),
                           .ring = 0,
                           .kernel = &rank.kernel,
                           .lanes = rank.lanes,
-                          .board = explored_board(program_),
+                          .board = board_,
                           .sends = {},
                           .receives = {},
                           .completed = {},
                           .resident = {},
                           .stands_still = ""};
-    if (ranks_.size() > 1) {
-      waits.sends = waits.receives = {{.rank = other, .ring = 0, .connection = 0}};
-      waits.completed = {0};
+    for (const RingEnd& to : sends_[index]) {
+      waits.sends.push_back({.rank = to.rank, .ring = 0, .connection = to.connection});
+      waits.completed.push_back(0);
+    }
+    for (const RingEnd& from : receives_[index]) {
+      waits.receives.push_back({.rank = from.rank, .ring = 0, .connection = from.connection});
     }
     for (Word lane = 0; lane < program_.lanes; ++lane) waits.resident.push_back((rank.placed >> lane & 1U) != 0);
     all.push_back(std::move(waits));
@@ -468,7 +410,17 @@ std::string RingWorld::stuck() const {
     causes += fmt::format("{}rank {}: {}", causes.empty() ? "" : ", ", index, ring::name_of(verdict.cause));
   }
   const ring::WaitChain chain = ring::shortest_wait_chain(all);
-  if (causes.empty()) return "not everything that was published was executed";
+  if (causes.empty()) {
+    for (std::size_t index = 0; index < ranks_.size(); ++index) {
+      for (std::size_t connection = 0; connection < sends_[index].size(); ++connection) {
+        const int left = ranks_[index].put[connection] - ranks_[index].posted[connection];
+        if (left <= 0) continue;
+        return fmt::format("rank {} has {} that was put and never signalled", index,
+                           counted(static_cast<std::uint64_t>(left), "message"));
+      }
+    }
+    return "not everything that was published was executed";
+  }
   return chain.links.empty() ? causes : causes + ": " + chain.text();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// RingWorld: one or two ranks' rings under a program, stepped one action at a time in whatever order a walk chooses. It
+// RingWorld: a few ranks' rings under a program, stepped one action at a time in whatever order a walk chooses. It
 // runs the product's own functions: queue/live_steps.h for hosts, kernel/step.h for lanes, kernel/mesh_ops.h for what
 // they do; who waits for whom is kernel/wait_chain.h's to say.
 //
@@ -27,7 +27,8 @@ enum class RingActionKind : std::uint8_t { kHostWords, kHostStatus, kPlace, kLan
 struct RingAction {
   RingActionKind kind = RingActionKind::kLane;
   std::uint8_t rank = 0;
-  std::uint8_t index = 0;  // lane, or message
+  std::uint8_t index = 0;       // lane, or message
+  std::uint8_t connection = 0;  // of the message, at its receiver; of kProxy at its sender
 };
 
 class RingWorld {
@@ -59,12 +60,13 @@ class RingWorld {
     std::vector<ring::Word> control, slots;
     ring::Kernel kernel;
     std::vector<ring::KernelLane> lanes;
-    std::vector<std::uint8_t> executed, published;   // by slot, how often
-    std::uint8_t placed = 0;                         // lanes, a bit each
-    std::uint8_t items = 0;                          // that the host has published
-    bool wrote_words = false, wrote_status = false;  // of the next one
-    std::uint8_t put = 0, signalled = 0, posted = 0;
-    std::vector<Message> arrivals;  // of messages that the other rank has posted
+    std::vector<std::uint8_t> executed, published;     // by slot, how often
+    std::uint8_t placed = 0;                           // lanes, a bit each
+    std::uint8_t items = 0;                            // that the host has published
+    bool wrote_words = false, wrote_status = false;    // of the next one
+    std::vector<std::uint8_t> put, signalled, posted;  // by sending connection
+    std::vector<std::vector<Message>> arrivals;        // by receiving connection: messages that their rank has posted
+    std::vector<std::size_t> items_by_id;              // of operations
   };
   /// What MeshOperations asks of us.
   struct Port {
@@ -77,21 +79,23 @@ class RingWorld {
     void copy(const ring::Word* args);
   };
 
-  Rank& peer_of(std::size_t rank) { return ranks_[1 - rank]; }
+  std::string message_words(std::uint8_t rank, std::uint8_t connection, int message) const;
   bool may_place(const Rank& rank) const;
   void host_options(std::size_t rank, std::vector<RingAction>& into) const;
   void wire_options(std::size_t rank, std::vector<RingAction>& into) const;
   void write(Rank& rank, bool words, bool status);
   std::string lane_step(const RingAction& action, std::string* told);
   std::string one_step(std::uint8_t rank, ring::KernelLane& lane, ring::Step& now);
-  void read(std::uint8_t rank, ring::Word space, ring::Word message);
+  /// What is wrong with the landings that the operation in those words reads now.
+  std::string stale_read(std::uint8_t rank, const ring::Word* words) const;
   std::string words_of(const RingAction& action) const;
 
   const RingExploreProgram& program_;
   std::vector<Rank> ranks_;
   std::vector<std::vector<ring::Word>> first_control_, first_slots_;
+  std::vector<std::vector<RingEnd>> sends_, receives_;  // by rank and connection
+  ring::MeshBoard board_;                               // of each rank
   std::uint8_t masks_ = 0;
-  std::string stale_;  // by the step that is taken
 };
 
 }  // namespace meshbed::testbed

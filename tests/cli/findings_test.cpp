@@ -95,7 +95,7 @@ const std::vector<Example>& examples() {
        kPair,
        {"topology.gpu_model=H100", "topology.gpus=2", "workload.ranks_per_node=1"}},
       {FindingCode::kBrokenPromise, Severity::kError, kTriangle, {"expect.unreachable=[[\"node0\", \"node2\"]]"}},
-      {FindingCode::kRingSlots, Severity::kError, "megakernel-ring8", {"workload.megakernel.slots=20"}},
+      {FindingCode::kRingSlots, Severity::kError, "megakernel-ring8-gpu", {"workload.megakernel.slots=20"}},
       {FindingCode::kNotResident, Severity::kNote, "megakernel-oversubscribed", {}},
   };
   return all;

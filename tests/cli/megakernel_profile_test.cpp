@@ -118,7 +118,7 @@ TEST_CASE("fields of the decode step that make no sense elsewhere are refused in
   CHECK(refused({kKernel + "initiation=launch", kKernel + "program=moe"},
                 "initiation: launch goes with program = \"decode\", \"all_reduce\" or \"all_gather\""));
   CHECK(refused({kKernel + "initiation=all"}, "initiation: all goes with program = \"decode\""));
-  CHECK(refused({kKernel + "layers=3"}, "layers: goes with program = \"decode\""));
+  CHECK(refused({kKernel + "layers=3"}, "layers: goes with program = \"decode\" or \"task_graph\""));
   CHECK(refused({kKernel + "program=moe", kKernel + "exchange=one-shot"},
                 "one-shot is for all_reduce, all_gather and decode"));
   CHECK(refused({kKernel + "initiation=launch", kKernel + "queue=gin"}, "queue: gin is a persistent kernel's"));

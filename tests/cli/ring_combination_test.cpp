@@ -32,7 +32,7 @@ TEST_CASE("what does not go together is refused in words") {
   CHECK(refused({decode, kKernel + "queue=gin", kKernel + "initiation=all"}, "queue: gin leads to a proxy"));
   CHECK(parse({decode, kKernel + "queue=gin"}).workload.megakernel.queue == "gin");
   CHECK(refused({kKernel + "put_and_signal=apart"}, "put_and_signal: goes with queue = \"gin\" or \"fifo\""));
-  CHECK(refused({decode, kKernel + "parts=2"}, "parts: goes with program = \"fused_all_reduce\" or \"pipeline\""));
+  CHECK(refused({decode, kKernel + "parts=2"}, "parts: goes with program = \"fused_all_reduce\", \"pipeline\""));
   CHECK(refused({kKernel + "queue=fifo", kKernel + "initiation=device"}, "queue: fifo leads to a proxy"));
   CHECK(refused({kKernel + "exchange=one-shot", "workload.slice_bytes=4K"}, "slice_bytes: exchange = \"one-shot\""));
   CHECK(refused({kKernel + "blocks_per_sm=2"}, "blocks_per_sm: goes with sms"));

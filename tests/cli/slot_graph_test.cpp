@@ -91,7 +91,7 @@ TEST_CASE("a slow rank computes longer; JSON Lines are the same slots") {
   CHECK(graph.ranks[1][0].needs == std::vector<GraphNeed>{{0, 0}});
   CHECK(error_of(lines + "{\"rank\": 1, \"tme\": \"4us\"}\n", "graph.jsonl") ==
         "graph.jsonl:4:14: unknown key 'tme' in [[slot]] (did you mean 'time'?); accepted: rank, id, op, needs, time, "
-        "peer, channel, bytes, elements, form, from, with, to, on_chip, begins");
+        "peer, channel, bytes, elements, form, from, with, to, on_chip, loop, tenant, priority, at, begins");
   CHECK(error_of("{\"rank\": 0}\nnot JSON\n", "graph.jsonl") == "graph.jsonl:2:1: expects one JSON object a line");
 }
 

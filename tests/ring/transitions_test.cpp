@@ -139,11 +139,77 @@ TEST_CASE("snapshots: words that change under a claim need a publish, and a publ
   Buffer now = before;
   set_word(now, 4, 99);
   CHECK(verdict({{0, before}, {1, now}}).empty());
-  CHECK(verdict({{0, before}, {0, now}}).find("the done count is 0") != std::string::npos);
+  CHECK(verdict({{0, before}, {0, now}}) ==
+        "step 1: slot 0: CLAIMED -> CLAIMED: word 4 (ARG0) changed from 0 to 99 while the slot was CLAIMED: the done "
+        "count leaves no room for a publish in between, so it was overwritten");
   const Buffer faulted = ring_of({status::kFault});
   Buffer changed = faulted;
   set_word(changed, 4, 99);
-  CHECK(verdict({{0, faulted}, {9, changed}}).find("its other words have changed") != std::string::npos);
+  CHECK(
+      verdict({{0, faulted}, {9, changed}}) ==
+      "step 1: slot 0: FAULT -> FAULT: word 4 (ARG0) changed from 0 to 99, and the slot cannot have been published in "
+      "between");
+}
+
+TEST_CASE("snapshots: a PUBLISHED slot whose words are overwritten is named with the word, not the done count") {
+  const Buffer before = ring_of({status::kPublished, status::kPublished});
+  const auto overwritten = [&](std::uint64_t word, Word value) {
+    Buffer now = before;
+    set_word(now, kSlotWords + word, value);
+    return verdict({{0, before}, {0, now}});
+  };
+  const std::string slot = "step 1: slot 1: PUBLISHED -> PUBLISHED: word ";
+  CHECK(overwritten(slot_word::kOpcode, opcode::kAtomicAdd).find(slot + "1 (OPCODE) changed from ") == 0);
+  CHECK(overwritten(slot_word::kTenant, 5).find(slot + "2 (TENANT) changed from 0 to 5 while the slot was PUBLISHED") ==
+        0);
+  CHECK(overwritten(kLayout2026_05.priority_word, 2).find("(PRIORITY) changed from 0 to 2") != std::string::npos);
+  CHECK(overwritten(kLayout2026_05.arg0_word + 2, 7).find("(ARG2) changed from 0 to 7") != std::string::npos);
+  // With a DONE in between it may have been published.
+  Buffer now = before;
+  set_word(now, kSlotWords + slot_word::kTenant, 5);
+  CHECK(verdict({{0, before}, {1, now}}).empty());
+}
+
+TEST_CASE("snapshots: SHUTDOWN, TENANT_BASE, EPOCH and DONE_COUNT that nothing can have written so are named") {
+  const Buffer ring = ring_of({status::kPublished, status::kDone});
+  const auto words = [&](Word word, Word before, Word now) {
+    SnapshotChecker checker(Mode::kSafe);
+    for (const Word value : {before, now}) {
+      Buffer control = control_of(1);
+      set_word(control, word, value);
+      checker.add(telemetry_of(control, ring));
+    }
+    return broken(checker);
+  };
+  CHECK(words(control_word::kShutdown, 0, 1).empty());
+  CHECK(words(control_word::kShutdown, 0, 7) == "step 1: control word 0 (SHUTDOWN) is 7, and not 0 or 1");
+  CHECK(words(control_word::kShutdown, 1, 0) ==
+        "step 1: control word 0 (SHUTDOWN) went back from 1 to 0: a kernel that has seen it has ended");
+  CHECK(words(control_word::kTenantBase, 3, 9) ==
+        "step 1: control word 2 (TENANT_BASE) is 9; hosts write 3, and kernels never write it");
+  CHECK(words(control_word::kTenantBase, 9, 9).find("step 0: control word 2 (TENANT_BASE) is 9") == 0);
+  const Word epoch = kLayout2026_05.epoch;
+  CHECK(words(epoch, 3, 4).empty());
+  CHECK(words(epoch, 0xffff'ffff, 0).empty());
+  CHECK(words(epoch, 4, 3).find("(EPOCH) fell from 4 to 3: kernels add 1 to it at a BATCH_FENCE") != std::string::npos);
+  CHECK(words(control_word::kDoneCount, 1, 3).empty());
+  CHECK(words(control_word::kDoneCount, 1, 1001) ==
+        "step 1: control word 1 (DONE_COUNT) jumped from 1 to 1001: more than all slots of the ring, of which none has "
+        "changed");
+  // Where claims are counted, each DONE has one.
+  const auto claims = [&](Word claims_now, Word done_now) {
+    SnapshotChecker checker(Mode::kSafe);
+    Buffer control = control_of(10);
+    set_word(control, kLayout2026_05.tenant_fairness, 10);
+    checker.add(telemetry_of(control, ring));
+    set_word(control, kLayout2026_05.tenant_fairness, claims_now);
+    set_word(control, control_word::kDoneCount, done_now);
+    checker.add(telemetry_of(control, ring));
+    return broken(checker);
+  };
+  CHECK(claims(1010, 1010).empty());
+  CHECK(claims(20, 1010) ==
+        "step 1: control word 1 (DONE_COUNT) jumped from 10 to 1010: 1000 slots DONE, and 10 claims since");
 }
 
 TEST_CASE("snapshots: a done count that wraps is followed in safe mode, and named in strict mode") {

@@ -97,6 +97,7 @@ std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& ou
   bool explore = false, all_orders = false, rings = false;
   std::string version, interruptions, late, runs_max = std::to_string(wanted.tree.runs_max), replay;
   std::string states_max = std::to_string(wanted.rings.states_max);
+  ExploreGraph graph;
   std::vector<std::string> only;
   Syntax syntax("fuzz --explore [options]");
   syntax.options.add_options()                                                                                     //
@@ -111,13 +112,30 @@ std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& ou
        "so often may the wire deliver while a rank could get something done; default: each program's own")           //
       ("all-orders", po::bool_switch(&all_orders), "leave no order out, not even those that nobody can tell apart")  //
       ("rings", po::bool_switch(&rings), "the programs of megakernel rings alone, which need no net plugin")         //
+      ("program", po::value(&graph.path)->value_name("FILE"),
+       "with --rings: a slot graph (docs/megakernel.md) instead of the programs here")                             //
+      ("lanes", po::value(&graph.lanes)->value_name("N"), "with --program: of each rank, 1 to 8; default: 2")      //
+      ("places", po::value(&graph.places)->value_name("N"), "with --program: for blocks; default: for all lanes")  //
+      ("slots", po::value(&graph.slots)->value_name("N"), "with --program: of each ring; default: the program's")  //
+      ("flag-qp", po::value(&graph.flag_qp)->value_name("WHICH"),
+       "with --program: same or other queue pair than the data; default: same")                              //
+      ("masked", po::bool_switch(&graph.masked), "with --program: the second tenant is masked at any time")  //
       ("states-max", po::value(&states_max)->value_name("N")->default_value(states_max),
        "of a ring program, at most")                                                                         //
       ("runs-max", po::value(&runs_max)->value_name("N")->default_value(runs_max), "of a program, at most")  //
       ("replay", po::value(&replay)->value_name("SCHEDULE"), "one run of one program, step by step")         //
       ("set", po::value(&wanted.overrides)->value_name("PATH=VALUE"), "as for meshbed run, on the two nodes used here");
+  syntax.only_with({"program"}, {"lanes", "places", "slots", "flag-qp", "masked"});
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
-  choose_programs(only, rings, wanted);
+  if (!graph.path.empty()) {
+    if (!rings) throw std::runtime_error("--program: goes with --rings; a slot graph is of rings alone");
+    if (!only.empty()) throw std::runtime_error("--program: has no effect with --only; remove one of them");
+    wanted.rings.graph = std::make_shared<const RingExploreProgram>(explored_graph_of(graph));
+    wanted.rings.programs.push_back(wanted.rings.graph.get());
+    wanted.rings.tells_schedules = true;
+  } else {
+    choose_programs(only, rings, wanted);
+  }
   wanted.rings.states_max = parse_count("--states-max", states_max, 1, 100'000'000);
   if (wanted.run.plugin.empty()) wanted.run.plugin = built_files().net_plugin;
   if (!wanted.programs.empty()) wanted.run.plugin = require_plugin_file(wanted.run.plugin);

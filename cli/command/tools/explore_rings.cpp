@@ -5,10 +5,14 @@
 #include <cmath>
 #include <cstddef>
 #include <ostream>
+#include <stdexcept>
 #include <string>
 
 #include "plugin/base/counted.h"
+#include "testbed/base/checked_text.h"
 #include "testbed/base/exit_status.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/verify/ring_graph.h"
 #include "testbed/verify/ring_walk.h"
 
 namespace meshbed::testbed {
@@ -20,6 +24,25 @@ std::string orders_text(const RingWalkReport& report) {
 }
 
 }  // namespace
+
+RingExploreProgram explored_graph_of(const ExploreGraph& wanted) {
+  RingGraphOptions options;
+  const auto count = [](const char* option, const std::string& text, std::uint64_t most, ring::Word& into) {
+    if (!text.empty()) into = static_cast<ring::Word>(parse_count(option, text, 1, most));
+  };
+  count("--lanes", wanted.lanes, 8, options.lanes);
+  count("--places", wanted.places, 8, options.places);
+  count("--slots", wanted.slots, 1000, options.slots);
+  if (!wanted.flag_qp.empty()) require_choice("--flag-qp", "queue pair", wanted.flag_qp, {"same", "other"});
+  options.other_flag_queue = wanted.flag_qp == "other";
+  options.masks = wanted.masked ? 1 : 0;
+  Diagnostics diagnostics(wanted.path);
+  const SlotGraph graph = parse_slot_graph(read_scenario_text(wanted.path), wanted.path, diagnostics);
+  diagnostics.throw_if_any();
+  Result<RingExploreProgram> program = explored_graph(graph, options);
+  if (!program) throw std::runtime_error(program.error().text);
+  return *std::move(program);
+}
 
 void list_explored_rings(std::ostream& out) {
   for (const RingExploreProgram& one : ring_explore_programs()) out << fmt::format("{:<19} {}\n", one.name, one.about);

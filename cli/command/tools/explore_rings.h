@@ -3,13 +3,24 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "testbed/verify/ring_program.h"
 
 namespace meshbed::testbed {
 
+/// A slot graph's file and what its rings are, as the options have them.
+struct ExploreGraph {
+  std::string path, lanes, places, slots, flag_qp;
+  bool masked = false;
+};
+/// Throws what is wrong with the file or an option.
+RingExploreProgram explored_graph_of(const ExploreGraph& wanted);
+
 struct ExploreRings {
+  std::shared_ptr<const RingExploreProgram> graph;  // of a file; nullptr: none
   std::vector<const RingExploreProgram*> programs;
   std::uint64_t states_max = 1'000'000;
   bool tells_schedules = false;  // those of what had to be found too

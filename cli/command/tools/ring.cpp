@@ -7,6 +7,7 @@
 
 #include "cli/bench/bench_ring.h"
 #include "cli/command/commands.h"
+#include "cli/command/tools/ring_tune.h"
 #include "plugin/ring/abi/quirks.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/json_text.h"
@@ -38,8 +39,8 @@ int ring_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   static constexpr Part kParts[] = {{"dump", ring_dump_command},     {"check", ring_check_command},
                                     {"replay", ring_replay_command}, {"bench", ring_bench_command},
                                     {"policy", ring_policy_command}, {"program", ring_program_command},
-                                    {"quirks", ring_quirks_command}};
-  constexpr const char* kUsage = "usage: meshbed ring dump|check|replay|program|bench|policy|quirks [options]";
+                                    {"tune", ring_tune_command},     {"quirks", ring_quirks_command}};
+  constexpr const char* kUsage = "usage: meshbed ring dump|check|replay|program|tune|bench|policy|quirks [options]";
   if (!arguments.empty() && (arguments.front() == "--help" || arguments.front() == "-h")) {
     out << kUsage << "; meshbed ring dump --help and so on list them\n";
     return kExitOk;

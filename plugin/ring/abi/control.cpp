@@ -70,7 +70,8 @@ Result<void> check_control(Bytes control, const Layout& layout) {
 Result<ControlSnapshot> decode_control(Bytes control, const Layout& layout) {
   if (const Result<void> fits = check_control(control, layout); !fits) return fits.error();
   ControlSnapshot snapshot;
-  snapshot.shutdown = load_word(control.data(), control_word::kShutdown) != 0;
+  snapshot.shutdown_word = load_word(control.data(), control_word::kShutdown);
+  snapshot.shutdown = snapshot.shutdown_word != 0;
   snapshot.done_count = load_word(control.data(), control_word::kDoneCount);
   snapshot.tenant_base = load_word(control.data(), control_word::kTenantBase);
   snapshot.epoch = load_word(control.data(), layout.epoch);

@@ -24,7 +24,8 @@ Result<std::vector<std::uint8_t>> encode_control(const Layout& layout, Mode mode
 
 struct ControlSnapshot {
   bool shutdown = false;
-  Word done_count = 0;  // wraps at 2^32
+  Word shutdown_word = 0;  // as it is; hosts write 0 and 1
+  Word done_count = 0;     // wraps at 2^32
   Word tenant_base = 0;
   Word epoch = 0;
   std::vector<std::pair<Word, Word>> metrics;  // opcode, count; those that are not 0

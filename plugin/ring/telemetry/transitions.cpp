@@ -70,6 +70,35 @@ bool same_words(const SlotSnapshot& one, const SlotSnapshot& other) {
          one.args == other.args;
 }
 
+/// "word 1 (OPCODE) from NOP to PUT": the first of a slot's words that differs, as the ABI 2026-05 has them.
+std::string changed_word(const SlotSnapshot& before, const SlotSnapshot& now) {
+  const auto text = [](Word word, const char* name, const std::string& from, const std::string& to) {
+    return "word " + std::to_string(word) + " (" + name + ") changed from " + from + " to " + to;
+  };
+  if (before.opcode != now.opcode) {
+    return text(slot_word::kOpcode, "OPCODE", opcode_name(before.opcode), opcode_name(now.opcode));
+  }
+  if (before.tenant != now.tenant) {
+    return text(slot_word::kTenant, "TENANT", std::to_string(before.tenant), std::to_string(now.tenant));
+  }
+  if (before.priority != now.priority) {
+    return text(kLayout2026_05.priority_word, "PRIORITY", std::to_string(before.priority),
+                std::to_string(now.priority));
+  }
+  for (Word arg = 0; arg < kArgsRead; ++arg) {
+    if (before.args[arg] == now.args[arg]) continue;
+    return text(kLayout2026_05.arg0_word + arg, ("ARG" + std::to_string(arg)).c_str(), std::to_string(before.args[arg]),
+                std::to_string(now.args[arg]));
+  }
+  return "no word changed";
+}
+
+std::uint64_t claims_of(const ControlSnapshot& control) {
+  std::uint64_t all = 0;
+  for (const Word claims : control.tenant_fairness) all += claims;
+  return all;
+}
+
 std::string behind(std::uint64_t done_count, std::uint64_t done) {
   return "the done count is " + std::to_string(done_count) + ", and slots have become DONE " + std::to_string(done) +
          " times at least: it is raised before a slot becomes DONE, and is never behind";
@@ -164,6 +193,7 @@ void SnapshotChecker::add(const RingTelemetry& snapshot) {
   std::optional<Violation> found = look(snapshot);
   if (found && !first_) first_ = std::move(found);
   slots_ = snapshot.slots;
+  control_ = snapshot.control;
   done_count_word_ = snapshot.control.done_count;
   ++steps_;
 }
@@ -181,9 +211,83 @@ std::optional<Violation> SnapshotChecker::look_at_slot(const SlotSnapshot& befor
     return std::nullopt;
   }
   if (fewest_done(before.status, now.status, false)) {
-    return broken("its other words have changed, and it cannot have been published in between");
+    return broken(changed_word(before, now) + ", and the slot cannot have been published in between");
   }
   return broken("no legal way leads there");
+}
+
+/// A slot whose words have changed, which would take a publish and so a DONE more than the done count has.
+std::optional<Violation> SnapshotChecker::overwritten(const RingTelemetry& snapshot) const {
+  for (std::size_t index = 0; index < slots_.size() && index < snapshot.slots.size(); ++index) {
+    const SlotSnapshot &before = slots_[index], &now = snapshot.slots[index];
+    if (same_words(before, now)) continue;
+    const auto with = fewest_done(before.status, now.status, true);
+    const auto without = fewest_done(before.status, now.status, false);
+    if (!with || !without || *with <= *without) continue;
+    return Violation{.step = steps_,
+                     .slot = now.index,
+                     .from = before.status,
+                     .to = now.status,
+                     .who = {},
+                     .why = changed_word(before, now) + " while the slot was " + status_name(before.status) +
+                            ": the done count leaves no room for a publish in between, so it was overwritten"};
+  }
+  return std::nullopt;
+}
+
+std::optional<Violation> SnapshotChecker::look_at_control(const RingTelemetry& snapshot) const {
+  const ControlSnapshot& now = snapshot.control;
+  const auto word = [&](Word index, const char* name, const std::string& what) {
+    return Violation{.step = steps_,
+                     .slot = {},
+                     .who = {},
+                     .why = "control word " + std::to_string(index) + " (" + name + ") " + what};
+  };
+  if (now.shutdown_word > 1) {
+    return word(control_word::kShutdown, "SHUTDOWN", "is " + std::to_string(now.shutdown_word) + ", and not 0 or 1");
+  }
+  if (now.tenant_base != control_word::kTenantMasks) {
+    return word(control_word::kTenantBase, "TENANT_BASE",
+                "is " + std::to_string(now.tenant_base) + "; hosts write " +
+                    std::to_string(control_word::kTenantMasks) + ", and kernels never write it");
+  }
+  if (steps_ == 0) return std::nullopt;
+  if (now.shutdown_word < control_.shutdown_word) {
+    return word(control_word::kShutdown, "SHUTDOWN", "went back from 1 to 0: a kernel that has seen it has ended");
+  }
+  if (static_cast<std::int32_t>(now.epoch - control_.epoch) < 0) {
+    return word(kLayout2026_05.epoch, "EPOCH",
+                "fell from " + std::to_string(control_.epoch) + " to " + std::to_string(now.epoch) +
+                    ": kernels add 1 to it at a BATCH_FENCE, and nothing else writes it");
+  }
+  // Each DONE has its claim, which is counted before; of a ring without counters none can be counted.
+  const Word done = now.done_count - done_count_word_;
+  const std::uint64_t claims_before = claims_of(control_), claims = claims_of(now);
+  const std::string jumped =
+      "jumped from " + std::to_string(done_count_word_) + " to " + std::to_string(now.done_count) + ": ";
+  if (claims > 0 && claims >= claims_before && static_cast<std::int32_t>(done) > 0) {
+    std::uint64_t held = 0;
+    for (const SlotSnapshot& slot : slots_) {
+      held += slot.status == status::kClaimed || slot.status == status::kWaitIo ? 1 : 0;
+    }
+    // The ring is read first: slots may have been claimed since.
+    const std::uint64_t most = claims - claims_before + held + slots_.size();
+    if (done > most) {
+      return word(control_word::kDoneCount, "DONE_COUNT",
+                  jumped + std::to_string(done) + " slots DONE, and " + std::to_string(claims - claims_before) +
+                      " claims since");
+    }
+  } else if (claims == 0 && static_cast<std::int32_t>(done) > 0 && done > slots_.size()) {
+    const bool same = std::equal(slots_.begin(), slots_.end(), snapshot.slots.begin(), snapshot.slots.end(),
+                                 [](const SlotSnapshot& before, const SlotSnapshot& after) {
+                                   return before.status == after.status && same_words(before, after);
+                                 });
+    if (same) {
+      return word(control_word::kDoneCount, "DONE_COUNT",
+                  jumped + "more than all slots of the ring, of which none has changed");
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<Violation> SnapshotChecker::look(const RingTelemetry& snapshot) {
@@ -220,7 +324,11 @@ std::optional<Violation> SnapshotChecker::look(const RingTelemetry& snapshot) {
     for (std::size_t index = 0; index < slots_.size(); ++index)
       keep(look_at_slot(slots_[index], snapshot.slots[index]));
   }
-  if (done_count_ < least_done_) keep(whole(behind(done_count_, least_done_)));
+  if (done_count_ < least_done_) {
+    keep(steps_ == 0 ? std::nullopt : overwritten(snapshot));
+    keep(whole(behind(done_count_, least_done_)));
+  }
+  keep(look_at_control(snapshot));
   return found;
 }
 

@@ -9,7 +9,9 @@
 // Between two snapshots a slot may have made many steps. The checker verifies that some legal way leads from the one to
 // the other; that it passes a publish where the slot's other words have changed; and that the done count covers the
 // DONEs which all these ways cannot do without: it is raised before a slot becomes DONE, so it may be ahead, never
-// behind.
+// behind. A slot whose words have changed although the done count leaves no room for a publish was overwritten; it is
+// named with its word. Of the control buffer's own words it names SHUTDOWN that is neither 0 nor 1 or goes back,
+// TENANT_BASE that is not the masks' or changes, EPOCH that falls, and a done count that claims cannot explain.
 
 #include <cstdint>
 #include <optional>
@@ -84,9 +86,12 @@ class SnapshotChecker {
  private:
   std::optional<Violation> look(const RingTelemetry& snapshot);
   std::optional<Violation> look_at_slot(const SlotSnapshot& before, const SlotSnapshot& now);
+  std::optional<Violation> look_at_control(const RingTelemetry& snapshot) const;
+  std::optional<Violation> overwritten(const RingTelemetry& snapshot) const;
 
   Mode mode_;
   std::vector<SlotSnapshot> slots_;
+  ControlSnapshot control_;  // of the snapshot before
   Word done_count_word_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t done_count_ = 0, least_done_ = 0;

@@ -9,6 +9,7 @@
 #include "plugin/ring/abi/abi.h"
 #include "testbed/base/closest_name.h"
 #include "testbed/scenario/collective_shape.h"
+#include "testbed/scenario/megakernel/graph_order.h"
 #include "testbed/scenario/megakernel/names.h"
 #include "testbed/scenario/megakernel/rank_ring.h"
 #include "testbed/scenario/megakernel/slot_graph.h"
@@ -17,7 +18,7 @@
 namespace meshbed::testbed {
 namespace {
 
-constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 16;  // what programs are held against the engine for
+constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 64;  // what programs are held against the engine for
 /// Each slot's arguments are words, and each message is in the trace.
 constexpr std::uint64_t kProgramBytesMost = 1ULL << 30U;
 /// A COMPUTE's time is a word of nanoseconds.
@@ -27,9 +28,13 @@ constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsP
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
 constexpr const char* kOfPrograms[] = {
-    "initiation",  "exchange", "forward",    "doorbell",       "flag",   "memory_rate",     "queue",
-    "queue_depth", "post",     "proxy_pass", "put_and_signal", "credit", "device_doorbell", "operation_launch"};
-constexpr const char* kOfNamedPrograms[] = {"exchange", "forward", "layers", "parts", "compute"};
+    "initiation",      "exchange",         "forward", "doorbell",   "flag",           "memory_rate",
+    "queue",           "queue_depth",      "post",    "proxy_pass", "put_and_signal", "credit",
+    "device_doorbell", "operation_launch", "flag_qp"};
+constexpr const char* kOfNamedPrograms[] = {"exchange", "forward",        "layers",        "parts",
+                                            "compute",  "splits",         "speed",         "routing",
+                                            "top_k",    "dispatch_dtype", "combine_dtype", "hidden"};
+constexpr const char* kOfRoutings[] = {"top_k", "hidden", "dispatch_dtype", "combine_dtype"};
 constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",   "in_place",  "root",           "shift",
                                              "senders",    "late_by",  "late_rank", "late_iteration", "differing_rank",
                                              "cases",      "receives", "parts",     "recording",      "other_devices"};
@@ -66,7 +71,8 @@ constexpr const char* kOfModelledKernels[] = {"mode",
                                               "credit",
                                               "memory_rate",
                                               "device_doorbell",
-                                              "operation_launch"};
+                                              "operation_launch",
+                                              "flag_qp"};
 
 struct MegakernelCheck {
   const Scenario& scenario;
@@ -76,6 +82,7 @@ struct MegakernelCheck {
   const Megakernel& kernel = workload.megakernel;
   const MegakernelSpec& said = spec.workload.megakernel;
   bool is_queue = kernel.program == "queue";
+  bool is_file = is_slot_graph_file(kernel.program);
 
   void add(const char* key, const std::string& text) const {
     diagnostics.add(said.at(key), fmt::format("{}: {}", key, text));
@@ -105,7 +112,7 @@ struct MegakernelCheck {
     const auto only = [&](const char* key, bool read, const char* readers) {
       if (said.has(key) && !read) add(key, fmt::format("goes with {}, and this is {}", readers, kernel.program));
     };
-    if (kernel.graph) {
+    if (is_file) {
       for (const char* key : kOfNamedPrograms) {
         if (said.has(key)) add(key, "the slots of a file are what it says; leave it out");
       }
@@ -117,9 +124,22 @@ struct MegakernelCheck {
       return;
     }
     const bool computes = kernel.program != "all_reduce" && kernel.program != "all_gather";
-    const bool in_parts = kernel.program == "fused_all_reduce" || kernel.program == "pipeline";
-    only("parts", in_parts, "program = \"fused_all_reduce\" or \"pipeline\"");
-    only("compute", computes, "programs that compute: fused_all_reduce, pipeline, moe, decode, queue");
+    const bool has_tasks = kernel.program == "task_graph", decodes = kernel.program == "decode";
+    const bool in_parts = kernel.program == "fused_all_reduce" || kernel.program == "pipeline" || has_tasks;
+    only("parts", in_parts, "program = \"fused_all_reduce\", \"pipeline\" or \"task_graph\"");
+    only("compute", computes, "programs that compute: fused_all_reduce, pipeline, moe, decode, task_graph, queue");
+    only("speed", computes && !is_queue, "programs that compute: fused_all_reduce, pipeline, moe, decode, task_graph");
+    only("layers", decodes || has_tasks, "program = \"decode\" or \"task_graph\"");
+    only("splits", decodes, "program = \"decode\"");
+    only("routing", kernel.program == "moe", "program = \"moe\"");
+    for (const char* key : kOfRoutings) {
+      if (said.has(key) && kernel.routing.empty()) add(key, "goes with routing, a matrix of tokens and experts");
+    }
+    for (const char* key : {"bytes", "slice_bytes"}) {
+      if (!spec.workload.has(key) || kernel.routing.empty()) continue;
+      diagnostics.add(spec.workload.at(key),
+                      fmt::format("{}: messages are as large as the tokens of the routing matrix; leave it out", key));
+    }
     if (said.has("arrival_gap") && kernel.arrivals == "all" && is_queue) {
       add("arrival_gap", "goes with arrivals = \"constant\" or \"poisson\"; all come at once");
     }
@@ -194,6 +214,9 @@ struct MegakernelCheck {
   void program() const {
     const int ranks = ranks_of(scenario);
     if (is_queue || ranks == 0) return;
+    if (!kernel.speed.empty() && kernel.speed.size() != static_cast<std::size_t>(ranks)) {
+      add("speed", fmt::format("{} numbers for {} ranks", kernel.speed.size(), ranks));
+    }
     if (kernel.graph) return graph(ranks);
     if (ranks < kProgramRanksLeast || ranks > kProgramRanksMost) {
       add("program", fmt::format("{} is for {} to {} ranks, and there are {}", kernel.program, kProgramRanksLeast,
@@ -260,12 +283,20 @@ struct MegakernelCheck {
 
   void graph(int ranks) const {
     const std::size_t written = kernel.graph->ranks.size();
+    Diagnostics problems(kernel.graph->path);
+    if (is_file) check_graph_order(*kernel.graph, coll::size_of(parse_data_type("dtype", workload.dtype)), problems);
+    try {
+      problems.throw_if_any();
+    } catch (const ScenarioError& error) {
+      for (const ScenarioProblem& problem : error.problems()) {
+        add("program", fmt::format("{}: {}", problem.place, problem.text));
+      }
+    }
     if (written != static_cast<std::size_t>(ranks)) {
       add("program", fmt::format("{} is for {} ranks, and there are {}", kernel.program, written, ranks));
     }
     if (kernel.rings > 1) add("rings", "a slot graph is of one ring a rank; leave it out");
-    if (kernel.by_priority) add("kernel", "a program's slots have an order and no levels; say plain");
-    if (kernel.strict && kernel.lanes > 0) {
+    if (kernel.strict && kernel.lanes > 0 && !kernel.by_priority) {
       add("lanes", "in strict mode the plain kernel's lane i owns slot i: a program needs one a slot; leave lanes out");
     }
   }
@@ -278,13 +309,12 @@ struct MegakernelCheck {
       return;
     }
     if (kernel.initiation == "all") add("initiation", "all goes with program = \"decode\"");
-    if (kernel.initiation == "launch" && kernel.program != "all_reduce" && kernel.program != "all_gather") {
+    if (kernel.initiation == "launch" && !is_file && kernel.program != "all_reduce" && kernel.program != "all_gather") {
       add("initiation", "launch goes with program = \"decode\", \"all_reduce\" or \"all_gather\"");
     }
     if (kernel.initiation == "launch" && kernel.queue != "direct") {
       add("queue", kernel.queue + " is a persistent kernel's; say initiation = \"host\"");
     }
-    if (said.has("layers")) add("layers", "goes with program = \"decode\"");
     if (kernel.initiation == "device" && kernel.queue != "direct") {
       add("queue", kernel.queue + " leads to a proxy, and initiation = \"device\" has none; say host");
     }
@@ -339,10 +369,14 @@ struct MegakernelCheck {
     if (kernel.ordering == "ordered" && kernel.unordered_delay_ps > 0) {
       add("unordered_delay", "goes with ordering = \"unordered\" or \"counted\"");
     }
+    if (kernel.ordering != "ordered" && kernel.other_flag_qp) {
+      add("flag_qp", "other has an order of its own; leave ordering out");
+    }
     if (kernel.ordering != "ordered" && kernel.queue != "direct") {
       add("ordering", kernel.ordering + " goes with queue = \"direct\"");
     }
-    if (kernel.waits_first && is_queue) add("slot_order", "a queue's items come as they arrive; leave it out");
+    if ((kernel.waits_first || kernel.when_ready) && is_queue)
+      add("slot_order", "a queue's items come as they arrive; leave it out");
     if (kernel.watchdog_ps <= 0) add("watchdog", "a watchdog that looks all the time stops time; say '10ms'");
   }
 };

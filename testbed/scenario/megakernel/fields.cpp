@@ -2,6 +2,7 @@
 
 #include "models/cluster.h"
 #include "models/topology_generate.h"
+#include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/megakernel/names.h"
 #include "testbed/scenario/section.h"
 
@@ -13,6 +14,7 @@ constexpr int kRingLanesMost = 4096;
 constexpr int kProgramPartsMost = 16;
 constexpr int kQueueDepthMost = 1 << 16;
 constexpr int kRingsMost = 16;
+constexpr int kSplitsMost = 256, kExpertsMost = 4096, kHiddenMost = 1 << 20;
 constexpr int kLayersMost = 4096, kSmsMost = 4096, kBlocksPerSmMost = 64;
 
 const Section<MegakernelSpec> kMegakernel{
@@ -23,7 +25,10 @@ const Section<MegakernelSpec> kMegakernel{
         {"program", "text", "'all_reduce'",
          "all_reduce, all_gather, fused_all_reduce, pipeline or moe: steps of a collective, over the net plugin, "
          "`bytes` "
-         "as the collective has them; decode: a token's `layers`, each `compute` and an all_reduce of `bytes`; queue: "
+         "as the collective has them; decode: a token's `layers`, each `compute` and an all_reduce of `bytes`; "
+         "task_graph: "
+         "`layers` steps of `parts` tasks a rank, which need tasks of the step before, their own and the next rank's "
+         "(whose result has `bytes`; 0: a flag alone); queue: "
          "`items` that arrive, without a network; or a file relative to this one, FILE.toml or FILE.jsonl: a slot "
          "graph "
          "(docs/megakernel.md; `meshbed ring program` prints the others as such)",
@@ -42,7 +47,7 @@ const Section<MegakernelSpec> kMegakernel{
            v.choice(mode, {"strict", "safe"});
            s.value.strict = mode == "strict";
          }},
-        {"kernel", "text", "'plain'", "plain, or priority (with program = 'queue')",
+        {"kernel", "text", "'plain'", "plain, or priority (with program = 'queue' or a file)",
          [](const Value& v, MegakernelSpec& s) {
            std::string kernel = "plain";
            v.choice(kernel, {"plain", "priority"});
@@ -70,7 +75,7 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) {
            v.choice(s.value.forward, {"plugin", "ranks"});
          }},
-        {"layers", "integer", "60", "decode: of a token",
+        {"layers", "integer", "60", "decode: of a token; task_graph: its steps",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.layers, {1, kLayersMost});
          }},
@@ -96,13 +101,24 @@ const Section<MegakernelSpec> kMegakernel{
            v.choice(fused, {"fused", "apart"});
            s.value.fuses = fused == "fused";
          }},
+        {"flag_qp", "text", "'same'",
+         "same: a message's data and its flag go over one queue pair, in this order; other: the flag is a message of 8 "
+         "bytes on a queue pair of its own, and may overtake the data, as on hardware: flag-before-data",
+         [](const Value& v, MegakernelSpec& s) {
+           std::string which = "same";
+           v.choice(which, {"same", "other"});
+           s.value.other_flag_qp = which == "other";
+         }},
         {"rings", "integer", "1",
          "of each rank: each with slots, lanes and connections of its own and its share of `bytes` or of the items; "
          "one host and one proxy have them all; decode has one ring",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.rings, {1, kRingsMost});
          }},
-        {"slots", "integer", "0", "of the ring; 0: as many as the program needs, 64 of a queue",
+        {"slots", "integer", "0",
+         "of the ring; 0: one for each of the program's, 64 of a queue; of fewer than the program has each is used "
+         "again "
+         "once it is done",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.slots, {0, kRingSlotsMost});
          }},
@@ -110,11 +126,39 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.lanes, {0, kRingLanesMost});
          }},
-        {"parts", "integer", "4", "tiles of fused_all_reduce, micro-batches of pipeline",
+        {"splits", "integer", "1", "decode: slots that share a layer's `compute`, so that lanes do it side by side",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.splits, {1, kSplitsMost});
+         }},
+        {"speed", "list of numbers", "(1 of each rank)",
+         "programs that compute, but no file: of each rank; its computes take time / speed, as in [1, 1, 0.8, 1]",
+         [](const Value& v, MegakernelSpec& s) {
+           v.numbers(s.value.speed, {0.001, 1000});
+         }},
+        {"routing", "text", "''",
+         "moe: a matrix, relative to this file: a line a token, a score for each expert; ranks have equal shares of "
+         "tokens and experts, in their order, and messages are as large as their tokens",
+         [](const Value& v, MegakernelSpec& s) { v.text(s.value.routing); }},
+        {"top_k", "integer", "0", "of the routing matrix: experts of a token; 0: all with a score above 0",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.top_k, {0, kExpertsMost});
+         }},
+        {"hidden", "integer", "7168", "likewise: elements of a token",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.hidden, {1, kHiddenMost});
+         }},
+        {"dispatch_dtype", "text", "'f8e4m3'", "likewise: of tokens on their way to experts",
+         [](const Value& v, MegakernelSpec& s) { v.choice(s.value.dispatch_dtype, data_type_names()); }},
+        {"combine_dtype", "text", "'bfloat16'", "likewise: of tokens on their way back",
+         [](const Value& v, MegakernelSpec& s) { v.choice(s.value.combine_dtype, data_type_names()); }},
+        {"parts", "integer", "4",
+         "tiles of fused_all_reduce, micro-batches of pipeline, tasks of task_graph (each step)",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.parts, {1, kProgramPartsMost});
          }},
-        {"compute", "time", "'0s'", "of each tile, stage, expert's block, layer, or task of a queue; whole nanoseconds",
+        {"compute", "time", "'0s'",
+         "of each tile, stage, expert's block, layer, or task; of moe with `routing` of each token at an expert; whole "
+         "nanoseconds",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.compute_ps); }},
         {"items", "integer", "1000", "queue: so many arrive at each rank",
          [](const Value& v, MegakernelSpec& s) {
@@ -177,11 +221,14 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.unordered_delay_ps); }},
         {"slot_order", "text", "'needs'",
          "a program's slots are published so that each needs only earlier ones, or (waits-first) its WAITs before all "
-         "others: lanes that are few wait for what is behind them",
+         "others: lanes that are few wait for what is behind them; ready: each once the slots of its rank that it "
+         "needs "
+         "are done, so that it holds no lane meanwhile",
          [](const Value& v, MegakernelSpec& s) {
            std::string order = "needs";
-           v.choice(order, {"needs", "waits-first"});
+           v.choice(order, {"needs", "waits-first", "ready"});
            s.value.waits_first = order == "waits-first";
+           s.value.when_ready = order == "ready";
          }},
         {"watchdog", "time", "'10ms'",
          "the host looks so often; nothing done twice in a row ends the ring with a verdict",

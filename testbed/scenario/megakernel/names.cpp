@@ -58,8 +58,8 @@ std::vector<std::string> ring_cause_names() {
 }
 
 const std::vector<std::string>& ring_program_names() {
-  static const std::vector<std::string> names{"all_reduce", "all_gather", "fused_all_reduce", "pipeline", "moe",
-                                              "decode",     "queue"};
+  static const std::vector<std::string> names{"all_reduce", "all_gather", "fused_all_reduce", "pipeline",
+                                              "moe",        "decode",     "task_graph",       "queue"};
   return names;
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "models/shipped_profiles.h"
+#include "testbed/scenario/megakernel/graph_generators.h"
 #include "testbed/scenario/megakernel/names.h"
 #include "testbed/scenario/megakernel/slot_graph.h"
 #include "testbed/scenario/scenario.h"
@@ -124,6 +125,18 @@ class ProfileUse {
 
 }  // namespace
 
+void make_slot_graph(const MegakernelSpec& spec, int ranks, Diagnostics& diagnostics, Scenario& scenario) {
+  Megakernel& settings = scenario.workload.megakernel;
+  if (scenario.workload.kind != WorkloadKind::kMegakernel || !is_generated_graph(settings) || ranks == 0) return;
+  const Result<SlotGraph> graph = generate_slot_graph(scenario.workload, ranks, scenario.path);
+  if (graph) {
+    settings.graph = std::make_shared<const SlotGraph>(*graph);
+    return;
+  }
+  const std::string& text = graph.error().text;
+  diagnostics.add(spec.at(text.substr(0, text.find(':'))), text);
+}
+
 Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario_path, Diagnostics& diagnostics) {
   constexpr std::uint64_t kBitsPerByte = 8;
   Megakernel result = spec.value;
@@ -137,6 +150,7 @@ Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario
     const std::string path = (std::filesystem::path(scenario_path).parent_path() / result.program).string();
     try {
       result.graph = std::make_shared<const SlotGraph>(read_slot_graph(path));
+      result.tenants = std::max<int>(1, static_cast<int>(result.graph->tenants.size()));
     } catch (const ScenarioError& error) {
       for (const ScenarioProblem& problem : error.problems()) {
         diagnostics.add(spec.at("program"), fmt::format("program: {}: {}", problem.place, problem.text));

@@ -55,7 +55,10 @@ class ProgramOfRank {
     Result<coll::SlotProgram> slots = builder_.take();
     if (!slots) return slots.error();
     begins_.resize(slots->slots.size());
-    return GraphProgram{.slots = std::move(*slots), .begins = std::move(begins_)};
+    if (std::all_of(marks_.begin(), marks_.end(), [](const SlotMark& mark) { return mark == SlotMark{}; })) {
+      marks_.clear();
+    }
+    return GraphProgram{.slots = std::move(*slots), .begins = std::move(begins_), .marks = std::move(marks_)};
   }
 
  private:
@@ -189,6 +192,7 @@ class ProgramOfRank {
     for (const int other : needed_by_[index]) {
       builder_.add_put(other, kNeedChannel, builder_.staged(kNeedBytes), kNeedBytes, ends_[index]);
     }
+    marks_.resize(builder_.size(), slot.mark);
   }
 
   const SlotGraph& graph_;
@@ -199,6 +203,7 @@ class ProgramOfRank {
   std::vector<std::set<int>> needed_by_;
   std::vector<Word> ends_;
   std::vector<bool> begins_;
+  std::vector<SlotMark> marks_;
 };
 
 std::string area_text(Word space, Word offset) { return fmt::format("\"{}+{}\"", kGraphSpaces[space & 0xffU], offset); }

@@ -14,6 +14,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/plan/slots.h"
+#include "plugin/ring/abi/abi.h"
 #include "testbed/base/diagnostics.h"
 
 namespace meshbed::testbed {
@@ -21,6 +22,8 @@ namespace meshbed::testbed {
 enum class GraphOp : std::uint8_t { kCompute, kPut, kWait, kReduce, kCopy };
 inline constexpr std::array<const char*, 5> kGraphOps{"compute", "put", "wait", "reduce", "copy"};
 inline constexpr std::array<const char*, coll::kSpaces> kGraphSpaces{"input", "output", "staging", "work", "made"};
+inline constexpr std::array<const char*, ring::priority::kLevels> kGraphLevels{"critical", "high", "normal", "low",
+                                                                               "idle"};
 inline constexpr std::array<const char*, 4> kGraphForms{"first", "between", "last", "only"};
 
 struct GraphNeed {
@@ -30,8 +33,15 @@ struct GraphNeed {
   bool operator==(const GraphNeed&) const = default;
 };
 
+/// Whose a slot is, and when it arrives at the host.
+struct SlotMark {
+  ring::Word tenant = 0, level = ring::priority::kNormal;
+  std::uint64_t arrives_ns = 0;  // after the iteration's start
+  bool operator==(const SlotMark&) const = default;
+};
+
 struct GraphSlot {
-  Place place;
+  Place place{};
   std::string id;
   GraphOp op = GraphOp::kCompute;
   std::vector<GraphNeed> needs{};
@@ -43,12 +53,14 @@ struct GraphSlot {
   coll::Area from{}, with{}, to{};      // with: the second operand of a reduce
   bool lands = false;                   // a wait says where its message lands: `to`
   bool begins = false;                  // an operation, which may have a kernel of its own
+  SlotMark mark{};
 };
 
 struct SlotGraph {
   std::string path;
-  std::vector<std::vector<GraphSlot>> ranks;
-  std::vector<double> speed;  // of each rank: its computes take time / speed
+  std::vector<std::vector<GraphSlot>> ranks{};
+  std::vector<double> speed{};         // of each rank: its computes take time / speed
+  std::vector<std::string> tenants{};  // names by number; empty: all slots are tenant 0's
 
   std::size_t slots() const;
 };
@@ -62,7 +74,8 @@ SlotGraph read_slot_graph(const std::string& path);
 /// One rank's slots. More than two needs (of a put more than one) are joined by slots that do nothing.
 struct GraphProgram {
   coll::SlotProgram slots;
-  std::vector<bool> begins;  // by slot
+  std::vector<bool> begins;       // by slot
+  std::vector<SlotMark> marks{};  // by slot; empty: all are as a SlotMark is made
 };
 /// kInvalidArgument: more slots or bytes than a ring can name.
 Result<GraphProgram> program_of(const SlotGraph& graph, int rank);
@@ -71,5 +84,8 @@ std::array<std::uint64_t, coll::kSpaces> space_bytes_of(const coll::SlotProgram&
 
 /// The same as a file, a line a slot: `programs` by rank, as a SlotBuilder made them. `comment`: its first line.
 std::string slot_graph_text(const std::vector<GraphProgram>& programs, const std::string& comment);
+
+/// A graph as a file: its slots as they are, with their names.
+std::string slot_graph_text(const SlotGraph& graph, const std::string& comment);
 
 }  // namespace meshbed::testbed

@@ -11,76 +11,13 @@
 #include <utility>
 
 #include "testbed/base/closest_name.h"
-#include "testbed/scenario/megakernel/slot_graph.h"
+#include "testbed/scenario/megakernel/slot_graph_spec.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/scenario/section.h"
 
 namespace meshbed::testbed {
 
 namespace {
-
-constexpr int kGraphRanksMost = 1024;
-constexpr int kGraphChannelsMost = 1024;
-
-/// A slot as its table has it.
-struct GraphSlotSpec : Entry {
-  int rank = 0, peer = -1, channel = 0;
-  std::string id, op = "compute", form = "only", from, with, to;
-  std::vector<Located<std::string>> needs;
-  std::uint64_t bytes = 0;
-  std::int64_t elements = 0;
-  Picoseconds time_ps = 0;
-  bool begins = false, on_chip = false;
-};
-
-struct GraphSpec : Entry {
-  int ranks = 0;
-  std::vector<double> speed;
-  std::vector<GraphSlotSpec> slots;
-};
-
-const Section<GraphSlotSpec> kSlot{
-    "[[slot]]",
-    "A slot of one rank's ring.",
-    {
-        {"rank", "integer", "0", "whose",
-         [](const Value& v, GraphSlotSpec& s) {
-           v.integer(s.rank, {0, kGraphRanksMost - 1});
-         }},
-        {"id", "name", "''", "by which others need it", [](const Value& v, GraphSlotSpec& s) { v.text(s.id); }},
-        {"op", "text", "'compute'", "what it does",
-         [](const Value& v, GraphSlotSpec& s) {
-           v.choice(s.op, {kGraphOps.begin(), kGraphOps.end()});
-         }},
-        {"needs", "list of texts", "[]", "ID or RANK:ID", [](const Value& v, GraphSlotSpec& s) { v.texts(s.needs); }},
-        {"time", "time", "'0s'", "compute: how long", [](const Value& v, GraphSlotSpec& s) { v.time(s.time_ps); }},
-        {"peer", "integer", "-1", "put: to which rank",
-         [](const Value& v, GraphSlotSpec& s) {
-           v.integer(s.peer, {-1, kGraphRanksMost - 1});
-         }},
-        {"channel", "integer", "0", "put: connections of its own, on which messages keep their order",
-         [](const Value& v, GraphSlotSpec& s) {
-           v.integer(s.channel, {0, kGraphChannelsMost - 1});
-         }},
-        {"bytes", "size", "0", "put, copy", [](const Value& v, GraphSlotSpec& s) { v.size(s.bytes); }},
-        {"elements", "integer", "0", "reduce",
-         [](const Value& v, GraphSlotSpec& s) {
-           v.integer(s.elements, {0, 0xffff'ffff});
-         }},
-        {"form", "text", "'only'", "reduce: which of a chain of reductions",
-         [](const Value& v, GraphSlotSpec& s) {
-           v.choice(s.form, {kGraphForms.begin(), kGraphForms.end()});
-         }},
-        {"from", "text", "''", "put, copy, reduce: SPACE+OFFSET",
-         [](const Value& v, GraphSlotSpec& s) { v.text(s.from); }},
-        {"with", "text", "''", "reduce: SPACE+OFFSET", [](const Value& v, GraphSlotSpec& s) { v.text(s.with); }},
-        {"to", "text", "''", "wait, copy, reduce: SPACE+OFFSET",
-         [](const Value& v, GraphSlotSpec& s) { v.text(s.to); }},
-        {"on_chip", "boolean", "false", "reduce, all forms but only: its partial result takes no time in memory",
-         [](const Value& v, GraphSlotSpec& s) { v.boolean(s.on_chip); }},
-        {"begins", "boolean", "false", "an operation, which a kernel of its own may do",
-         [](const Value& v, GraphSlotSpec& s) { v.boolean(s.begins); }},
-    }};
 
 void read_speed(const toml::node& node, GraphSpec& out, Diagnostics& diagnostics) {
   const toml::array* const list = node.as_array();
@@ -95,6 +32,15 @@ void read_speed(const toml::node& node, GraphSpec& out, Diagnostics& diagnostics
   }
 }
 
+template <typename Spec>
+void read_tables(const toml::node& node, const char* name, std::vector<Spec>& out, Diagnostics& diagnostics) {
+  const toml::array* const list = node.as_array();
+  if (list == nullptr) {
+    return diagnostics.add(node.source(), fmt::format("{0}: expects [[{0}]] tables, or {0} = [{{...}}, ...]", name));
+  }
+  for (const toml::node& each : *list) Value(each, name, diagnostics).table(out.emplace_back());
+}
+
 GraphSpec read_toml(const toml::table& table, Diagnostics& diagnostics) {
   GraphSpec spec;
   spec.place = table.source();
@@ -105,14 +51,13 @@ GraphSpec read_toml(const toml::table& table, Diagnostics& diagnostics) {
     } else if (name == "speed") {
       read_speed(node, spec, diagnostics);
     } else if (name == "slot") {
-      const toml::array* const list = node.as_array();
-      if (list == nullptr) {
-        diagnostics.add(node.source(), "slot: expects [[slot]] tables, or slot = [{...}, ...]");
-        continue;
-      }
-      for (const toml::node& each : *list) Value(each, "slot", diagnostics).table(spec.slots.emplace_back());
+      read_tables(node, "slot", spec.slots, diagnostics);
+    } else if (name == "loop") {
+      read_tables(node, "loop", spec.loops, diagnostics);
+    } else if (name == "tenant") {
+      read_tables(node, "tenant", spec.tenants, diagnostics);
     } else {
-      refuse_key(key, node, "a slot graph", {"ranks", "speed", "slot"}, diagnostics);
+      refuse_key(key, node, "a slot graph", {"ranks", "speed", "tenant", "loop", "slot"}, diagnostics);
     }
   }
   return spec;
@@ -121,6 +66,15 @@ GraphSpec read_toml(const toml::table& table, Diagnostics& diagnostics) {
 /// `text`, which is JSON, as TOML; nothing where a slot graph has no such value.
 std::optional<std::string> toml_of(const nlohmann::ordered_json& json) {
   if (json.is_string() || json.is_number() || json.is_boolean()) return json.dump();
+  if (json.is_object()) {
+    std::string fields;
+    for (const auto& [key, value] : json.items()) {
+      const auto one = toml_of(value);
+      if (!one) return std::nullopt;
+      fields += (fields.empty() ? "" : ", ") + nlohmann::json(key).dump() + " = " + *one;
+    }
+    return "{" + fields + "}";
+  }
   if (!json.is_array()) return std::nullopt;
   std::string text = "[";
   for (const nlohmann::ordered_json& each : json) {
@@ -153,13 +107,13 @@ std::string toml_of_lines(const std::string& text, const std::string& path, Diag
     for (const auto& [key, value] : json.items()) {
       const auto written = toml_of(value);
       if (!written) {
-        diagnostics.add(place,
-                        fmt::format("'{}': expects text, a number, true, false or a list of them", key.substr(0, 64)));
+        diagnostics.add(place, fmt::format("'{}': expects text, a number, true, false, or a list or object of them",
+                                           key.substr(0, 64)));
         continue;
       }
       entry += (entry.empty() ? "" : ", ") + nlohmann::json(key).dump() + " = " + *written;
     }
-    // The first line may have `ranks` and `speed`, which stand behind the list, so that lines stay where they are.
+    // The first line may have the file's own keys, which stand behind the list, so that lines stay where they are.
     if (is_first && json.contains("ranks")) {
       for (const auto& [key, value] : json.items()) {
         if (const auto written = toml_of(value)) keys += nlohmann::json(key).dump() + " = " + *written + "\n";
@@ -175,8 +129,8 @@ std::string toml_of_lines(const std::string& text, const std::string& path, Diag
 
 class Names {
  public:
-  Names(const GraphSpec& spec, SlotGraph& graph, Diagnostics& diagnostics)
-      : spec_(spec), graph_(graph), diagnostics_(diagnostics) {}
+  Names(const GraphSpec& spec, const GraphArrivals& arrivals, SlotGraph& graph, Diagnostics& diagnostics)
+      : spec_(spec), arrivals_(arrivals), graph_(graph), diagnostics_(diagnostics) {}
 
   void look_up() {
     ids_.resize(graph_.ranks.size());
@@ -189,9 +143,7 @@ class Names {
       const auto rank = static_cast<std::size_t>(slot.rank);
       const std::size_t index = next[rank]++;
       if (slot.id.empty()) continue;
-      if (slot.id.find(':') != std::string::npos) {
-        diagnostics_.add(slot.at("id"), "id: has no ':', which stands between a rank and an id");
-      } else if (!ids_[rank].emplace(slot.id, index).second) {
+      if (!ids_[rank].emplace(slot.id, index).second) {
         diagnostics_.add(slot.at("id"),
                          fmt::format("id: rank {} has two slots '{}'", slot.rank, slot.id.substr(0, 64)));
       }
@@ -204,6 +156,7 @@ class Names {
  private:
   GraphSlot slot_of(const GraphSlotSpec& said) const {
     GraphSlot slot{.place = said.place, .id = said.id};
+    slot.mark = mark_of(said);
     slot.op = static_cast<GraphOp>(std::find(kGraphOps.begin(), kGraphOps.end(), said.op) - kGraphOps.begin());
     for (const auto& [text, place] : said.needs) {
       if (const auto need = need_of(text, said.rank, place)) slot.needs.push_back(*need);
@@ -224,6 +177,32 @@ class Names {
     slot.on_chip = said.on_chip;
     check(said, slot);
     return slot;
+  }
+
+  SlotMark mark_of(const GraphSlotSpec& said) const {
+    SlotMark mark;
+    const auto tenant = std::find_if(spec_.tenants.begin(), spec_.tenants.end(),
+                                     [&](const GraphTenantSpec& one) { return one.name == said.tenant; });
+    std::uint64_t arrives_ns = 0;
+    std::string priority = said.priority;
+    if (tenant != spec_.tenants.end()) {
+      const auto index = static_cast<std::size_t>(tenant - spec_.tenants.begin());
+      mark.tenant = static_cast<ring::Word>(index);
+      const std::vector<std::uint64_t>& arrivals = arrivals_[index];
+      if (said.iteration < arrivals.size()) arrives_ns = arrivals[said.iteration];
+      if (!said.has("priority")) priority = tenant->priority;
+    } else if (!said.tenant.empty()) {
+      std::vector<std::string> names;
+      for (const GraphTenantSpec& one : spec_.tenants) names.push_back(one.name);
+      const std::string close = closest_name(said.tenant, names);
+      diagnostics_.add(said.at("tenant"),
+                       fmt::format("tenant: there is no [[tenant]] '{}'{}", said.tenant.substr(0, 64),
+                                   close.empty() ? "" : fmt::format("; did you mean '{}'?", close)));
+    }
+    const auto level = std::find(kGraphLevels.begin(), kGraphLevels.end(), priority);
+    mark.level = static_cast<ring::Word>(level - kGraphLevels.begin());
+    mark.arrives_ns = arrives_ns + static_cast<std::uint64_t>(said.at_ps / kPicosecondsPerNanosecond);
+    return mark;
   }
 
   void check(const GraphSlotSpec& said, const GraphSlot& slot) const {
@@ -304,6 +283,7 @@ class Names {
   }
 
   const GraphSpec& spec_;
+  const GraphArrivals& arrivals_;
   SlotGraph& graph_;
   Diagnostics& diagnostics_;
   std::vector<std::map<std::string, std::size_t>> ids_;  // by rank
@@ -320,7 +300,16 @@ void check_landings(const SlotGraph& graph, Diagnostics& diagnostics) {
         return need.rank != own && other.op == GraphOp::kPut && other.peer == own;
       };
       const auto messages = std::count_if(slot.needs.begin(), slot.needs.end(), is_message);
-      if (slot.op == GraphOp::kWait && messages != 1) {
+      const auto elsewhere = std::find_if(slot.needs.begin(), slot.needs.end(), [&](const GraphNeed& need) {
+        const GraphSlot& other = graph.ranks[static_cast<std::size_t>(need.rank)][need.slot];
+        return other.op == GraphOp::kPut && other.peer != own;
+      });
+      if (slot.op == GraphOp::kWait && messages == 0 && elsewhere != slot.needs.end()) {
+        const GraphSlot& put = graph.ranks[static_cast<std::size_t>(elsewhere->rank)][elsewhere->slot];
+        diagnostics.add(slot.place, fmt::format("needs: '{}' of rank {} puts to rank {}, and this wait is of rank {}; "
+                                                "its peer is wrong, or the wait's rank",
+                                                put.id, elsewhere->rank, put.peer, own));
+      } else if (slot.op == GraphOp::kWait && messages != 1) {
         diagnostics.add(slot.place,
                         fmt::format("needs: a wait needs one put to rank {}, as in needs = [\"0:ID\"]; this has {}",
                                     own, messages));
@@ -338,13 +327,8 @@ void check_landings(const SlotGraph& graph, Diagnostics& diagnostics) {
 
 }  // namespace
 
-template <>
-const Section<GraphSlotSpec>& section_of<GraphSlotSpec>() {
-  return kSlot;
-}
-
 SlotGraph parse_slot_graph(const std::string& text, const std::string& path, Diagnostics& diagnostics) {
-  SlotGraph graph{.path = path, .ranks = {}, .speed = {}};
+  SlotGraph graph{.path = path};
   const bool is_lines = path.size() > 6 && path.compare(path.size() - 6, 6, ".jsonl") == 0;
   const std::string toml = is_lines ? toml_of_lines(text, path, diagnostics) : text;
   if (!diagnostics.empty()) return graph;
@@ -363,7 +347,12 @@ SlotGraph parse_slot_graph(const std::string& text, const std::string& path, Dia
     return graph;
   }
   graph.speed = spec.speed.empty() ? std::vector<double>(graph.ranks.size(), 1.0) : spec.speed;
-  Names(spec, graph, diagnostics).look_up();
+  check_graph_names(spec, diagnostics);
+  if (diagnostics.empty()) expand_graph_loops(spec, diagnostics);
+  const GraphArrivals arrivals = graph_arrivals(spec, path, diagnostics);
+  if (!diagnostics.empty()) return graph;
+  for (const GraphTenantSpec& tenant : spec.tenants) graph.tenants.push_back(tenant.name);
+  Names(spec, arrivals, graph, diagnostics).look_up();
   if (diagnostics.empty()) check_landings(graph, diagnostics);
   return graph;
 }

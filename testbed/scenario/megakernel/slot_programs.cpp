@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plugin/ring/abi/control.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/megakernel/exchange.h"
 #include "testbed/scenario/megakernel/slot_graph.h"
@@ -22,13 +23,18 @@ constexpr std::uint64_t kEngineSliceBytes = 1 << 20;  // the engine's own
 
 std::size_t space_index(Space space) { return static_cast<std::size_t>(space); }
 
+std::uint64_t compute_ns_of(const Megakernel& settings, int rank) {
+  const double ns = static_cast<double>(settings.compute_ps / kPicosecondsPerNanosecond);
+  return static_cast<std::uint64_t>(ns / speed_of(settings, rank) + 0.5);
+}
+
 struct ProgramMaker {
   const Workload& workload;
   int rank, ranks;
   coll::DataType type = parse_data_type("dtype", workload.dtype);
   std::uint64_t element_bytes = coll::size_of(type);
   std::uint64_t elements = workload.bytes / element_bytes;
-  std::uint64_t compute_ns = static_cast<std::uint64_t>(workload.megakernel.compute_ps / kPicosecondsPerNanosecond);
+  std::uint64_t compute_ns = compute_ns_of(workload.megakernel, rank);
   RingProgram made{};
   SlotBuilder builder{};
   std::vector<std::size_t> begun{};
@@ -100,6 +106,16 @@ struct ProgramMaker {
     return ok();
   }
 
+  /// A layer's compute, shared by slots that lanes may run at once.
+  Word split_compute(Word after) {
+    const auto splits = static_cast<std::uint64_t>(workload.megakernel.splits);
+    std::vector<Word> ends;
+    for (std::uint64_t split = 0; split < splits; ++split) {
+      ends.push_back(builder.add_compute(coll::part_of(compute_ns, splits, split).count, after));
+    }
+    return joined(builder, ends);
+  }
+
   Result<void> decode() {
     const auto layers = static_cast<std::uint64_t>(workload.megakernel.layers);
     made.count = made.source_count = made.result_count = elements * layers;
@@ -110,7 +126,7 @@ struct ProgramMaker {
       const std::uint64_t offset = layer * elements * element_bytes;
       const Area input{Space::kInput, offset}, output{Space::kOutput, offset};
       begin_operation();
-      const Word computed = builder.add_compute(compute_ns, summed);
+      const Word computed = split_compute(summed);
       begin_operation();
       if (workload.megakernel.one_shot) {
         summed = add_one_shot(builder, exchange_of(elements), input, output, computed);
@@ -205,7 +221,8 @@ Result<RingProgram> ring_program(const Workload& workload, int rank, int ranks) 
   if (const auto& graph = workload.megakernel.graph) {
     Result<GraphProgram> program = program_of(*graph, rank);
     if (!program) return program.error();
-    RingProgram made{.slots = std::move(program->slots), .begins = std::move(program->begins)};
+    RingProgram made{
+        .slots = std::move(program->slots), .begins = std::move(program->begins), .marks = std::move(program->marks)};
     const coll::DataType type = parse_data_type("dtype", workload.dtype);
     made.space_bytes =
         space_bytes_of(made.slots, std::max(coll::size_of(type), coll::size_of(coll::accumulator_of(type))));
@@ -222,6 +239,11 @@ Result<RingProgram> ring_program(const Workload& workload, int rank, int ranks) 
   return std::move(maker.made);
 }
 
+double speed_of(const Megakernel& settings, int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  return index < settings.speed.size() ? settings.speed[index] : 1;
+}
+
 Workload workload_of_ring(const Workload& workload) {
   Workload result = workload;
   result.bytes /= static_cast<std::uint64_t>(workload.megakernel.rings);
@@ -231,7 +253,28 @@ Workload workload_of_ring(const Workload& workload) {
 Word ring_slots_of(const Megakernel& settings, const RingProgram* program) {
   constexpr Word kQueueSlotsDefault = 64;
   if (settings.slots > 0) return static_cast<Word>(settings.slots);
-  return program == nullptr ? kQueueSlotsDefault : ring_slots_least(*program);
+  return program == nullptr ? kQueueSlotsDefault : ring_slots_whole(*program);
+}
+
+RingPlaces ring_places_of(const Megakernel& settings, const RingProgram& program) {
+  RingPlaces places{.slots = ring_slots_of(settings, &program)};
+  places.reuses = places.slots < ring_slots_whole(program);
+  if (!settings.by_priority) return places;
+  if (settings.slots > 0) {
+    places.levels = ring::levels_of(places.slots);
+    places.reuses = true;
+    return places;
+  }
+  // As many as each level has; the fence is in the last one.
+  std::array<Word, ring::kPriorityOffsets> levels{};
+  for (const ring::MeshSlot& slot : program.slots.slots) {
+    const Word id = slot.args[ring::mesh_arg::kId];
+    ++levels[(id < program.marks.size() ? program.marks[id].level : ring::priority::kNormal) + 1];
+  }
+  ++levels[ring::priority::kLevels];
+  for (std::size_t level = 1; level < levels.size(); ++level) levels[level] += levels[level - 1];
+  places.levels = levels;
+  return places;
 }
 
 ring::MeshSlot slot_of_epoch(const coll::SlotProgram& program, Word slot, Word epoch) {
@@ -254,11 +297,7 @@ void put_waits_first(RingProgram& program) {
   std::stable_partition(order.begin(), order.end(),
                         [&](std::size_t slot) { return slots[slot].opcode == ring::opcode::kWait; });
   const std::vector<ring::MeshSlot> slots_before = slots;
-  const std::vector<bool> begins_before = program.begins;
-  for (std::size_t slot = 0; slot < order.size(); ++slot) {
-    slots[slot] = slots_before[order[slot]];
-    program.begins[slot] = begins_before[order[slot]];
-  }
+  for (std::size_t slot = 0; slot < order.size(); ++slot) slots[slot] = slots_before[order[slot]];
 }
 
 std::optional<std::string> ring_slots_problem(const Workload& workload, int ranks) {
@@ -268,9 +307,17 @@ std::optional<std::string> ring_slots_problem(const Workload& workload, int rank
   for (int rank = 0; rank < ranks; ++rank) {
     const Result<RingProgram> program = ring_program(of_ring, rank, ranks);
     if (!program) return std::nullopt;  // the run says why
-    if (static_cast<ring::Word>(settings.slots) >= ring_slots_least(*program)) continue;
-    return fmt::format("{} are too few for the {} of {} on rank {}", settings.slots, ring_slots_least(*program),
-                       settings.program, rank);
+    const auto too_few = [&](const std::string& what) {
+      return fmt::format("{} are too few for {} of {} on rank {}", settings.slots, what, settings.program, rank);
+    };
+    const Word whole = ring_slots_whole(*program);
+    if (workload.gpu_memory && static_cast<Word>(settings.slots) < whole) return too_few(fmt::format("the {}", whole));
+    const RingPlaces places = ring_places_of(settings, *program);
+    if (!places.levels) continue;
+    for (const SlotMark& mark : program->marks) {
+      if ((*places.levels)[mark.level + 1] > (*places.levels)[mark.level]) continue;
+      return too_few(fmt::format("a place of priority {}", kGraphLevels[mark.level]));
+    }
   }
   return std::nullopt;
 }

@@ -19,6 +19,7 @@
 
 #include "plugin/base/result.h"
 #include "plugin/coll/plan/slots.h"
+#include "testbed/scenario/megakernel/slot_graph.h"
 #include "testbed/scenario/scenario.h"
 
 namespace meshbed::testbed {
@@ -30,15 +31,25 @@ struct RingProgram {
   std::uint64_t result_count = 0;            // elements of this rank's result; 0: it has none
   coll::Space source = coll::Space::kInput;  // where the host puts what the rank contributes
   std::uint64_t source_count = 0;
-  std::vector<bool> begins;  // by slot: it is the first of an operation, which may have a kernel of its own
+  std::vector<bool> begins;     // by id: the slot is the first of an operation, which may have a kernel of its own
+  std::vector<SlotMark> marks;  // by id: whose it is and when it arrives; empty: all are as a SlotMark is made
 };
 
-/// Slots that its ring has at least: each step's, and BATCH_FENCE's.
-inline ring::Word ring_slots_least(const RingProgram& program) {
+/// Where a program's slots go in their ring.
+struct RingPlaces {
+  ring::Word slots = 0;  // of the ring
+  bool reuses = false;   // fewer than the program has: a place is used again once its slot is done
+  /// With kernel = "priority": where each level begins, and the ring's end.
+  std::optional<std::array<ring::Word, ring::kPriorityOffsets>> levels{};
+};
+
+/// Slots of a ring that has one for each step, and BATCH_FENCE's.
+inline ring::Word ring_slots_whole(const RingProgram& program) {
   return static_cast<ring::Word>(program.slots.slots.size() + 1);
 }
-/// Slots of a ring: as many as are asked for, or the least that its program needs; without one (a queue's) 64.
+/// Slots of a ring: as many as are asked for, or one for each of its program's; without one (a queue's) 64.
 ring::Word ring_slots_of(const Megakernel& settings, const RingProgram* program);
+RingPlaces ring_places_of(const Megakernel& settings, const RingProgram& program);
 
 /// A slot as it is published in that epoch, counted from 1 on: connections count their messages on from epoch to epoch.
 ring::MeshSlot slot_of_epoch(const coll::SlotProgram& program, ring::Word slot, ring::Word epoch);
@@ -47,7 +58,11 @@ ring::MeshSlot slot_of_epoch(const coll::SlotProgram& program, ring::Word slot, 
 void put_waits_first(RingProgram& program);
 
 /// What is wrong with a ring of [workload.megakernel] slots for its program: words for the user; nothing: all is well.
+/// A ring with fewer slots than its program uses them again, but on a GPU, and in a level that has none.
 std::optional<std::string> ring_slots_problem(const Workload& workload, int ranks);
+
+/// Of a rank: its computes take time / speed.
+double speed_of(const Megakernel& settings, int rank);
 
 /// What each ring of a rank is given: its share.
 Workload workload_of_ring(const Workload& workload);

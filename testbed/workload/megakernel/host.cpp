@@ -1,5 +1,7 @@
 #include "testbed/workload/megakernel/host.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "testbed/scenario/megakernel/blocks.h"
@@ -60,7 +62,13 @@ void RingHost::take_counters(Ring& ring, ring::Mode mode) {
 
 RingVerdict RingHost::judge(const Ring& ring, Word done_delta) const {
   const std::optional<ring::Verdict> placeless = not_resident(settings_, ring.buffers.kernel, ring.index);
-  const ring::Verdict verdict = placeless ? *placeless : ring::verdict_of(ring.buffers.kernel, ring.kernel.lanes());
+  ring::Verdict verdict = placeless ? *placeless : ring::verdict_of(ring.buffers.kernel, ring.kernel.lanes());
+  if (verdict.cause == ring::Cause::kDrained && ring.unpublished > 0) {
+    verdict.cause = ring::Cause::kWaitsForOther;
+    verdict.text =
+        fmt::format("{} published: what they need on their rank is never done",
+                    ring.unpublished == 1 ? "a slot is not" : fmt::format("{} slots are not", ring.unpublished));
+  }
   int waits_for = -1;
   if (verdict.cause == ring::Cause::kWaitsForPeer) {
     const Word* const args = ring::slot_at(ring.buffers.kernel, verdict.slot) + kRingLayout.arg0_word;
@@ -85,7 +93,8 @@ void RingHost::look_at(Ring& ring) {
   ring.done_before = done;
   ring.ended_before = ring.kernel.slots_ended();
   const ring::Tally tally = ring::tally_of(ring.buffers.kernel);
-  ring.looks_in_vain = moved || tally.queue_depth() == 0 ? 0 : ring.looks_in_vain + 1;
+  const bool has_work = tally.queue_depth() > 0 || ring.unpublished > 0;
+  ring.looks_in_vain = moved || !has_work ? 0 : ring.looks_in_vain + 1;
   ++ring.watch.looks;
   ring.watch.in_vain += ring.looks_in_vain > 0 ? 1 : 0;
   ring.watch.suspected += ring::suspects_stall(tally, delta) ? 1 : 0;
@@ -139,7 +148,7 @@ RingVerdict RingHost::verdict(std::size_t index) const {
   const Ring& ring = rings_[index];
   if (ring.stuck) return *ring.stuck;
   // Another ring of the rank is, or a rank has failed: what this one was at.
-  if ((stuck_ || given_up_) && ring::tally_of(ring.buffers.kernel).queue_depth() > 0) {
+  if ((stuck_ || given_up_) && (ring::tally_of(ring.buffers.kernel).queue_depth() > 0 || ring.unpublished > 0)) {
     RingVerdict verdict = judge(ring, 0);
     verdict.broken_off = given_up_;
     return verdict;
@@ -184,7 +193,10 @@ void RingHost::run_epoch(Word epoch, const RingProxies& proxies) {
     (void)ring.kernel.take_done();  // a program's slots are published again as they are
     longest = std::max(longest, ring.program.slots.size());
   }
-  for (std::size_t slot = 0; slot < longest && goes_on(); ++slot) {
+  const bool in_order = !settings_.when_ready &&
+                        std::all_of(rings_.begin(), rings_.end(), [](const Ring& ring) { return ring.in_order(); });
+  if (!in_order) publish_epoch(epoch, goes_on);
+  for (std::size_t slot = 0; in_order && slot < longest && goes_on(); ++slot) {
     for (Ring& ring : rings_) {
       if (slot < ring.program.slots.size()) publish_step(ring, static_cast<Word>(slot), epoch);
     }
@@ -196,8 +208,9 @@ void RingHost::run_epoch(Word epoch, const RingProxies& proxies) {
       const std::size_t slots = ring.program.slots.size();
       if (!ring.fenced && has_done(ring, slots)) {
         ring.fenced = true;
-        const auto fence = static_cast<Word>(slots);
-        publish(ring, fence, {.opcode = ring::opcode::kBatchFence, .args = {fence, epoch}});
+        // With levels the last place, which is of the lowest.
+        const Word place = ring.places.levels || ring.places.reuses ? ring.places.slots - 1 : static_cast<Word>(slots);
+        publish(ring, place, {.opcode = ring::opcode::kBatchFence, .args = {static_cast<Word>(slots), epoch}});
       }
       over = over && ring.fenced && has_done(ring, slots + 1);
     }

@@ -12,6 +12,7 @@
 #include "plugin/base/prng.h"
 #include "plugin/ring/kernel/verdict.h"
 #include "plugin/ring/telemetry/telemetry.h"
+#include "testbed/scenario/megakernel/slot_programs.h"
 #include "testbed/workload/megakernel/rank.h"
 
 namespace meshbed::testbed {
@@ -54,6 +55,11 @@ class RingHost {
   void add(RingBuffers& buffers, RingKernel& kernel, const coll::SlotProgram& program) {
     rings_.push_back({.buffers = buffers, .kernel = kernel, .program = program});
     rings_.back().index = static_cast<int>(rings_.size() - 1);
+  }
+  void add(RingBuffers& buffers, RingKernel& kernel, const RingProgram& program) {
+    add(buffers, kernel, program.slots);
+    rings_.back().marks = &program.marks;
+    rings_.back().places = ring_places_of(settings_, program);
   }
 
   /// Each ring's program, then its BATCH_FENCE; returns when all fences are done, or a ring is stuck. `epoch` from 1
@@ -104,10 +110,16 @@ class RingHost {
     std::optional<RingVerdict> stuck{};
     RingWatch watch{};
     std::optional<ring::RingTelemetry> seen{};
+    // Of a program: whose its slots are, and where they go.
+    const std::vector<SlotMark>* marks = nullptr;
+    RingPlaces places{};
     // Of an epoch.
     ring::Word done_at_start = 0;
+    std::size_t unpublished = 0;  // slots that wait for their arrival, for others or for a place
     bool fenced = false;
+    bool in_order() const { return marks->empty() && !places.reuses && !places.levels; }
   };
+  class Publisher;
   Item draw(Prng& prng, int number) const;
   /// The recording's item of that number, as this run can do it.
   Item recorded(int number) const;
@@ -123,6 +135,8 @@ class RingHost {
   static bool is_queued(Ring& ring);
   void publish(Ring& ring, ring::Word slot, const Item& item);
   void publish_step(Ring& ring, ring::Word slot, ring::Word epoch);
+  /// All slots of an epoch, as they arrive and as there are places for them.
+  void publish_epoch(ring::Word epoch, const std::function<bool()>& goes_on);
   static bool has_done(const Ring& ring, std::uint64_t slots);
   void mask_on_time();
   void serve_io();

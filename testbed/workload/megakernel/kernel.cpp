@@ -134,6 +134,7 @@ void RingKernel::published(Word slot) {
 
 void RingKernel::posted(Word connection) { landings_->posted(connection); }
 void RingKernel::arrived(Word connection) { landings_->arrived(connection); }
+void RingKernel::landed(Word connection) { landings_->landed(connection); }
 
 void RingKernel::see_completion(Word connection) {
   wake(wait_for_completion_, connection);
@@ -190,6 +191,8 @@ bool RingKernel::works() const {
   return std::any_of(busy_.upper_bound({setting_.host.now_ps(), lanes_.size()}), busy_.end(),
                      [&](const auto& busy) { return lanes_[busy.second].phase == ring::LanePhase::kRun; });
 }
+
+bool RingKernel::sends() const { return proxy_ != nullptr && proxy_->sends(); }
 
 Picoseconds RingKernel::next_time() const {
   Picoseconds next_ps = timers_.empty() ? -1 : timers_.begin()->first.first;
@@ -382,8 +385,12 @@ Picoseconds RingKernel::claimed_until(Word slot, Picoseconds now_ps) const {
 }
 
 Picoseconds RingKernel::launch_of(Word slot) const {
-  const bool begins = setting_.begins != nullptr && slot < setting_.begins->size() && (*setting_.begins)[slot];
-  return begins && setting_.settings.initiation == "launch" ? setting_.settings.operation_launch_ps : 0;
+  if (setting_.begins == nullptr || setting_.settings.initiation != "launch") return 0;
+  const Word* const words = ring::slot_at(setting_.kernel, slot);
+  const Word id = words[kRingLayout.arg0_word + arg::kId];
+  const bool begins =
+      ring::opcode::is_mesh(words[ring::slot_word::kOpcode]) && id < setting_.begins->size() && (*setting_.begins)[id];
+  return begins ? setting_.settings.operation_launch_ps : 0;
 }
 
 void RingKernel::note_part(Word op, Picoseconds begin_ps, Picoseconds launched_ps, Picoseconds end_ps) {

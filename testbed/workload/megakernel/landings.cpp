@@ -25,6 +25,7 @@ RingLandings::RingLandings(const Setting& setting)
       kernel_(setting.kernel),
       is_ordered_(setting.settings.ordering == "ordered"),
       counts_(setting.settings.ordering == "counted"),
+      has_flag_queues_(setting.settings.other_flag_qp),
       delay_ps_(setting.settings.unordered_delay_ps),
       element_bytes_(setting.element_bytes),
       prng_(mix64(setting.seed ^ kLandingSalt) ^ mix64(static_cast<std::uint64_t>(setting.host.rank()) + 1)),
@@ -50,8 +51,16 @@ void RingLandings::posted(Word connection) {
 }
 
 void RingLandings::arrived(Word connection) {
-  if (is_ordered_) return kernel_.see_arrival(connection);
   Connection& one = connections_[connection];
+  if (has_flag_queues_) {
+    const std::uint64_t number = one.flagged++;
+    if (number >= one.landed_count) {
+      late_.push_back(
+          {.connection = connection, .number = number, .landing = landing_of(connection, number), .lands_ps = -1});
+    }
+    return kernel_.see_arrival(connection);
+  }
+  if (is_ordered_) return kernel_.see_arrival(connection);
   const Picoseconds delay_ps = static_cast<Picoseconds>(prng_.below(static_cast<std::uint64_t>(delay_ps_) + 1));
   const Late late{.connection = connection,
                   .number = one.arrived,
@@ -65,6 +74,11 @@ void RingLandings::arrived(Word connection) {
   late_.push_back(late);
   kernel_.at(late.lands_ps, [this, late, data = std::move(data)] { land(late, data); });
   if (!counts_) kernel_.see_arrival(connection);
+}
+
+void RingLandings::landed(Word connection) {
+  const std::uint64_t number = connections_[connection].landed_count++;
+  std::erase_if(late_, [&](const Late& late) { return late.connection == connection && late.number == number; });
 }
 
 void RingLandings::land(const Late& late, const std::vector<std::byte>& data) {
@@ -86,11 +100,11 @@ void RingLandings::note(const std::string& reader, const Late& late) {
   if (!stale_.empty()) return;
   const std::size_t messages = program_.receives[late.connection].landings.size();
   stale_ = fmt::format(
-      "{} reads message {} of connection {} in epoch {} from rank {} at {} ns; its flag was seen, its "
-      "data lands at {} ns",
-      reader, late.number % messages, late.connection, late.number / messages + 1,
-      program_.receives[late.connection].peer, static_cast<double>(host_.now_ps()) / 1e3,
-      static_cast<double>(late.lands_ps) / 1e3);
+      "{} reads message {} of connection {} in epoch {} from rank {} at {} ns; its flag was seen, its data {}", reader,
+      late.number % messages, late.connection, late.number / messages + 1, program_.receives[late.connection].peer,
+      static_cast<double>(host_.now_ps()) / 1e3,
+      late.lands_ps < 0 ? "is under way on another queue pair"
+                        : fmt::format("lands at {} ns", static_cast<double>(late.lands_ps) / 1e3));
 }
 
 void RingLandings::read(const Reader& reader, coll::Space space, std::uint64_t begin, std::uint64_t size_bytes) {

@@ -9,6 +9,9 @@
 //   counted    as unordered, and the remedy: the flag counts what has landed (write-with-immediate and a count), up to
 //              the first message that has not
 //
+// With flags on queue pairs of their own (flag_qp) nothing is drawn: data are late where the network has them behind
+// their flag.
+//
 // The net plugin has the data in place at its arrival; until it lands, the bytes that were there before stand there
 // again. A landing is used once an epoch, so that nothing else writes to it meanwhile.
 
@@ -41,6 +44,8 @@ class RingLandings {
   // The proxy's, in the order of a connection's messages.
   void posted(ring::Word connection);
   void arrived(ring::Word connection);
+  /// Where flags have queue pairs of their own: the data of the next message; arrived() is its flag.
+  void landed(ring::Word connection);
 
   /// A lane is about to do this operation of that slot.
   void use(ring::Word slot, ring::Word op, const ring::Word* args);
@@ -54,10 +59,10 @@ class RingLandings {
     ring::Word connection = 0;
     std::uint64_t number = 0;  // of its messages, over all epochs
     coll::Landing landing;
-    Picoseconds lands_ps = 0;
+    Picoseconds lands_ps = 0;  // -1: not known yet
   };
   struct Connection {
-    std::uint64_t posted = 0, arrived = 0, flagged = 0;
+    std::uint64_t posted = 0, arrived = 0, flagged = 0, landed_count = 0;
     std::deque<std::vector<std::byte>> before;  // of messages that are to arrive
     std::vector<std::uint64_t> landed;          // beyond `flagged`
   };
@@ -75,7 +80,7 @@ class RingLandings {
   const coll::SlotProgram& program_;
   RingSpaces& spaces_;
   RingKernel& kernel_;
-  bool is_ordered_, counts_;
+  bool is_ordered_, counts_, has_flag_queues_;
   Picoseconds delay_ps_;
   std::uint64_t element_bytes_;
   Prng prng_;

@@ -27,7 +27,9 @@ struct Open {
 
 using Values = std::array<std::vector<Picoseconds>, kParts>;
 
-std::string name_in(Group group, int key) {
+std::string name_in(const RingOutcome& outcome, Group group, int key) {
+  const auto index = static_cast<std::size_t>(key);
+  if (group == kByTenant && key >= 0 && index < outcome.tenants.size()) return outcome.tenants[index];
   if (group == kByOpcode) return ring::operation_name(static_cast<ring::Word>(key));
   if (group == kByPriority && key >= 0 && key < static_cast<int>(kLevelNames.size())) {
     return kLevelNames[static_cast<std::size_t>(key)];
@@ -64,7 +66,10 @@ std::vector<RingLatency> latencies_of(const RingOutcome& outcome) {
                                                     {kByOpcode, static_cast<int>(slot.opcode)},
                                                     {kByTenant, slot.tenant},
                                                     {kByPriority, slot.priority}}};
+    // A program's fence is the host's own, and no tenant's.
+    const bool is_fence = slot.opcode == ring::opcode::kBatchFence && outcome.program != "queue";
     for (const auto& group : its) {
+      if (is_fence && (group.first == kByTenant || group.first == kByPriority)) continue;
       Values& values = groups[group];
       values[kCompletion].push_back(event.at_ps - slot.arrived_ps);
       if (slot.claimed_ps < 0) continue;
@@ -83,7 +88,7 @@ std::vector<RingLatency> latencies_of(const RingOutcome& outcome) {
       if (sorted.empty()) continue;
       std::sort(sorted.begin(), sorted.end());
       latencies.push_back({.group = kGroupNames[key.first],
-                           .name = name_in(key.first, key.second),
+                           .name = name_in(outcome, key.first, key.second),
                            .part = kPartNames[part],
                            .count = sorted.size(),
                            .p50_ps = percentile(sorted, 50),

@@ -41,6 +41,7 @@ struct RingCall {
 struct RingOutcome {
   int rings = 1;  // of each rank
   std::string program;
+  std::vector<std::string> tenants;  // names by number, of a slot graph; empty: they have none
   std::vector<RingTime> times;
   std::vector<RingVerdict> verdicts;  // by rank, then by ring
   std::vector<RingRank> ranks;        // likewise

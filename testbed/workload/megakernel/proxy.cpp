@@ -13,8 +13,8 @@ using ring::Word;
 
 namespace {
 
-std::string ring_key_of(int source, int destination, int ring, int channel) {
-  return fmt::format("ring {} {} {} {}", source, destination, ring, channel);
+std::string ring_key_of(int source, int destination, int ring, int channel, bool is_flags) {
+  return fmt::format("ring {} {} {} {}{}", source, destination, ring, channel, is_flags ? " flags" : "");
 }
 
 }  // namespace
@@ -50,38 +50,49 @@ Result<void> RingProxy::connect() {
   const std::uint64_t warns = coll::warn_count();
   for (std::size_t index = 0; index < receives_.size(); ++index) {
     const auto& [peer, channel, landings] = setting_.program.receives[index];
-    std::array<char, nccl::kHandleBytes> handle{};
-    if (auto done = checked("listen", setting_.net.listen(0, handle.data(), &receives_[index].listener), warns);
-        !done) {
-      return done;
-    }
-    const std::string key = ring_key_of(peer, setting_.host.rank(), setting_.ring, channel);
-    if (auto told = setting_.host.publish(key, {handle.data(), handle.size()}); !told) return told;
+    const auto listen = [&, peer = peer, channel = channel](End& end, bool is_flags) -> Result<void> {
+      std::array<char, nccl::kHandleBytes> handle{};
+      if (auto done = checked("listen", setting_.net.listen(0, handle.data(), &end.listener), warns); !done)
+        return done;
+      const std::string key = ring_key_of(peer, setting_.host.rank(), setting_.ring, channel, is_flags);
+      return setting_.host.publish(key, {handle.data(), handle.size()});
+    };
+    if (auto done = listen(receives_[index], false); !done) return done;
+    if (!has_flag_queues()) continue;
+    if (auto done = listen(receives_[index].flags, true); !done) return done;
   }
-  std::vector<std::string> handles(sends_.size());
+  struct Wanted {
+    End* end;
+    std::string key, handle{};
+  };
+  std::vector<Wanted> wanted;
+  for (std::size_t index = 0; index < sends_.size(); ++index) {
+    const auto& [peer, channel, messages] = setting_.program.sends[index];
+    wanted.push_back({&sends_[index], ring_key_of(setting_.host.rank(), peer, setting_.ring, channel, false)});
+    if (!has_flag_queues()) continue;
+    wanted.push_back({&sends_[index].flags, ring_key_of(setting_.host.rank(), peer, setting_.ring, channel, true)});
+  }
   for (bool waits = true; waits;) {
     waits = false;
-    for (std::size_t index = 0; index < sends_.size(); ++index) {
-      Send& send = sends_[index];
-      const auto& [peer, channel, messages] = setting_.program.sends[index];
-      if (handles[index].empty()) {
-        const auto found = setting_.host.look_up(ring_key_of(setting_.host.rank(), peer, setting_.ring, channel));
+    for (auto& [end, key, handle] : wanted) {
+      if (handle.empty()) {
+        const auto found = setting_.host.look_up(key);
         if (!found) return found.error();
-        if (*found) handles[index] = **found;
+        if (*found) handle = **found;
       }
-      if (!handles[index].empty() && send.comm == nullptr) {
-        if (auto done = checked("connect", setting_.net.connect(0, handles[index].data(), &send.comm), warns); !done) {
+      if (!handle.empty() && end->comm == nullptr) {
+        if (auto done = checked("connect", setting_.net.connect(0, handle.data(), &end->comm), warns); !done) {
           return done;
         }
       }
-      waits = waits || send.comm == nullptr;
+      waits = waits || end->comm == nullptr;
     }
     for (Receive& receive : receives_) {
-      if (receive.comm == nullptr) {
-        if (auto done = checked("accept", setting_.net.accept(receive.listener, &receive.comm), warns); !done)
-          return done;
+      for (End* end : {static_cast<End*>(&receive), static_cast<End*>(&receive.flags)}) {
+        if (end->comm != nullptr || end->listener == nullptr) continue;
+        if (auto done = checked("accept", setting_.net.accept(end->listener, &end->comm), warns); !done) return done;
+        waits = waits || end->comm == nullptr;
       }
-      waits = waits || receive.comm == nullptr;
     }
     if (!waits) break;
     if (setting_.host.others_failed()) {
@@ -91,14 +102,17 @@ Result<void> RingProxy::connect() {
   }
   for (Send& send : sends_) {
     if (auto done = enlist(send); !done) return done;
+    if (auto done = enlist_flags(send.flags); !done) return done;
   }
   for (Receive& receive : receives_) {
     if (auto done = enlist(receive); !done) return done;
+    if (auto done = enlist_flags(receive.flags); !done) return done;
   }
   return ok();
 }
 
 Result<void> RingProxy::close() {
+  if (auto done = close_flags(); !done) return done;
   const std::uint64_t warns = coll::warn_count();
   const auto forget = [&](End& end) -> Result<void> {
     for (void* memory : end.memory) {
@@ -123,6 +137,7 @@ Result<void> RingProxy::close() {
 void RingProxy::begin_epoch() {
   for (std::size_t index = 0; index < receives_.size(); ++index) {
     receives_[index].open += setting_.program.receives[index].landings.size() * (sends_signals() ? 2 : 1);
+    receives_[index].flags.due += setting_.program.receives[index].landings.size();
   }
   setting_.host.nudge(setting_.thread);
 }
@@ -139,9 +154,23 @@ bool RingProxy::waits_for_net() const {
   const auto taken = [](const Queue& queue) { return queue.taken.has_value(); };
   const auto posts = [](const Send& send) { return send.posted != send.committed; };
   const auto opens = [](const Receive& receive) { return receive.posted < receive.open; };
-  return std::any_of(sends_.begin(), sends_.end(), waits) || std::any_of(receives_.begin(), receives_.end(), waits) ||
+  const auto flags = [](const auto& end) {
+    return !end.flags.requests.empty() || (end.flags.comm != nullptr && end.flags.posted < end.flags.due);
+  };
+  return std::any_of(sends_.begin(), sends_.end(), flags) || std::any_of(receives_.begin(), receives_.end(), flags) ||
+         std::any_of(sends_.begin(), sends_.end(), waits) || std::any_of(receives_.begin(), receives_.end(), waits) ||
          std::any_of(sends_.begin(), sends_.end(), posts) || std::any_of(receives_.begin(), receives_.end(), opens) ||
          std::any_of(queues_.begin(), queues_.end(), taken);
+}
+
+bool RingProxy::sends() const {
+  // A put that is not posted yet waits for the other side's receive, which may have been lost as well.
+  return std::any_of(sends_.begin(), sends_.end(),
+                     [](const Send& send) {
+                       return !send.requests.empty() || !send.flags.requests.empty() ||
+                              (send.posted != send.committed && !send.puts.empty());
+                     }) ||
+         std::any_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.taken.has_value(); });
 }
 
 Result<bool> RingProxy::pass() {
@@ -151,7 +180,9 @@ Result<bool> RingProxy::pass() {
     if (!ended) return ended;
     const Result<bool> posted = pass_posts(send);
     if (!posted) return posted;
-    moved = moved || *ended || *posted;
+    const Result<bool> flags = pass_flags(send);
+    if (!flags) return flags;
+    moved = moved || *ended || *posted || *flags;
   }
   for (Queue& queue : queues_) {
     const Result<bool> one = pass_queue(queue);
@@ -159,14 +190,16 @@ Result<bool> RingProxy::pass() {
     moved = moved || *one;
   }
   for (std::size_t index = 0; index < receives_.size(); ++index) {
+    const Result<bool> flags = pass_flags(static_cast<Word>(index));
+    if (!flags) return flags;
     const Result<bool> one = pass_receives(static_cast<Word>(index));
     if (!one) return one;
-    moved = moved || *one;
+    moved = moved || *one || *flags;
   }
   return moved;
 }
 
-Result<bool> RingProxy::finished(void* request, std::uint64_t* size_bytes) {
+Result<bool> RingProxy::finished(void* request, std::uint64_t* size_bytes) const {
   bool done = false;
   const std::uint64_t warns = coll::warn_count();
   if (auto fine = checked("test", setting_.net.test(request, &done, size_bytes), warns); !fine) return fine.error();
@@ -245,6 +278,7 @@ Result<bool> RingProxy::pass_posts(Send& send) {
     send.requests.push_back({.request = request});
     send.puts.pop_front();
     ++send.posted;
+    ++send.flags.due;
     moved = true;
   }
   return moved;
@@ -301,7 +335,11 @@ Result<bool> RingProxy::pass_receives(Word connection) {
     if (auto fine = came(connection, size_bytes, first.size_bytes); !fine) return fine.error();
     receive.requests.pop_front();
     ++receive.arrived;
-    if (first.is_signal || !sends_signals()) setting_.kernel.arrived(connection);
+    if (has_flag_queues()) {
+      setting_.kernel.landed(connection);
+    } else if (first.is_signal || !sends_signals()) {
+      setting_.kernel.arrived(connection);
+    }
     moved = true;
   }
   return moved;

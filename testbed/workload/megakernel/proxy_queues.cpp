@@ -43,6 +43,17 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   void* request = nullptr;
   const std::uint64_t warns = coll::warn_count();
   int code = 0;
+  if (!what.is_put && has_flag_queues()) {
+    // Its place is its flag's, which goes over the other queue pair.
+    ++send.flags.due;
+    give_back([&places = *queue.queue, position = position] {
+      places.posted(position);
+      places.completed(position);
+    });
+    queue.taken.reset();
+    queue.paid = false;
+    return true;
+  }
   if (!what.is_put) {
     std::uint64_t* const word = &send.signals[what.message % send.signals.size()];
     *word = what.message;
@@ -58,6 +69,7 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
     parts->posted(setting_.host.rank(), to.peer, to.channel, setting_.host.now_ps());
   }
   send.requests.push_back({.request = request, .position = position, .is_signal = !what.is_put});
+  if (setting_.settings.fuses && has_flag_queues()) ++send.flags.due;
   give_back([&places = *queue.queue, position = position] { places.posted(position); });
   queue.taken.reset();
   queue.paid = false;

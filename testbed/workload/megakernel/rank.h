@@ -72,6 +72,8 @@ class RingProxyUser {
   // In the order of a connection's messages: one has a place where it may arrive; it is there.
   virtual void posted(ring::Word connection) = 0;
   virtual void arrived(ring::Word connection) = 0;
+  /// Its data alone, where flags have queue pairs of their own: arrived() is its flag's then.
+  virtual void landed(ring::Word connection) { (void)connection; }
   /// Where a token's time goes; nullptr: not kept.
   virtual RingParts* parts() const = 0;
 };
@@ -99,7 +101,7 @@ class RingKernel final : public RingProxyUser {
     const void* ended_key = nullptr;  // what the host dozes on, who may have several rings; nullptr: this one's own
     RingParts* parts = nullptr;       // where a token's time goes; nullptr: not kept
     MessageBytes* bytes = nullptr;    // checks each message's; nullptr: not checked
-    const std::vector<bool>* begins = nullptr;  // by slot: it is the first of an operation; nullptr: none is
+    const std::vector<bool>* begins = nullptr;  // by id: the slot is the first of an operation; nullptr: none is
   };
   explicit RingKernel(const Setting& setting);
   RingKernel(const RingKernel&) = delete;
@@ -118,6 +120,7 @@ class RingKernel final : public RingProxyUser {
   void see_room() override;
   void posted(ring::Word connection) override;
   void arrived(ring::Word connection) override;
+  void landed(ring::Word connection) override;
   /// The host has served an IO request.
   void see_io();
   /// At that time, by this thread.
@@ -134,6 +137,8 @@ class RingKernel final : public RingProxyUser {
   std::vector<ring::Word> take_done() { return std::exchange(done_, {}); }
   /// Something of it is under way whose end has its time: an operation that a lane is at, a doorbell, a flag.
   bool works() const;
+  /// Its proxy has messages on their way.
+  bool sends() const;
   /// As its scenario has it: no lane does anything any more.
   bool stands_still() const { return stop_after_ && ended_ >= *stop_after_; }
   const std::vector<ring::KernelLane>& lanes() const { return lanes_; }
@@ -249,6 +254,8 @@ class RingProxy {
   Result<bool> pass();
   /// It has given the net plugin something to do, or has something for it.
   bool waits_for_net() const;
+  /// Messages of its own are on their way: acknowledged, lost and sent again, or failed before long.
+  bool sends() const;
   /// Once a program begins again, its landings are open for as many messages more.
   void begin_epoch();
 
@@ -283,6 +290,11 @@ class RingProxy {
     std::uint64_t position = 0;  // in its queue, if there are any
     bool is_signal = false;
   };
+  /// Messages of 8 bytes on a queue pair of their own.
+  struct Flags : End {
+    std::deque<void*> requests;
+    std::uint64_t due = 0, posted = 0;  // sent: signalled; received: that may come
+  };
   struct Send : End {
     std::deque<Put> puts;  // not posted yet
     std::deque<Posted> requests;
@@ -290,9 +302,11 @@ class RingProxy {
     ring::Word committed = 0, posted = 0, completed = 0;
     bool paid = false;  // the post of the first of `puts`, which the plugin has no room for yet
     RingDescriptor held{};
+    Flags flags{};
   };
   struct Receive : End {
     std::deque<void*> requests;
+    Flags flags{};
     std::uint64_t open = 0, posted = 0, arrived = 0;
   };
   /// What a receive is for.
@@ -315,19 +329,24 @@ class RingProxy {
   /// A put has ended: seen by FENCE once its credit is.
   void complete(Send& send);
   Result<bool> pass_ends(Send& send);
+  bool has_flag_queues() const { return setting_.settings.other_flag_qp; }
+  Result<bool> pass_flags(Send& send);
+  Result<bool> pass_flags(ring::Word connection);
+  Result<void> enlist_flags(Flags& flags);
+  Result<void> close_flags();
   Result<bool> pass_posts(Send& send);
   Incoming incoming(ring::Word connection, std::uint64_t number);
   Result<bool> pass_receives(ring::Word connection);
   void make_queues();
   bool has_queues() const { return !queues_.empty(); }
-  /// A SIGNAL is a message of its own.
-  bool sends_signals() const { return has_queues() && !setting_.settings.fuses; }
+  /// A SIGNAL is a message of its own behind its data.
+  bool sends_signals() const { return has_queues() && !setting_.settings.fuses && !has_flag_queues(); }
   /// `free` gives places of a queue back; lanes see it after Megakernel::credit_ps.
   void give_back(std::function<void()> free);
   const Queue& queue_of(ring::Word connection) const { return queues_[sends_[connection].queue]; }
   Result<bool> pass_queue(Queue& queue);
   Result<void> came(ring::Word connection, std::uint64_t size_bytes, std::uint64_t due_bytes) const;
-  Result<bool> finished(void* request, std::uint64_t* size_bytes);
+  Result<bool> finished(void* request, std::uint64_t* size_bytes) const;
   Result<void> enlist(End& end);
   Result<void> checked(const char* call, int code, std::uint64_t warns_before) const;
 

@@ -42,8 +42,9 @@ struct RingBoard {
   std::vector<const RingKernel*> kernels;  // by rank, then by ring; nullptr: not there, or not any more
 
   bool works() const {
-    return std::any_of(kernels.begin(), kernels.end(),
-                       [](const RingKernel* kernel) { return kernel != nullptr && kernel->works(); });
+    return std::any_of(kernels.begin(), kernels.end(), [](const RingKernel* kernel) {
+      return kernel != nullptr && (kernel->works() || kernel->sends());
+    });
   }
 
   void add(const RingCheck& one) {
@@ -85,6 +86,7 @@ class MegakernelRun final : public WorkloadRun {
     outcome_->program = settings_.program;
     outcome_->times = ring_times(settings_);
     outcome_->recorded = settings_.recorded;
+    if (settings_.graph) outcome_->tenants = settings_.graph->tenants;
     settings_.initiation = initiations_.front();
     if (is_decode()) {
       for (const std::string& initiation : initiations_) board_.tokens.push_back({.initiation = initiation});
@@ -272,6 +274,9 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
     RingProgram& program = programs[ring];
     const ring::Word slots = ring_slots_of(settings_, &program);
     RingBuffers buffers(settings_, slots, lanes_of(settings_, slots), program.slots.board());
+    if (const auto levels = ring_places_of(settings_, program).levels) {
+      std::copy(levels->begin(), levels->end(), buffers.control.begin() + kRingLayout.priority_offsets);
+    }
     ProgramRing& made = rings.emplace_back(
         std::move(program), std::move(buffers),
         [&](const RingBuffers& its, const RingProgram& steps) {
@@ -299,7 +304,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
                   .thread = &proxies};
         },
         board_.kernels[place_of(host, ring)]);
-    ring_host.add(made.buffers, made.kernel, made.program.slots);
+    ring_host.add(made.buffers, made.kernel, made.program);
     proxies.add(made.proxy, made.kernel);
     entries.emplace_back(registry_, RingAtWork{.rank = host.rank(),
                                                .ring = static_cast<int>(ring),

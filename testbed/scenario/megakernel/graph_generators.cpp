@@ -1,0 +1,333 @@
+#include "testbed/scenario/megakernel/graph_generators.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+
+#include "testbed/base/files.h"
+#include "testbed/scenario/collective_shape.h"
+#include "testbed/scenario/megakernel/slot_programs.h"
+
+namespace meshbed::testbed {
+namespace {
+
+using coll::Area;
+using coll::Space;
+
+Error wrong_key(const std::string& text) {
+  return {.code = ErrorCode::kInvalidArgument, .scope = Scope::kJob, .text = text};
+}
+
+/// [first, end) of `all` that part `index` of `parts` has.
+struct Share {
+  std::size_t first = 0, end = 0;
+};
+Share share_of(std::size_t all, std::size_t parts, std::size_t index) {
+  return {.first = all * index / parts, .end = all * (index + 1) / parts};
+}
+
+/// Slots of one rank, with the places of what they name.
+class RankMaker {
+ public:
+  RankMaker(std::vector<GraphSlot>& slots, int rank) : slots_(slots), rank_(rank) {}
+
+  GraphNeed add(GraphSlot slot) {
+    slots_.push_back(std::move(slot));
+    return {.rank = rank_, .slot = slots_.size() - 1};
+  }
+  /// Room in a space that nothing else gets.
+  Area room(Space space, std::uint64_t bytes) {
+    constexpr std::uint64_t kAlignment = 64;
+    std::uint64_t& used = used_[static_cast<std::size_t>(space)];
+    const Area area{.space = space, .offset_bytes = used};
+    used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return area;
+  }
+
+ private:
+  std::vector<GraphSlot>& slots_;
+  int rank_;
+  std::array<std::uint64_t, coll::kSpaces> used_{};
+};
+
+struct MoeMaker {
+  const Workload& workload;
+  const Routing& routing;
+  int ranks;
+  const Megakernel& settings = workload.megakernel;
+  std::uint64_t element_bytes = coll::size_of(parse_data_type("dtype", workload.dtype));
+  std::uint64_t dispatch_bytes = token_bytes(settings.dispatch_dtype);
+  std::uint64_t combine_bytes = token_bytes(settings.combine_dtype);
+  std::vector<std::vector<std::uint64_t>> counts{};    // [rank][expert] tokens
+  std::vector<std::vector<GraphNeed>> sent{}, made{};  // [rank][expert] the slot that sends them there, and back
+  SlotGraph graph{};
+
+  std::uint64_t token_bytes(const std::string& dtype) const {
+    return coll::size_of(parse_data_type("dtype", dtype)) * static_cast<std::uint64_t>(settings.hidden);
+  }
+  int rank_of_expert(std::size_t expert) const {
+    return static_cast<int>(expert * static_cast<std::size_t>(ranks) / routing.experts);
+  }
+
+  void count() {
+    const auto world = static_cast<std::size_t>(ranks);
+    counts.assign(world, std::vector<std::uint64_t>(routing.experts));
+    for (std::size_t rank = 0; rank < world; ++rank) {
+      const auto [first, end] = share_of(routing.tokens.size(), world, rank);
+      for (std::size_t token = first; token < end; ++token) {
+        for (const std::size_t expert : routing.tokens[token]) ++counts[rank][expert];
+      }
+    }
+  }
+
+  SlotGraph make() {
+    count();
+    const auto world = static_cast<std::size_t>(ranks);
+    graph.ranks.resize(world);
+    graph.speed.resize(world);
+    for (std::size_t rank = 0; rank < world; ++rank) graph.speed[rank] = speed_of(settings, static_cast<int>(rank));
+    sent.assign(world, std::vector<GraphNeed>(routing.experts));
+    made = sent;
+    std::vector<RankMaker> makers;
+    for (std::size_t rank = 0; rank < world; ++rank) makers.emplace_back(graph.ranks[rank], static_cast<int>(rank));
+    // Each rank sends all that it has before it waits for anything.
+    for (std::size_t rank = 0; rank < world; ++rank) dispatch(makers[rank], rank);
+    for (std::size_t rank = 0; rank < world; ++rank) compute(makers[rank], rank);
+    for (std::size_t rank = 0; rank < world; ++rank) combine(makers[rank], rank);
+    return std::move(graph);
+  }
+
+  void dispatch(RankMaker& maker, std::size_t rank) {
+    // The next rank's experts first, so that not all send to the same one at once.
+    for (std::size_t step = 1; step <= static_cast<std::size_t>(ranks); ++step) {
+      const std::size_t to = (rank + step) % static_cast<std::size_t>(ranks);
+      for (std::size_t expert = 0; expert < routing.experts; ++expert) {
+        const std::uint64_t tokens = counts[rank][expert];
+        if (rank_of_expert(expert) != static_cast<int>(to) || tokens == 0) continue;
+        GraphSlot slot{.id = fmt::format("to{}", expert), .bytes = tokens * dispatch_bytes};
+        slot.from = maker.room(Space::kInput, slot.bytes);
+        slot.op = to == rank ? GraphOp::kCopy : GraphOp::kPut;
+        if (to == rank) {
+          slot.to = maker.room(Space::kWork, slot.bytes);
+        } else {
+          slot.peer = static_cast<int>(to);
+        }
+        sent[rank][expert] = maker.add(std::move(slot));
+      }
+    }
+  }
+
+  void compute(RankMaker& maker, std::size_t rank) {
+    for (std::size_t expert = 0; expert < routing.experts; ++expert) {
+      if (rank_of_expert(expert) != static_cast<int>(rank)) continue;
+      std::uint64_t tokens = 0;
+      GraphSlot work{.id = fmt::format("expert{}", expert), .op = GraphOp::kCompute};
+      for (std::size_t step = static_cast<std::size_t>(ranks); step > 0; --step) {
+        const std::size_t from = (rank + step) % static_cast<std::size_t>(ranks);
+        if (counts[from][expert] == 0) continue;
+        tokens += counts[from][expert];
+        if (from == rank) {
+          work.needs.push_back(sent[rank][expert]);
+          continue;
+        }
+        GraphSlot wait{.id = fmt::format("of{}.{}", from, expert), .op = GraphOp::kWait, .needs = {sent[from][expert]}};
+        wait.to = maker.room(Space::kWork, counts[from][expert] * dispatch_bytes);
+        wait.lands = true;
+        work.needs.push_back(maker.add(std::move(wait)));
+      }
+      if (tokens == 0) continue;
+      const double ns = static_cast<double>(settings.compute_ps) / kPicosecondsPerNanosecond *
+                        static_cast<double>(tokens) / graph.speed[rank];
+      work.time_ns = static_cast<std::uint64_t>(ns + 0.5);
+      const GraphNeed computed = maker.add(std::move(work));
+      for (std::size_t step = 1; step <= static_cast<std::size_t>(ranks); ++step) {
+        const std::size_t to = (rank + step) % static_cast<std::size_t>(ranks);
+        if (counts[to][expert] == 0) continue;
+        if (to == rank) {
+          made[rank][expert] = computed;
+          continue;
+        }
+        GraphSlot back{.id = fmt::format("back{}.{}", to, expert),
+                       .op = GraphOp::kPut,
+                       .needs = {computed},
+                       .peer = static_cast<int>(to),
+                       .channel = 1,
+                       .bytes = counts[to][expert] * combine_bytes};
+        back.from = maker.room(Space::kMade, back.bytes);
+        made[to][expert] = maker.add(std::move(back));
+      }
+    }
+  }
+
+  void combine(RankMaker& maker, std::size_t rank) {
+    const auto [first, end] = share_of(routing.tokens.size(), static_cast<std::size_t>(ranks), rank);
+    const Area output = maker.room(Space::kOutput, (end - first) * combine_bytes);
+    std::optional<GraphNeed> before;
+    for (std::size_t step = 0; step < static_cast<std::size_t>(ranks); ++step) {
+      const std::size_t from = (rank + step) % static_cast<std::size_t>(ranks);
+      for (std::size_t expert = 0; expert < routing.experts; ++expert) {
+        if (rank_of_expert(expert) != static_cast<int>(from) || counts[rank][expert] == 0) continue;
+        const std::uint64_t bytes = counts[rank][expert] * combine_bytes;
+        GraphSlot sum{.id = fmt::format("sum{}", expert), .op = GraphOp::kReduce, .bytes = bytes / element_bytes};
+        sum.with = sum.to = output;
+        sum.from = maker.room(Space::kStaging, bytes);
+        if (from == rank) {
+          sum.needs.push_back(made[rank][expert]);
+        } else {
+          GraphSlot wait{.id = fmt::format("made{}", expert), .op = GraphOp::kWait, .needs = {made[rank][expert]}};
+          wait.to = sum.from;
+          wait.lands = true;
+          sum.needs.push_back(maker.add(std::move(wait)));
+        }
+        // The tokens of one expert are added up at a time.
+        if (before) sum.needs.push_back(*before);
+        before = maker.add(std::move(sum));
+      }
+    }
+  }
+};
+
+SlotGraph task_graph(const Workload& workload, int ranks) {
+  const Megakernel& settings = workload.megakernel;
+  const auto world = static_cast<std::size_t>(ranks);
+  const auto steps = static_cast<std::size_t>(settings.layers), parts = static_cast<std::size_t>(settings.parts);
+  SlotGraph graph;
+  graph.ranks.resize(world);
+  std::vector<RankMaker> makers;
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    graph.speed.push_back(speed_of(settings, static_cast<int>(rank)));
+    makers.emplace_back(graph.ranks[rank], static_cast<int>(rank));
+  }
+  std::vector<std::vector<GraphNeed>> tasks(world, std::vector<GraphNeed>(parts)), sent = tasks;
+  for (std::size_t step = 0; step < steps; ++step) {
+    const auto tasks_before = tasks, sent_before = sent;
+    for (std::size_t rank = 0; rank < world; ++rank) {
+      const std::size_t next = (rank + 1) % world, before = (rank + world - 1) % world;
+      for (std::size_t part = 0; part < parts; ++part) {
+        GraphSlot task{.id = fmt::format("task{}.{}", step, part)};
+        task.time_ns = static_cast<std::uint64_t>(
+            static_cast<double>(settings.compute_ps / kPicosecondsPerNanosecond) / graph.speed[rank] + 0.5);
+        if (step > 0) {
+          task.needs.push_back(tasks_before[rank][part]);
+          if (workload.bytes == 0) {
+            task.needs.push_back(tasks_before[next][part]);
+          } else {
+            GraphSlot wait{
+                .id = fmt::format("come{}.{}", step, part), .op = GraphOp::kWait, .needs = {sent_before[next][part]}};
+            wait.to = makers[rank].room(Space::kStaging, workload.bytes);
+            wait.lands = true;
+            task.needs.push_back(makers[rank].add(std::move(wait)));
+          }
+        }
+        tasks[rank][part] = makers[rank].add(std::move(task));
+        if (workload.bytes == 0 || step + 1 == steps) continue;
+        GraphSlot put{.id = fmt::format("send{}.{}", step, part),
+                      .op = GraphOp::kPut,
+                      .needs = {tasks[rank][part]},
+                      .peer = static_cast<int>(before),
+                      .channel = static_cast<int>(part),
+                      .bytes = workload.bytes};
+        put.from = {.space = Space::kInput, .offset_bytes = part * workload.bytes};
+        sent[rank][part] = makers[rank].add(std::move(put));
+      }
+    }
+  }
+  return graph;
+}
+
+}  // namespace
+
+Result<Routing> parse_routing(const std::string& text, const std::string& path, int top_k) {
+  Routing routing;
+  std::istringstream in(text);
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    line.resize(std::min(line.size(), line.find('#')));
+    std::vector<double> scores;
+    const char* const begin = line.data();
+    const char* const end = begin + line.size();
+    for (const char* at = begin; at != end;) {
+      if (*at == ' ' || *at == '\t' || *at == ',' || *at == '\r') {
+        ++at;
+        continue;
+      }
+      double score = 0;
+      const auto [last, error] = std::from_chars(at, end, score);
+      if (error != std::errc() || !(score >= 0)) {
+        return wrong_key(
+            fmt::format("{}:{}:{}: expects a score, 0 or more, for each expert", path, number, at - begin + 1));
+      }
+      scores.push_back(score);
+      at = last;
+    }
+    if (scores.empty()) continue;
+    if (routing.experts == 0) routing.experts = scores.size();
+    if (scores.size() != routing.experts) {
+      return wrong_key(fmt::format("{}:{}: {} scores; the lines before have {}, one for each expert", path, number,
+                                   scores.size(), routing.experts));
+    }
+    std::vector<std::size_t> experts;
+    for (std::size_t expert = 0; expert < scores.size(); ++expert) {
+      if (scores[expert] > 0) experts.push_back(expert);
+    }
+    if (top_k > 0) {
+      const auto wanted = static_cast<std::size_t>(top_k);
+      if (experts.size() < wanted) {
+        return wrong_key(
+            fmt::format("{}:{}: top_k = {}, and {} scores are above 0", path, number, top_k, experts.size()));
+      }
+      std::stable_sort(experts.begin(), experts.end(),
+                       [&](std::size_t left, std::size_t right) { return scores[left] > scores[right]; });
+      experts.resize(wanted);
+      std::sort(experts.begin(), experts.end());
+    }
+    routing.tokens.push_back(std::move(experts));
+  }
+  if (routing.tokens.empty()) {
+    return wrong_key(fmt::format("{}: expects a line for each token, with a score for each expert", path));
+  }
+  return routing;
+}
+
+bool is_generated_graph(const Megakernel& settings) {
+  return settings.program == "task_graph" || (settings.program == "moe" && !settings.routing.empty());
+}
+
+Result<SlotGraph> generate_slot_graph(const Workload& workload, int ranks, const std::string& scenario_path) {
+  const Megakernel& settings = workload.megakernel;
+  if (settings.program == "task_graph") return task_graph(workload, ranks);
+  const std::string path = (std::filesystem::path(scenario_path).parent_path() / settings.routing).string();
+  std::string text;
+  try {
+    text = read_text_file(path);
+  } catch (const std::runtime_error& error) {
+    return wrong_key(fmt::format("routing: {}", error.what()));
+  }
+  Result<Routing> routing = parse_routing(text, path, settings.top_k);
+  if (!routing) return wrong_key("routing: " + routing.error().text);
+  if (routing->experts < static_cast<std::size_t>(ranks)) {
+    return wrong_key(
+        fmt::format("routing: {}: {} experts for {} ranks; each rank has one at least", path, routing->experts, ranks));
+  }
+  if (routing->tokens.size() < static_cast<std::size_t>(ranks)) {
+    return wrong_key(fmt::format("routing: {}: {} tokens for {} ranks; each rank has one at least", path,
+                                 routing->tokens.size(), ranks));
+  }
+  MoeMaker maker{.workload = workload, .routing = *routing, .ranks = ranks};
+  if (maker.combine_bytes % maker.element_bytes != 0) {
+    return wrong_key(
+        fmt::format("combine_dtype: a token of {} bytes is no whole number of {} (dtype), in which it is "
+                    "added up",
+                    maker.combine_bytes, workload.dtype));
+  }
+  return maker.make();
+}
+
+}  // namespace meshbed::testbed
