@@ -426,6 +426,7 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
     result.loss = search(result.machine, result.fitted, measured, expected, source, kFine);
   }
   result.not_apart = not_apart(result, sweeps, expected);
+  result.machine.measured = measured_of(sweeps);
   constexpr double kUsPerByteOfGBps = 1e-3;
   const Line line = fit_line(points_of(sweeps));
   put(result.machine, MachineParameter::kNaiveStepUs,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <ostream>
 
 #include "cli/command/commands.h"
@@ -31,12 +32,17 @@ int fidelity_command(const Arguments& arguments, std::ostream& out, std::ostream
   if (paths.empty()) files = read_measured_folder();
   for (const std::string& path : paths) files.push_back(read_measured_file(path, {}));
   const std::vector<models::Machine> profiles = shipped_machines();
+  std::optional<std::vector<models::Peer>> peers;
+  const auto peer_source = [&]() -> const std::vector<models::Peer>& {
+    if (!peers) peers = peers_among(read_measured_folder(), profiles);
+    return *peers;
+  };
   std::vector<Validated> all;
   for (MeasuredFile& file : files) {
     for (const BadRow& row : file.bad) {
       err << fmt::format("meshbed: {}:{}: {}; row left out\n", file.path, row.line, row.reason);
     }
-    all.push_back(validate_file(std::move(file), profiles, err));
+    all.push_back(validate_file(std::move(file), profiles, peer_source, err));
   }
   const std::string page = fidelity_page(all, profiles, folder.empty() ? "" : "plots");
   if (folder.empty()) {
