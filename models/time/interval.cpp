@@ -130,6 +130,7 @@ Interval made(const Machine& machine, Known known, std::uint64_t bytes, double p
                     .outside = known.outside};
   const IntervalCell& cell = table.at(interval.distance, interval.gate, interval.sizes);
   const double wider = widened_by(known.beyond);
+  interval.wider = wider;
   interval.low_us = predicted_us * std::exp(cell.low * wider);
   interval.high_us = predicted_us * std::exp(cell.high * wider);
   interval.half = std::exp(cell.half * wider) - 1;
@@ -206,10 +207,6 @@ std::string range_text(const Interval& interval, double predicted_us) {
 double widened_by(double factor) {
   constexpr double kOfADoubling = 0.25;
   return 1 + kOfADoubling * std::log2(std::max(factor, 1.0));
-}
-
-double beyond_of(const Machine& machine, const CollectiveCall& call) {
-  return known_of(machine, kinds_of(machine, call), call.bytes).beyond;
 }
 
 }  // namespace meshbed::models

@@ -29,6 +29,7 @@ struct Interval {
   Distance distance = Distance::kBare;
   std::string profile, gate, sizes;         // gate, sizes: as in the table
   std::string outside;                      // "largest size 1.5 MiB"; empty: within what was measured
+  double wider = 1;                         // factor on the logarithms of sizes beyond those measured
   std::size_t left_out = 0, left_from = 0;  // points that the interval rests on, and files that they are of
 };
 
@@ -52,7 +53,4 @@ std::string range_text(const Interval& interval, double predicted_us);
 
 /// How much wider the logarithms are at a size beyond those measured by `factor`, 1 and more.
 double widened_by(double factor);
-/// The factor by which `bytes` lies beyond the sizes that the class was fitted to at that distance; 1: within.
-double beyond_of(const Machine& machine, const CollectiveCall& call);
-
 }  // namespace meshbed::models

@@ -170,10 +170,12 @@ std::string link_of(const std::string& text) {
   return "NVLink";
 }
 
+std::string plugin_of(const std::string& text) { return has_text(text, {"tcpxo"}) ? "TCPXO" : "TCPX"; }
+
 Transport transport_of(const std::string& own_class, const std::vector<std::string>& words, bool is_class) {
+  if (has_any(words, {"slingshot", "cxi"})) return Transport::kSlingshot;
   if (has_any(words, {"efa"}) || has_text(own_class, {"aws-ofi-nccl"})) return Transport::kEfa;
   if (has_any(words, {"tcpx", "tcpxo"})) return Transport::kTcpx;
-  if (has_any(words, {"slingshot"})) return Transport::kSlingshot;
   // A set-up speaks of hosts with two sockets, too.
   if (has_any(words, {"tcp"}) || has_text(own_class, {"net/socket", "ib_disable=1"}) ||
       (is_class && has_any(words, {"socket", "sockets"}))) {
@@ -213,6 +215,7 @@ std::string Gates::text() const {
   std::string all = within ? link + ", one node"
                            : std::string(transport == Transport::kMessage ? "single messages" : name_of(transport)) +
                                  (transport == Transport::kMessage ? "" : ", several nodes");
+  if (!plugin.empty()) all += ", " + plugin;
   if (!within && cabling != models::Cabling::kSwitch) all += std::string(", ") + name_of(cabling);
   all += ", " + library;
   if (is_both_ways) all += ", both directions";
@@ -277,9 +280,11 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
     if (!gates.link_GBps) gates.link_GBps = is_pcie ? named(kPcieGpus, all_words) : named(kLinks, all_words);
     return gates;
   }
-  gates.transport = transport_of(own_class, class_words, true);
+  const bool is_slingshot = has_any(set_up_words, {"slingshot", "cxi"});
+  gates.transport = is_slingshot ? Transport::kSlingshot : transport_of(own_class, class_words, true);
   const Transport by_set_up = transport_of(set_up, set_up_words, false);
   if (gates.transport == Transport::kNone) gates.transport = by_set_up;
+  if (gates.transport == Transport::kTcpx) gates.plugin = plugin_of(own_class + " " + set_up);
   if (gates.transport == Transport::kNone && gates.gbits) gates.transport = Transport::kVerbs;
   if (gates.transport == Transport::kVerbs && by_set_up == Transport::kUnified) gates.transport = Transport::kUnified;
   if (gates.transport == Transport::kVerbs && is_staged(own_class + " " + set_up)) gates.transport = Transport::kStaged;
@@ -306,17 +311,28 @@ Gates gates_of(const models::Machine& machine) {
   gates.library = !machine.library.empty() ? machine.library : is_message ? "perftest" : "nccl";
   gates.is_both_ways = is_message && has_text(text, {"bidirectional", "both directions"});
   gates.ranks_per_node = machine.ranks_per_node;
+  if (machine.transport == Transport::kTcpx) gates.plugin = plugin_of(text);
+  if (machine.transport == Transport::kWithin || machine.ranks_per_node > 1) gates.link = link_of(text);
   if (machine.transport == Transport::kWithin) {
-    gates.link = link_of(text);
     const std::vector<std::string> words = header_words(text);
     gates.link_GBps = gates.link.rfind("PCIe", 0) == 0 ? named(kPcieGpus, words) : named(kLinks, words);
     if (!gates.link_GBps) gates.link_GBps = machine[Parameter::kIntraGBps];
     return gates;
   }
+  if (machine.ranks_per_node > 1) gates.link_GBps = named(kLinks, header_words(text));
   // A test of both directions counts its adapter twice.
   gates.adapters = machine[Parameter::kNics] / (gates.is_both_ways ? 2 : 1);
   gates.gbits = *gates.adapters * machine[Parameter::kNicGBps] * kGbitsPerGByte;
   return gates;
+}
+
+bool is_near(const Gates& wanted, const Gates& has) {
+  constexpr double kRates = 1.26, kRanks = 2.001;
+  const auto far = [](std::optional<double> one, std::optional<double> two, double factor) {
+    return one && two && std::max(*one / *two, *two / *one) > factor;
+  };
+  return !far(wanted.gbits, has.gbits, kRates) && !far(wanted.link_GBps, has.link_GBps, kRates) &&
+         !far(wanted.ranks_per_node, has.ranks_per_node, kRanks);
 }
 
 std::string gate_failure(const Gates& wanted, const Gates& has) {
@@ -327,6 +343,7 @@ std::string gate_failure(const Gates& wanted, const Gates& has) {
     if (within != its_within) return within ? "of several nodes, not of one" : "of one node, not of several";
     return fmt::format("of transport {}, not {}", name_of(has.transport), name_of(wanted.transport));
   }
+  if (wanted.plugin != has.plugin) return fmt::format("of {}, not {}", has.plugin, wanted.plugin);
   if (wanted.library != has.library) return fmt::format("of {}, not {}", has.library, wanted.library);
   if (wanted.transport == Transport::kWithin) {
     if (wanted.link != has.link) return fmt::format("of {}, not {}", has.link, wanted.link.empty() ? "an unstated link" : wanted.link);
@@ -341,6 +358,9 @@ std::string gate_failure(const Gates& wanted, const Gates& has) {
   }
   if ((wanted.ranks_per_node > 1) != (has.ranks_per_node > 1)) {
     return has.ranks_per_node > 1 ? "of several GPUs a node" : "of one GPU a node";
+  }
+  if (wanted.ranks_per_node > 1 && !wanted.link.empty() && !has.link.empty() && wanted.link != has.link) {
+    return fmt::format("of {} within a node, not {}", has.link, wanted.link);
   }
   if (wanted.gbits && has.gbits && far(*wanted.gbits, *has.gbits)) {
     return fmt::format("of {:g} Gb/s a node, not {:g}", *has.gbits, *wanted.gbits);

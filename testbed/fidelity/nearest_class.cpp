@@ -146,11 +146,14 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
   const bool unknown = wanted.transport == models::MachineTransport::kNone ||
                        (wanted.transport == models::MachineTransport::kWithin && wanted.link.empty());
   if (unknown) return std::nullopt;
-  const models::Machine* best = nullptr;
+  const models::Machine *best = nullptr, *passes = nullptr;
   double most = 0;
   for (const models::Machine& machine : profiles) {
     const Gates has = gates_of(machine);
     if (!gate_failure(wanted, has).empty()) continue;
+    passes = &machine;
+    // Kernels that post for themselves have nothing in common but their kind.
+    if (!is_near(wanted, has) && machine.transport != models::MachineTransport::kKernel) continue;
     const double score = likeness_of(file, wanted, has, machine);
     if (best != nullptr && score <= most) continue;
     best = &machine;
@@ -161,11 +164,16 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
     Chosen none{.machine = models::with_pool(machine_of_header(wanted), peers()),
                 .standing = models::Standing::kNoClass,
                 .why = {}};
-    none.why = fmt::format("no class of this kind is known: \"{}\" is {}; predicted by the header and {}", own_class,
+    none.why = fmt::format("no class of this kind is known: \"{}\" is {}; predicted by the header and {}{}", own_class,
                            wanted.text(),
                            models::peers_of(none.machine, peers()).empty()
                                ? "the library's constants"
-                               : "what the measured classes of its transport have in common");
+                               : "what the measured classes of its transport have in common",
+                           passes == nullptr
+                               ? ""
+                               : fmt::format(" ({} passes the gates, but its rates or ranks a node differ by more than a "
+                                             "quarter or by more than a factor of two)",
+                                             passes->name));
     return none;
   }
   Chosen chosen{.machine = *best, .standing = models::Standing::kNearClass, .why = {}};

@@ -9,6 +9,7 @@
 
 #include "models/shipped_profiles.h"
 #include "testbed/base/closest_name.h"
+#include "testbed/fidelity/gates.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -32,9 +33,14 @@ double likeness(const MeasuredFile& file, const MeasuredRow& row, const models::
   // What is told apart from others by words, and has none of them here, is the last choice of its class.
   double score = machine.keywords.empty() && machine.variants.empty() ? 1 : 0.5;
   const std::string told = lower_case(file.set_up + file.source), variant = lower_case(row.variant);
+  bool has_keyword = false;
   for (const std::string& keyword : machine.keywords) {
-    score += told.find(lower_case(keyword)) != std::string::npos ? 2 : 0;
+    if (told.find(lower_case(keyword)) == std::string::npos) continue;
+    score += 2;
+    has_keyword = true;
   }
+  // Without a class to compare, words alone do not make it one: its rate, library and directions have to fit, too.
+  if (!has_class && (!has_keyword || !gate_failure(gates_of(file, row), gates_of(machine)).empty())) return 0;
   double longest = 0;
   for (const std::string& each : machine.variants) {
     if (variant.rfind(lower_case(each), 0) == 0) longest = std::max(longest, static_cast<double>(each.size()));
