@@ -11,7 +11,8 @@ namespace meshbed::models {
 namespace {
 
 std::string nodes_text(const CollectiveCall& call) {
-  return std::to_string(call.ranks) + " ranks on " + std::to_string(call.nodes) + (call.nodes == 1 ? " node" : " nodes");
+  return std::to_string(call.ranks) + " ranks on " + std::to_string(call.nodes) +
+         (call.nodes == 1 ? " node" : " nodes");
 }
 
 std::string bytes_text(std::uint64_t bytes) {
@@ -47,9 +48,7 @@ struct Known {
   std::string outside;
 };
 
-void add_outside(Known& known, const std::string& text) {
-  known.outside += (known.outside.empty() ? "" : "; ") + text;
-}
+void add_outside(Known& known, const std::string& text) { known.outside += (known.outside.empty() ? "" : "; ") + text; }
 
 /// What the class was fitted to beside one of `kinds`, which are the same to the model.
 Known known_of(const Machine& machine, const std::vector<std::string>& kinds, std::uint64_t bytes) {

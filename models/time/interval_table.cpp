@@ -47,7 +47,7 @@ std::string gate_of(const Machine& machine) {
     case MachineTransport::kSlingshot:
       return "offloaded";
     case MachineTransport::kWithin:
-      return machine[MachineParameter::kIntraGBps] > kMostOfPcieGBps ? "NVLink" : "PCIe";
+      return machine[MachineParameter::kIntraGBps] > kMostOfPcieGBps ? "NVLink/xGMI" : "PCIe";
     case MachineTransport::kNone:
       return "verbs";
     default:
@@ -116,7 +116,7 @@ std::string IntervalTable::text() const {
   std::string text =
       "# Made by `meshbed fidelity --intervals FILE` from models/data: by how far a prediction was from what was\n"
       "# measured (distance), by what carries the bytes (gate) and by size, the interval of ln(measured / predicted)\n"
-      "# that held 9 of 10 points which were left out, each file weighing the same (docs/models.md, Intervals).\n"
+      "# that held 9 of 10 points which were left out (docs/models.md, Intervals).\n"
       "interval = [\n";
   for (const IntervalCell& cell : cells_) {
     std::array<char, 200> line{};

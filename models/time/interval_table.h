@@ -4,7 +4,7 @@
 // models/intervals/intervals.toml, read at run time only.
 //
 // Nomenclature: distance - what the fit knew of the predicted call; gate - what carries the bytes; e - ln(measured /
-// predicted) of a point that was left out; source - a measured file, each of weight 1 in a cell.
+// predicted) of a point that was left out; source - a measured file.
 
 #include <array>
 #include <cstddef>
@@ -29,10 +29,9 @@ enum class Distance : std::uint8_t {
   kNoClass,         // no class of this kind: rates from the header, and values of other classes of the transport
   kBare,            // data sheet and the library's constants
 };
-inline constexpr std::array<Distance, 8> kDistances{Distance::kSameKind,       Distance::kOtherSizes,
-                                                    Distance::kOtherOperation, Distance::kOtherRanks,
-                                                    Distance::kNearClass,      Distance::kUnseen,
-                                                    Distance::kNoClass,        Distance::kBare};
+inline constexpr std::array<Distance, 8> kDistances{
+    Distance::kSameKind,  Distance::kOtherSizes, Distance::kOtherOperation, Distance::kOtherRanks,
+    Distance::kNearClass, Distance::kUnseen,     Distance::kNoClass,        Distance::kBare};
 /// In words: "same class and kind", "same class, other operation or setting", ...
 const char* name_of(Distance distance);
 

@@ -106,7 +106,8 @@ std::string profile_text(const Machine& machine, const std::map<std::string, std
   }
   text += "\n[match]\nclass = " + list_of(machine.classes) + "\nsetup = " + list_of(machine.keywords) +
           "\nvariant = " + list_of(machine.variants) +
-          (machine.library.empty() ? "" : "\nlibrary = " + toml_text(machine.library)) + "\n\n[topology]\ncabling = \"" + name_of(machine.cabling) +
+          (machine.library.empty() ? "" : "\nlibrary = " + toml_text(machine.library)) +
+          "\n\n[topology]\ncabling = \"" + name_of(machine.cabling) +
           "\"\nranks_per_node = " + std::to_string(machine.ranks_per_node) + "\ntransport = \"" +
           name_of(machine.transport) + "\"\n";
   if (!residuals.empty()) text += "\n[residuals]\n";

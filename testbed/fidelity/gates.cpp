@@ -96,27 +96,39 @@ struct Named {
   double value;
 };
 /// Rates of adapters by name, Gb/s each; InfiniBand's by its generations' names. Data sheets of NVIDIA, Broadcom, AMD.
-constexpr std::array<Named, 20> kAdapters{{{"cx8", 800},        {"connectx8", 800}, {"cx7", 400},        {"connectx7", 400},
-                                           {"cx6", 200},        {"connectx6", 200}, {"cx5", 100},        {"connectx5", 100},
-                                           {"cx4", 100},        {"connectx4", 100}, {"bluefield3", 400}, {"bf3", 400},
-                                           {"thor2", 400},      {"pollara", 400},   {"xdr", 800},        {"ndr", 400},
-                                           {"hdr", 200},        {"edr", 100},       {"fdr", 56},         {"qdr", 40}}};
+constexpr std::array<Named, 20> kAdapters{{{"cx8", 800},   {"connectx8", 800}, {"cx7", 400},        {"connectx7", 400},
+                                           {"cx6", 200},   {"connectx6", 200}, {"cx5", 100},        {"connectx5", 100},
+                                           {"cx4", 100},   {"connectx4", 100}, {"bluefield3", 400}, {"bf3", 400},
+                                           {"thor2", 400}, {"pollara", 400},   {"xdr", 800},        {"ndr", 400},
+                                           {"hdr", 200},   {"edr", 100},       {"fdr", 56},         {"qdr", 40}}};
 
 /// One GPU's links to the others of its node, one direction, GB/s. Data sheets: NVLink 2 to 5, Infinity Fabric.
-constexpr std::array<Named, 17> kLinks{{{"gb300", 900},  {"b300", 900},   {"gb200", 900},  {"b200", 900},
-                                        {"gh200", 450},  {"h200", 450},   {"h100", 450},   {"h800", 200},
-                                        {"h20", 450},    {"a100", 300},   {"a800", 200},   {"v100", 150},
-                                        {"mi355x", 537}, {"mi350x", 537}, {"mi325x", 448}, {"mi308x", 448},
+constexpr std::array<Named, 17> kLinks{{{"gb300", 900},
+                                        {"b300", 900},
+                                        {"gb200", 900},
+                                        {"b200", 900},
+                                        {"gh200", 450},
+                                        {"h200", 450},
+                                        {"h100", 450},
+                                        {"h800", 200},
+                                        {"h20", 450},
+                                        {"a100", 300},
+                                        {"a800", 200},
+                                        {"v100", 150},
+                                        {"mi355x", 537},
+                                        {"mi350x", 537},
+                                        {"mi325x", 448},
+                                        {"mi308x", 448},
                                         {"mi300x", 448}}};
 
 /// Generations of PCIe by GPU, payload of x16 in GB/s as NCCL and the profiles have it.
 constexpr double kPcie3GBps = 13.1, kPcie4GBps = 26.2, kPcie5GBps = 52.4;
 constexpr std::array<Named, 26> kPcieGpus{
-    {{"6000", kPcie5GBps}, {"5090", kPcie5GBps}, {"5080", kPcie5GBps}, {"b40", kPcie5GBps},  {"r9700", kPcie5GBps},
-     {"h100", kPcie5GBps}, {"l4", kPcie4GBps},   {"l40", kPcie4GBps},  {"l40s", kPcie4GBps}, {"4090", kPcie4GBps},
+    {{"6000", kPcie5GBps}, {"5090", kPcie5GBps}, {"5080", kPcie5GBps},  {"b40", kPcie5GBps},   {"r9700", kPcie5GBps},
+     {"h100", kPcie5GBps}, {"l4", kPcie4GBps},   {"l40", kPcie4GBps},   {"l40s", kPcie4GBps},  {"4090", kPcie4GBps},
      {"4080", kPcie4GBps}, {"3090", kPcie4GBps}, {"a6000", kPcie4GBps}, {"a5000", kPcie4GBps}, {"a4000", kPcie4GBps},
-     {"a40", kPcie4GBps},  {"a10", kPcie4GBps},  {"a10g", kPcie4GBps}, {"a30", kPcie4GBps},  {"a100", kPcie4GBps},
-     {"t4", kPcie3GBps},   {"p100", kPcie3GBps}, {"v100", kPcie3GBps}, {"2080", kPcie3GBps}, {"1080", kPcie3GBps},
+     {"a40", kPcie4GBps},  {"a10", kPcie4GBps},  {"a10g", kPcie4GBps},  {"a30", kPcie4GBps},   {"a100", kPcie4GBps},
+     {"t4", kPcie3GBps},   {"p100", kPcie3GBps}, {"v100", kPcie3GBps},  {"2080", kPcie3GBps},  {"1080", kPcie3GBps},
      {"mi50", kPcie3GBps}}};
 
 template <std::size_t N>
@@ -165,7 +177,7 @@ std::string link_of(const std::string& text) {
   if (has_text(text, {"no nvlink"}) || !has_text(text, {"nvlink", "nvswitch", "nvl72", "nvl4"})) {
     if (!has_text(text, {"pcie"})) return "";
     return has_text(text, {"no p2p", "no peer-to-peer", "p2p off", "p2p_disable=1"}) ? "PCIe without peer-to-peer"
-                                                                                   : "PCIe";
+                                                                                     : "PCIe";
   }
   return "NVLink";
 }
@@ -182,8 +194,8 @@ Transport transport_of(const std::string& own_class, const std::vector<std::stri
     return Transport::kTcp;
   }
   if (has_any(words, {"gb10", "spark", "strix"})) return Transport::kUnified;
-  if (has_any(words, {"roce", "rocev2", "ib", "infiniband", "rdma", "mlx5", "bnxt", "thor2", "direct", "switchless", "mesh",
-                      "triangle", "xdr", "ndr", "hdr", "edr"})) {
+  if (has_any(words, {"roce", "rocev2", "ib", "infiniband", "rdma", "mlx5", "bnxt", "thor2", "direct", "switchless",
+                      "mesh", "triangle", "xdr", "ndr", "hdr", "edr"})) {
     return Transport::kVerbs;
   }
   return Transport::kNone;
@@ -227,7 +239,8 @@ std::string Gates::text() const {
 Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
   Gates gates;
   const std::string own_class = lower_case(file.topology_class), set_up = lower_case(file.set_up);
-  const std::vector<std::string> class_words = header_words(file.topology_class), set_up_words = header_words(file.set_up);
+  const std::vector<std::string> class_words = header_words(file.topology_class),
+                                 set_up_words = header_words(file.set_up);
   gates.library = library_of(file, row);
   for (const std::string& word : class_words) take_rate(gates, word, true, "the class");
   for (const std::string& word : class_words) {
@@ -237,8 +250,8 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
                                        [](const std::string& word) { return gpus_of(word).has_value(); });
   for (const MeasuredRow& each : file.rows) {
     if (states_gpus || each.point.is_message) break;
-    gates.ranks_per_node = std::max(
-        gates.ranks_per_node, (each.point.call.ranks + each.point.call.nodes - 1) / each.point.call.nodes);
+    gates.ranks_per_node =
+        std::max(gates.ranks_per_node, (each.point.call.ranks + each.point.call.nodes - 1) / each.point.call.nodes);
   }
   for (std::size_t at = 0; at < set_up_words.size() && !gates.gbits; ++at) {
     take_rate(gates, set_up_words[at], false, "the set-up");
@@ -259,8 +272,8 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
   if (row.point.is_message) {
     gates.transport = Transport::kMessage;
     const std::string kind = lower_case(row.variant);
-    gates.is_both_ways = has_text(kind, {"bidir", "_bi_"}) || (has_text(set_up, {"bidirectional", " -b "}) &&
-                                                            !has_text(kind, {"unidir"}));
+    gates.is_both_ways = has_text(kind, {"bidir", "_bi_"}) ||
+                         (has_text(set_up, {"bidirectional", " -b "}) && !has_text(kind, {"unidir"}));
     return gates;
   }
   if (is_one_node(file, row, own_class)) {
@@ -273,8 +286,10 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
     const bool is_pcie = gates.link.rfind("PCIe", 0) == 0;
     const std::string all = own_class + " " + set_up;
     if (is_pcie && has_text(all, {"pcie 5", "pcie gen5", "gen5", "pcie5"})) gates.link_GBps = kPcie5GBps;
-    if (is_pcie && !gates.link_GBps && has_text(all, {"pcie 4", "pcie gen4", "gen4", "pcie4"})) gates.link_GBps = kPcie4GBps;
-    if (is_pcie && !gates.link_GBps && has_text(all, {"pcie 3", "pcie gen3", "gen3", "pcie3"})) gates.link_GBps = kPcie3GBps;
+    if (is_pcie && !gates.link_GBps && has_text(all, {"pcie 4", "pcie gen4", "gen4", "pcie4"}))
+      gates.link_GBps = kPcie4GBps;
+    if (is_pcie && !gates.link_GBps && has_text(all, {"pcie 3", "pcie gen3", "gen3", "pcie3"}))
+      gates.link_GBps = kPcie3GBps;
     std::vector<std::string> all_words = class_words;
     all_words.insert(all_words.end(), set_up_words.begin(), set_up_words.end());
     if (!gates.link_GBps) gates.link_GBps = is_pcie ? named(kPcieGpus, all_words) : named(kLinks, all_words);
@@ -346,7 +361,8 @@ std::string gate_failure(const Gates& wanted, const Gates& has) {
   if (wanted.plugin != has.plugin) return fmt::format("of {}, not {}", has.plugin, wanted.plugin);
   if (wanted.library != has.library) return fmt::format("of {}, not {}", has.library, wanted.library);
   if (wanted.transport == Transport::kWithin) {
-    if (wanted.link != has.link) return fmt::format("of {}, not {}", has.link, wanted.link.empty() ? "an unstated link" : wanted.link);
+    if (wanted.link != has.link)
+      return fmt::format("of {}, not {}", has.link, wanted.link.empty() ? "an unstated link" : wanted.link);
     if (wanted.link_GBps && has.link_GBps && far(*wanted.link_GBps, *has.link_GBps)) {
       return fmt::format("of {:g} GB/s a GPU, not {:g}", *has.link_GBps, *wanted.link_GBps);
     }

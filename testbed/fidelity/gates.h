@@ -17,15 +17,15 @@ namespace meshbed::testbed {
 
 struct Gates {
   models::MachineTransport transport = models::MachineTransport::kNone;  // kNone: not stated
-  std::string link;               // within one node: NVLink, xGMI, PCIe, "PCIe without peer-to-peer"
-  std::string plugin;             // TCPX or TCPXO, whose hops differ tenfold
-  std::string library;            // nccl, mpi, sircl, oneshot, mscclpp, perftest, ucx, osu, rdma
+  std::string link;     // within one node: NVLink, xGMI, PCIe, "PCIe without peer-to-peer"
+  std::string plugin;   // TCPX or TCPXO, whose hops differ tenfold
+  std::string library;  // nccl, mpi, sircl, oneshot, mscclpp, perftest, ucx, osu, rdma
   models::Cabling cabling = models::Cabling::kSwitch;
-  bool is_both_ways = false;      // a message test whose rate is the sum of both directions
-  bool is_infiniband = false;     // headers of a packet
-  std::optional<double> gbits;    // of all adapters of a node
-  std::string gbits_from;         // "the class", "ConnectX-7 in the set-up"
-  std::optional<double> adapters; // of a node
+  bool is_both_ways = false;        // a message test whose rate is the sum of both directions
+  bool is_infiniband = false;       // headers of a packet
+  std::optional<double> gbits;      // of all adapters of a node
+  std::string gbits_from;           // "the class", "ConnectX-7 in the set-up"
+  std::optional<double> adapters;   // of a node
   std::optional<double> link_GBps;  // of one GPU, one direction, within its node
   int ranks_per_node = 1;
 

@@ -28,9 +28,8 @@ using Classes = std::set<std::string>;
 
 /// A profile and those that share its class are one machine; a profile without a class stands for itself.
 bool shares(const Machine& machine, const Classes& classes, const std::set<std::string>& names) {
-  return names.count(machine.name) > 0 || std::any_of(machine.classes.begin(), machine.classes.end(), [&](const std::string& each) {
-           return classes.count(each) > 0;
-         });
+  return names.count(machine.name) > 0 || std::any_of(machine.classes.begin(), machine.classes.end(),
+                                                      [&](const std::string& each) { return classes.count(each) > 0; });
 }
 
 std::string kind_of_point(const SweepPoint& point) {
@@ -53,7 +52,8 @@ std::vector<Sweep> kept(const std::vector<Sweep>& sweeps, const Keep& keep) {
 std::vector<Peer> without_source(const std::vector<Peer>& peers, const std::string& source) {
   std::vector<Peer> all;
   for (const Peer& peer : peers) {
-    std::vector<Sweep> sweeps = kept(peer.sweeps, [&](const Sweep& sweep, const SweepPoint&) { return sweep.name != source; });
+    std::vector<Sweep> sweeps =
+        kept(peer.sweeps, [&](const Sweep& sweep, const SweepPoint&) { return sweep.name != source; });
     if (!sweeps.empty()) all.push_back({peer.machine, std::move(sweeps)});
   }
   return all;
@@ -104,19 +104,27 @@ class Collector {
     }
     for (const auto& [kind, most] : largest) {
       if (largest.size() < 2) break;
-      const auto fitted = fit(machine, kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return kind_of_point(point) != kind; }), peers_);
+      const auto fitted = fit(
+          machine, kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return kind_of_point(point) != kind; }),
+          peers_);
       if (!fitted) continue;
-      for (const Sweep& sweep : kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return kind_of_point(point) == kind; })) {
+      for (const Sweep& sweep :
+           kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return kind_of_point(point) == kind; })) {
         for (const SweepPoint& point : sweep.points) add(sweep.name, *fitted, point, Standing::kOwnClass);
       }
     }
     constexpr std::uint64_t kPart = 16;
-    const auto is_small = [&](const SweepPoint& point) { return point.call.bytes <= largest.at(kind_of_point(point)) / kPart; };
-    const auto fitted = fit(machine, kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return is_small(point); }), peers_);
+    const auto is_small = [&](const SweepPoint& point) {
+      return point.call.bytes <= largest.at(kind_of_point(point)) / kPart;
+    };
+    const auto fitted =
+        fit(machine, kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return is_small(point); }), peers_);
     if (!fitted) return;
     for (const Sweep& sweep : sweeps) {
       for (const SweepPoint& point : sweep.points) {
-        if (is_small(point) || models::interval_of(*fitted, point, Standing::kOwnClass).distance != Distance::kOtherSizes) continue;
+        if (is_small(point) ||
+            models::interval_of(*fitted, point, Standing::kOwnClass).distance != Distance::kOtherSizes)
+          continue;
         add(sweep.name, *fitted, point, Standing::kOwnClass);
       }
     }
@@ -144,7 +152,7 @@ void leave_class_out(Collector& collector, const MeasuredFile& file, const std::
   std::vector<Peer> left = without_source(peers, file.name);
   std::erase_if(left, [&](const Peer& peer) { return shares(peer.machine, classes, names); });
   const PeerSource source = [&]() -> const std::vector<Peer>& { return left; };
-  std::map<std::string, std::optional<Chosen>> near, none;  // by gates
+  std::map<std::string, std::optional<Chosen>> near, none;       // by gates
   std::map<const Machine*, std::pair<Machine, Machine>> unseen;  // and bare
   for (std::size_t row = 0; row < file.rows.size(); ++row) {
     const SweepPoint& point = file.rows[row].point;
@@ -155,13 +163,16 @@ void leave_class_out(Collector& collector, const MeasuredFile& file, const std::
       near[key] = choose_class(file, file.rows[row], others, source);
       if (near[key] && near[key]->standing == Standing::kNearClass) {
         // Its values have something of the class that is left out: it is fitted again.
-        const auto chosen = std::find_if(others.begin(), others.end(), [&](const Machine& each) { return each.name == near[key]->machine.name; });
-        const auto its = std::find_if(left.begin(), left.end(), [&](const Peer& peer) { return peer.machine.name == chosen->name; });
+        const auto chosen = std::find_if(others.begin(), others.end(),
+                                         [&](const Machine& each) { return each.name == near[key]->machine.name; });
+        const auto its =
+            std::find_if(left.begin(), left.end(), [&](const Peer& peer) { return peer.machine.name == chosen->name; });
         const auto fitted = its == left.end() ? std::nullopt : collector.fit(*chosen, its->sweeps, left);
         if (fitted) near[key] = choose_class(file, file.rows[row], {*fitted}, source);
       }
     }
-    if (near[key] && near[key]->standing == Standing::kNearClass) collector.add(file.name, near[key]->machine, point, near[key]->standing);
+    if (near[key] && near[key]->standing == Standing::kNearClass)
+      collector.add(file.name, near[key]->machine, point, near[key]->standing);
     if (none[key]) collector.add(file.name, none[key]->machine, point, Standing::kNoClass);
     const auto [place, is_new] = unseen.try_emplace(own[row]);
     if (is_new) {
@@ -203,7 +214,8 @@ Sample sample_of(const std::vector<LeftOutPoint>& points, const std::string& wit
   sample.sources = by_source.size();
   for (const auto& [source, values] : by_source) {
     sample.points += values.size();
-    for (const double value : values) sample.values.emplace_back(value, 1 / std::sqrt(static_cast<double>(values.size())));
+    for (const double value : values)
+      sample.values.emplace_back(value, 1 / std::sqrt(static_cast<double>(values.size())));
   }
   return sample;
 }
@@ -291,12 +303,15 @@ models::IntervalTable make_interval_table(const std::vector<LeftOutPoint>& point
       if (point.distance == distance && point.source != without) gates.insert(point.gate);
     }
     for (const char* sizes : models::kSizeClasses) {
-      const auto is_of_size = [&](const LeftOutPoint& point) { return point.distance == distance && point.sizes == sizes; };
+      const auto is_of_size = [&](const LeftOutPoint& point) {
+        return point.distance == distance && point.sizes == sizes;
+      };
       const Sample any = leaning(sample_of(points, without, is_of_size), all);
       cells.push_back(cell_of(distance, models::kAnyGate, sizes, any));
       if (distance == Distance::kOtherSizes) continue;  // of few sources a gate
       for (const std::string& gate : gates) {
-        const Sample of_gate = sample_of(points, without, [&](const LeftOutPoint& point) { return is_of_size(point) && point.gate == gate; });
+        const Sample of_gate = sample_of(
+            points, without, [&](const LeftOutPoint& point) { return is_of_size(point) && point.gate == gate; });
         cells.push_back(cell_of(distance, gate, sizes, leaning(of_gate, any)));
       }
     }

@@ -44,9 +44,9 @@ models::IntervalTable make_interval_table(const std::vector<LeftOutPoint>& point
 struct GroupScore {
   models::Distance distance = models::Distance::kBare;
   std::size_t points = 0, sources = 0;
-  double median = 0, p90 = 0;  // of |predicted / measured - 1|, each source weighing the same
-  double inside = 0;           // part of the points
-  double width = 0;            // median of (high - low) / predicted
+  double median = 0, p90 = 0;            // of |predicted / measured - 1|, each source weighing the same
+  double inside = 0;                     // part of the points
+  double width = 0;                      // median of (high - low) / predicted
   double score = 0, constant_score = 0;  // interval scores of logarithms, lower is better: these, and one band for all
 };
 std::vector<GroupScore> score_groups(const std::vector<LeftOutPoint>& points);

@@ -40,9 +40,8 @@ double likeness_of(const MeasuredFile& file, const Gates& wanted, const Gates& h
   std::size_t common = 0;
   for (const std::string& each : machine.classes) {
     const std::set<std::string> its = word_set(each);
-    common = std::max<std::size_t>(common, std::count_if(its.begin(), its.end(), [&](const std::string& word) {
-                                     return own.count(word) > 0;
-                                   }));
+    common = std::max<std::size_t>(
+        common, std::count_if(its.begin(), its.end(), [&](const std::string& word) { return own.count(word) > 0; }));
   }
   score += kWord * static_cast<double>(common);
   const std::string told = lower_case(file.set_up);
@@ -61,8 +60,7 @@ std::string adapt(models::Machine& machine, const Gates& wanted) {
     const double nics = models::nics_used(machine, wanted.ranks_per_node);
     changed += fmt::format(", {} ranks a node", wanted.ranks_per_node);
     if (!wanted.gbits && nics != machine[Parameter::kNics]) {
-      machine.set(Parameter::kNics,
-                  {nics, models::Basis::kDataSheet, "those that so many GPUs of such a node use"});
+      machine.set(Parameter::kNics, {nics, models::Basis::kDataSheet, "those that so many GPUs of such a node use"});
       changed += fmt::format(" with {:g} adapters", nics);
     }
     machine.ranks_per_node = wanted.ranks_per_node;
@@ -95,7 +93,6 @@ std::string adapt(models::Machine& machine, const Gates& wanted) {
   return changed;
 }
 
-
 }  // namespace
 
 models::Machine machine_of_header(const Gates& gates) {
@@ -122,7 +119,8 @@ models::Machine machine_of_header(const Gates& gates) {
     return machine;
   }
   if (gates.gbits) {
-    double adapters = gates.adapters.value_or(std::max(1.0, std::min<double>(gates.ranks_per_node, *gates.gbits / 100)));
+    double adapters =
+        gates.adapters.value_or(std::max(1.0, std::min<double>(gates.ranks_per_node, *gates.gbits / 100)));
     if (gates.is_both_ways) adapters = std::max(adapters, 2.0);
     // The rate of both directions is a sum, as if a node had two such adapters.
     const double each = *gates.gbits / gates.adapters.value_or(gates.is_both_ways ? 1.0 : adapters) / kGbitsOfGByte;
@@ -164,16 +162,14 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
     Chosen none{.machine = models::with_pool(machine_of_header(wanted), peers()),
                 .standing = models::Standing::kNoClass,
                 .why = {}};
-    none.why = fmt::format("no class of this kind is known: \"{}\" is {}; predicted by the header and {}{}", own_class,
-                           wanted.text(),
-                           models::peers_of(none.machine, peers()).empty()
-                               ? "the library's constants"
-                               : "what the measured classes of its transport have in common",
-                           passes == nullptr
-                               ? ""
-                               : fmt::format(" ({} passes the gates, but its rates or ranks a node differ by more than a "
-                                             "quarter or by more than a factor of two)",
-                                             passes->name));
+    none.why = fmt::format(
+        "no class of this kind is known: \"{}\" is {}; predicted by the header and {}{}", own_class, wanted.text(),
+        models::peers_of(none.machine, peers()).empty() ? "the library's constants"
+                                                        : "what the measured classes of its transport have in common",
+        passes == nullptr ? ""
+                          : fmt::format(" ({} passes the gates, but its rates or ranks a node differ by more than a "
+                                        "quarter or by more than a factor of two)",
+                                        passes->name));
     return none;
   }
   Chosen chosen{.machine = *best, .standing = models::Standing::kNearClass, .why = {}};
@@ -186,11 +182,11 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
   // Without a rate of its own the file's time may be that of any adapter.
   const bool no_rate = !wanted.gbits && wanted.transport != models::MachineTransport::kWithin;
   if (no_rate) chosen.standing = models::Standing::kNoClass;
-  chosen.why = fmt::format("no profile is of the class \"{}\"; predicted as the nearest, {} (\"{}\"), which passes the "
-                           "gates {}{}{}",
-                           file.topology_class, best->name,
-                           best->classes.empty() ? best->description : best->classes.front(), wanted.text(), changed,
-                           no_rate ? "; the header states no rate, so the class's is assumed" : "");
+  chosen.why = fmt::format(
+      "no profile is of the class \"{}\"; predicted as the nearest, {} (\"{}\"), which passes the "
+      "gates {}{}{}",
+      own_class, best->name, best->classes.empty() ? best->description : best->classes.front(), wanted.text(),
+      changed, no_rate ? "; the header states no rate, so the class's is assumed" : "");
   return chosen;
 }
 

@@ -20,6 +20,13 @@ Value or_throw(Result<Value> result) {
   return std::move(*result);
 }
 
+bool row_is_of_other_links(const MeasuredFile& file, const MeasuredRow& row, const models::Machine& machine) {
+  if (machine.transport != models::MachineTransport::kWithin) return false;
+  const auto own = gates_of(file, row).link_GBps, its = gates_of(machine).link_GBps;
+  constexpr double kSame = 1.05;
+  return own && its && std::max(*own / *its, *its / *own) > kSame;
+}
+
 /// How well the profile describes the row; 0: it is not of its class.
 double likeness(const MeasuredFile& file, const MeasuredRow& row, const models::Machine& machine) {
   const std::string own_class = lower_case(file.topology_class);
@@ -39,6 +46,8 @@ double likeness(const MeasuredFile& file, const MeasuredRow& row, const models::
     score += 2;
     has_keyword = true;
   }
+  // A class's text names links and no GPU: another generation's are another class.
+  if (row_is_of_other_links(file, row, machine)) return 0;
   // Without a class to compare, words alone do not make it one: its rate, library and directions have to fit, too.
   if (!has_class && (!has_keyword || !gate_failure(gates_of(file, row), gates_of(machine)).empty())) return 0;
   double longest = 0;

@@ -26,8 +26,8 @@ void predict(Validated& validated) {
     const models::SweepPoint& point = validated.file.rows[row].point;
     points.at(validated.machine_of_row[row]).push_back(point);
     validated.predicted_us.push_back(models::predicted_us(validated.machine_at(row), point));
-    validated.intervals.push_back(models::interval_of(validated.machine_at(row), point,
-                                                      validated.standings.at(validated.machine_of_row[row])));
+    validated.intervals.push_back(
+        models::interval_of(validated.machine_at(row), point, validated.standings.at(validated.machine_of_row[row])));
   }
   std::vector<double> own, carried, two;
   for (std::size_t index = 0; index < points.size(); ++index) {

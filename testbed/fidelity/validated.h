@@ -35,8 +35,8 @@ std::vector<double> errors_of(const Validated& validated);
 
 /// How the stated intervals did on the rows that were measured.
 struct Coverage {
-  double inside = 0;      // part of the rows
-  double width = 0;       // median of (high - low) / predicted
+  double inside = 0;  // part of the rows
+  double width = 0;   // median of (high - low) / predicted
 };
 Coverage coverage_of(const Validated& validated);
 

@@ -79,10 +79,11 @@ void add_part(std::ostream& out, const std::string& name, double us, double whol
 }
 
 void explain_interval(const models::Interval& interval, double us, std::ostream& out) {
-  out << fmt::format("  9 of 10 measurements lie between {:.2f} and {:.2f} us ({}), half within {:.1f} %\n  {} ({} points "
-                     "of {} files that were left out)\n",
-                     interval.low_us, interval.high_us, models::range_text(interval, us), 100 * interval.half,
-                     models::basis_text(interval), interval.left_out, interval.left_from);
+  out << fmt::format(
+      "  9 of 10 measurements lie between {:.2f} and {:.2f} us ({}), half within {:.1f} %\n  {} ({} points "
+      "of {} files that were left out)\n",
+      interval.low_us, interval.high_us, models::range_text(interval, us), 100 * interval.half,
+      models::basis_text(interval), interval.left_out, interval.left_from);
 }
 
 void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out);

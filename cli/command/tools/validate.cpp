@@ -158,19 +158,19 @@ nlohmann::ordered_json to_json(const Validated& validated) {
   nlohmann::ordered_json points = nlohmann::ordered_json::array();
   for (std::size_t index = 0; index < validated.file.rows.size(); ++index) {
     const MeasuredRow& row = validated.file.rows[index];
-    points.push_back({{"collective", row.collective},
-                      {"ranks", row.point.call.ranks},
-                      {"nodes", row.point.call.nodes},
-                      {"bytes", row.point.call.bytes},
-                      {"placement", row.placement},
-                      {"variant", row.variant},
-                      {"measured_us", row.point.time_us},
-                      {"predicted_us", validated.predicted_us[index]},
-                      {"error", validated.predicted_us[index] / row.point.time_us - 1},
-                      {"low_us", validated.intervals[index].low_us},
-                      {"high_us", validated.intervals[index].high_us},
-                      {"basis", basis_json(validated.intervals[index],
-                                           validated.choices.at(validated.machine_of_row[index]))}});
+    points.push_back(
+        {{"collective", row.collective},
+         {"ranks", row.point.call.ranks},
+         {"nodes", row.point.call.nodes},
+         {"bytes", row.point.call.bytes},
+         {"placement", row.placement},
+         {"variant", row.variant},
+         {"measured_us", row.point.time_us},
+         {"predicted_us", validated.predicted_us[index]},
+         {"error", validated.predicted_us[index] / row.point.time_us - 1},
+         {"low_us", validated.intervals[index].low_us},
+         {"high_us", validated.intervals[index].high_us},
+         {"basis", basis_json(validated.intervals[index], validated.choices.at(validated.machine_of_row[index]))}});
   }
   nlohmann::ordered_json bad = nlohmann::ordered_json::array();
   for (const BadRow& row : validated.file.bad) bad.push_back({{"line", row.line}, {"reason", row.reason}});
@@ -198,8 +198,9 @@ void print_table(const Validated& validated, std::ostream& out) {
     const models::Machine& machine = validated.machines[index];
     out << fmt::format("# profile {}: {}\n# choice: {}\n", machine.name, machine.description, validated.choices[index]);
   }
-  out << fmt::format("# {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13} {:>13} {:>8}  {:<27}  {}\n", "collective", "ranks",
-                     "nodes", "bytes", "", "variant", "measured us", "predicted us", "error", "9 of 10 lie in, us", "by");
+  out << fmt::format("# {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13} {:>13} {:>8}  {:<27}  {}\n", "collective",
+                     "ranks", "nodes", "bytes", "", "variant", "measured us", "predicted us", "error",
+                     "9 of 10 lie in, us", "by");
   for (std::size_t index = 0; index < file.rows.size(); ++index) {
     const MeasuredRow& row = file.rows[index];
     std::string way = "message";
@@ -210,10 +211,11 @@ void print_table(const Validated& validated, std::ostream& out) {
     const double predicted = validated.predicted_us[index];
     const models::Interval& interval = validated.intervals[index];
     const bool is_inside = interval.low_us <= row.point.time_us && row.point.time_us <= interval.high_us;
-    out << fmt::format("  {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13.3f} {:>13.3f} {:>+7.1f}%  {:>12.3f} {:>12.3f} {}  {}\n",
-                       row.collective, row.point.call.ranks, row.point.call.nodes, row.point.call.bytes, row.placement,
-                       row.variant, row.point.time_us, predicted, 100 * (predicted / row.point.time_us - 1),
-                       interval.low_us, interval.high_us, is_inside ? " " : "*", way);
+    out << fmt::format(
+        "  {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13.3f} {:>13.3f} {:>+7.1f}%  {:>12.3f} {:>12.3f} {}  {}\n",
+        row.collective, row.point.call.ranks, row.point.call.nodes, row.point.call.bytes, row.placement, row.variant,
+        row.point.time_us, predicted, 100 * (predicted / row.point.time_us - 1), interval.low_us, interval.high_us,
+        is_inside ? " " : "*", way);
   }
 }
 
@@ -225,12 +227,14 @@ void print_summary(const Validated& validated, std::ostream& out) {
       percent(validated.errors.max), percent(validated.own_line.median), percent(validated.carried_line.median),
       percent(validated.two_regime.median));
   const Coverage coverage = coverage_of(validated);
-  out << fmt::format("  intervals: {} of the points inside (* is outside; 90 % is intended), median width {} of the "
-                     "prediction\n",
-                     percent(coverage.inside), percent(coverage.width));
+  out << fmt::format(
+      "  intervals: {} of the points inside (* is outside; 90 % is intended), median width {} of the "
+      "prediction\n",
+      percent(coverage.inside), percent(coverage.width));
   std::map<std::string, std::size_t> bases;
   for (const models::Interval& interval : validated.intervals) {
-    ++bases[fmt::format("{} (from {} points of {} files)", basis_text(interval), interval.left_out, interval.left_from)];
+    ++bases[fmt::format("{} (from {} points of {} files)", basis_text(interval), interval.left_out,
+                        interval.left_from)];
   }
   for (const auto& [text, points] : bases) out << fmt::format("  {} points: {}\n", points, text);
 }
