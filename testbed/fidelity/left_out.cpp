@@ -250,12 +250,12 @@ models::IntervalCell cell_of(Distance distance, const std::string& gate, const s
   Weighted absolute;
   for (const auto& [value, weight] : sample.values) absolute.emplace_back(std::abs(value), weight);
   // A file that is to come is one more source: chosen so that files left out are held nine times of ten.
-  constexpr double kTail = 0.04;
+  const double tail = distance == Distance::kOtherSizes ? 0.03 : 0.04;
   return {.distance = distance,
           .gate = gate,
           .sizes = sizes,
-          .low = std::min(0.0, quantile(sample.values, kTail)),
-          .high = std::max(0.0, quantile(sample.values, 1 - kTail)),
+          .low = std::min(0.0, quantile(sample.values, tail)),
+          .high = std::max(0.0, quantile(sample.values, 1 - tail)),
           .half = quantile(absolute, 0.5),
           .points = sample.points,
           .sources = sample.sources};
@@ -308,13 +308,23 @@ models::IntervalTable make_interval_table(const std::vector<LeftOutPoint>& point
       };
       const Sample any = leaning(sample_of(points, without, is_of_size), all);
       cells.push_back(cell_of(distance, models::kAnyGate, sizes, any));
-      if (distance == Distance::kOtherSizes) continue;  // of few sources a gate
+      // Of few sources a gate, whose settings have less in common than sizes have.
+      if (distance == Distance::kOtherSizes || distance == Distance::kOtherOperation) continue;
       for (const std::string& gate : gates) {
         const Sample of_gate = sample_of(
             points, without, [&](const LeftOutPoint& point) { return is_of_size(point) && point.gate == gate; });
         cells.push_back(cell_of(distance, gate, sizes, leaning(of_gate, any)));
       }
     }
+  }
+  // A class that stands for another is no surer than no class until enough of them were tried.
+  constexpr std::size_t kFew = 10;
+  const models::IntervalTable made(cells);
+  for (models::IntervalCell& cell : cells) {
+    if (cell.distance != Distance::kNearClass || cell.sources >= kFew) continue;
+    const models::IntervalCell& none = made.at(Distance::kNoClass, cell.gate, cell.sizes);
+    cell.low = std::min(cell.low, none.low);
+    cell.high = std::max(cell.high, none.high);
   }
   return models::IntervalTable(std::move(cells));
 }

@@ -185,8 +185,8 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
   chosen.why = fmt::format(
       "no profile is of the class \"{}\"; predicted as the nearest, {} (\"{}\"), which passes the "
       "gates {}{}{}",
-      own_class, best->name, best->classes.empty() ? best->description : best->classes.front(), wanted.text(),
-      changed, no_rate ? "; the header states no rate, so the class's is assumed" : "");
+      own_class, best->name, best->classes.empty() ? best->description : best->classes.front(), wanted.text(), changed,
+      no_rate ? "; the header states no rate, so the class's is assumed" : "");
   return chosen;
 }
 
