@@ -66,12 +66,14 @@ TEST_CASE("choices that were wrong: none of another transport, node count, link,
   // One node of xGMI is predicted, and two are no NVLink.
   auto one = chosen("8gpu/node xGMI, no NIC", "8x MI300X, rccl-tests", "all_reduce,8,1,1048576,60,,,out,");
   REQUIRE(one);
-  CHECK(one->standing == Standing::kNoClass);
-  CHECK(one->machine[meshbed::models::MachineParameter::kIntraGBps] > 300);
+  CHECK(one->machine.name == "mi300x-xgmi");
+  auto slower = chosen("8gpu/node xGMI, no NIC", "8x MI50, rccl-tests", "all_gather,8,1,1048576,60,,,out,");
+  REQUIRE(slower);
+  CHECK(slower->machine.transport == MachineTransport::kWithin);
   auto two = chosen("8gpu/node xGMI, 8x400G RoCE", "2x8 MI308X, RCCL", "all_reduce,16,2,1048576,60,,,out,");
   REQUIRE(two);
   CHECK(two->standing == Standing::kNoClass);
-  CHECK(two->why.find("xGMI") == std::string::npos);  // several nodes: the gates name what is between them
+  CHECK(two->machine.name == "no-class");
   // Adapters of 400G that are counted both ways are no ConnectX-5 of 100G.
   auto both = chosen("", "ib_write_bw -b -q 4, AMD Pollara 400G, RoCE", "ib_write_bw,2,2,65536,1,,,na,bidir_sum_host");
   REQUIRE(both);
@@ -91,7 +93,7 @@ TEST_CASE(
   CHECK(near->standing == Standing::kNearClass);
   CHECK(near->machine.name == "b200-ib400");
   CHECK(near->why.find("which passes the gates verbs, several nodes, nccl, 3200 Gb/s a node") != std::string::npos);
-  auto half = chosen("8gpu/node NVLink, 8x100G InfiniBand", "NCCL", "all_reduce,16,2,1048576,120,,,out,");
+  auto half = chosen("8gpu/node NVLink, 8x300G InfiniBand", "NCCL", "all_reduce,16,2,1048576,120,,,out,");
   REQUIRE(half);
   CHECK(half->standing == Standing::kNoClass);
   CHECK(half->why.find("passes the gates, but its rates") != std::string::npos);
