@@ -130,7 +130,9 @@ TEST_CASE(
         .at("predicted_us")
         .get<double>();
   };
-  CHECK(lone_us("1x200G") == doctest::Approx(lone_us("8x200G")).epsilon(0.01));
+  // The first is of no class, since none has its rate, and has what verbs have in common; an eighth would be 8 times it.
+  CHECK(lone_us("1x200G") < 2 * lone_us("8x200G"));
+  CHECK(lone_us("1x200G") > 0.5 * lone_us("8x200G"));
   CHECK(lone_us("99999999999999999999x400G") > 1000);  // no such node: the class's own
   const CommandResult single = run_meshbed(
       "validate " + file_with("single.csv", kColumns + "all_reduce,2,2,64,9,,,out,\n") + " --profile nic-hdr200");
@@ -219,7 +221,7 @@ TEST_CASE("each row has an interval with its basis; what was outside the measure
     CHECK(row.at("basis").at("distance") == "same class and kind");
   }
   CHECK(own.at("inside") > 0.8);
-  const std::string head = "# topology_class: 1gpu/node, EFA\n" + kColumns;
+  const std::string head = "# topology_class: 1gpu/node, TCP sockets\n" + kColumns;
   const json far = rows_of(file_with("far.csv", head + "all_reduce,2,2,1099511627776,1000000,,,out,\n"
                                                        "all_reduce,8,8,1048576,300,,,out,\n"
                                                        "broadcast,2,2,1048576,300,,,out,\n"))
