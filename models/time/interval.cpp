@@ -138,17 +138,25 @@ Interval made(const Machine& machine, Known known, std::uint64_t bytes, double p
   return interval;
 }
 
-/// The call, and the same without what it forces where the machine would have chosen that itself.
+/// The call, and the same with more or less of its way forced where the machine would choose that itself.
 std::vector<std::string> kinds_of(const Machine& machine, const CollectiveCall& call) {
   std::vector<std::string> kinds{measured_kind(call)};
-  if (!call.protocol && !call.algorithm) return kinds;
   CollectiveCall open = call;
   open.protocol.reset();
-  open.algorithm.reset();
+  // Exchanges all at once are chosen by their library alone.
+  const bool is_direct =
+      call.algorithm == CollectiveAlgorithm::kDirect || call.algorithm == CollectiveAlgorithm::kTwoShot;
+  if (!is_direct) open.algorithm.reset();
   const CollectiveTime own = collective_time(machine, open);
   if (call.protocol && *call.protocol != own.protocol) return kinds;
   if (call.algorithm && *call.algorithm != own.algorithm) return kinds;
-  kinds.push_back(measured_kind(open));
+  CollectiveCall with_protocol = open, with_algorithm = open;
+  with_protocol.protocol = own.protocol;
+  with_algorithm.algorithm = own.algorithm;
+  CollectiveCall with_both = with_protocol;
+  with_both.algorithm = own.algorithm;
+  for (const CollectiveCall& each : {open, with_protocol, with_algorithm, with_both})
+    kinds.push_back(measured_kind(each));
   return kinds;
 }
 

@@ -323,8 +323,8 @@ models::IntervalTable make_interval_table(const std::vector<LeftOutPoint>& point
   for (models::IntervalCell& cell : cells) {
     if (cell.distance != Distance::kNearClass || cell.sources >= kFew) continue;
     const models::IntervalCell& none = made.at(Distance::kNoClass, cell.gate, cell.sizes);
-    cell.low = std::min(cell.low, none.low);
-    cell.high = std::max(cell.high, none.high);
+    cell.low = none.low;
+    cell.high = none.high;
   }
   return models::IntervalTable(std::move(cells));
 }
