@@ -130,7 +130,8 @@ TEST_CASE(
         .at("predicted_us")
         .get<double>();
   };
-  // The first is of no class, since none has its rate, and has what verbs have in common; an eighth would be 8 times it.
+  // The first is of no class, since none has its rate, and has what verbs have in common; an eighth would be 8 times
+  // it.
   CHECK(lone_us("1x200G") < 2 * lone_us("8x200G"));
   CHECK(lone_us("1x200G") > 0.5 * lone_us("8x200G"));
   CHECK(lone_us("99999999999999999999x400G") > 1000);  // no such node: the class's own
