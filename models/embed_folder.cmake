@@ -1,5 +1,6 @@
 # cmake -DFROM=FOLDER -DTO=FILE.cpp -P embed_folder.cmake: the TOML files of a folder as functions of C++, for
-# models/shipped_profiles.h: of models/profiles shipped_profile(), of models/data/decode shipped_decode().
+# models/shipped_profiles.h: of models/profiles shipped_profile(), of models/data/decode shipped_decode(), of
+# models/intervals shipped_interval().
 get_filename_component(kind ${FROM} NAME)
 string(REGEX REPLACE "s$" "" kind ${kind})
 file(GLOB files ${FROM}/*.toml)

@@ -63,6 +63,11 @@ Result<ProfileClass> class_of(const toml::table& topology, const toml::table* ma
   if (match == nullptr) return found;
   for (const auto& [key, node] : *match) {
     const std::string where = place + ":" + std::to_string(node.source().begin.line) + ": match: ";
+    if (key.str() == "library") {
+      found.library = node.value<std::string>().value_or("");
+      if (found.library.empty()) return wrong(where + "library has to be a text, as \"nccl\"");
+      continue;
+    }
     auto texts = texts_of(&node);
     if (!texts) return wrong(where + std::string(key.str()) + " has to be a list of texts");
     if (key.str() == "class") {
@@ -72,7 +77,7 @@ Result<ProfileClass> class_of(const toml::table& topology, const toml::table* ma
     } else if (key.str() == "variant") {
       found.variants = std::move(*texts);
     } else {
-      return wrong(where + "there is no \"" + std::string(key.str()) + "\"; accepted: class, setup, variant");
+      return wrong(where + "there is no \"" + std::string(key.str()) + "\"; accepted: class, setup, variant, library");
     }
   }
   return found;
@@ -165,6 +170,28 @@ std::optional<ToldErrors> parse_errors(std::string_view text) {
   return told;
 }
 
+std::string sizes_text(const MeasuredSizes& sizes) {
+  return std::to_string(sizes.least_bytes) + " to " + std::to_string(sizes.most_bytes) + " bytes, " +
+         std::to_string(sizes.points) + " points";
+}
+
+std::optional<MeasuredSizes> parse_sizes(std::string_view text) {
+  MeasuredSizes sizes;
+  std::uint64_t points = 0;
+  for (const auto& [value, words] : {std::pair{&sizes.least_bytes, std::string_view(" to ")},
+                                     {&sizes.most_bytes, std::string_view(" bytes, ")},
+                                     {&points, std::string_view(" points")}}) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+    if (error != std::errc()) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.substr(0, words.size()) != words) return std::nullopt;
+    text.remove_prefix(words.size());
+  }
+  if (!text.empty() || sizes.least_bytes > sizes.most_bytes) return std::nullopt;
+  sizes.points = static_cast<std::size_t>(points);
+  return sizes;
+}
+
 const char* name_of(Basis basis) { return kBases[static_cast<std::size_t>(basis)]; }
 
 std::optional<Basis> parse_basis(std::string_view name) {
@@ -213,6 +240,17 @@ Result<Profile> Profile::parse(std::string_view text, const std::string& place) 
           return wrong(place + ":" + std::to_string(text.source().begin.line) + ": held_out: " +
                        std::string(what.str()) + " has to be of the form \"median 13.4 %, p90 21.2 %\"");
         }
+      }
+      continue;
+    }
+    if (name == "measured") {
+      for (const auto& [kind, text] : *table) {
+        const auto sizes = parse_sizes(text.value<std::string>().value_or(""));
+        if (!sizes) {
+          return wrong(place + ":" + std::to_string(text.source().begin.line) + ": measured: " +
+                       std::string(kind.str()) + " has to be of the form \"8 to 1048576 bytes, 18 points\"");
+        }
+        profile.measured_.emplace(std::string(kind.str()), *sizes);
       }
       continue;
     }

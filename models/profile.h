@@ -25,6 +25,7 @@
 //   class = ["2 nodes direct 200G"]          # their topology_class
 //   setup = ["nccl"]                         # words of their set-up, where several profiles have the class
 //   variant = ["nccl"]                       # beginnings of a row's variant, which take precedence over both
+//   library = "nccl"                         # whose calls: nccl (if it is not given), sircl, oneshot, ...
 //   [topology]
 //   cabling = "mesh"
 //   ranks_per_node = 1
@@ -33,7 +34,11 @@
 //   "x.csv" = "median 3.1 %, p90 8.0 %"
 //   [held_out]                               # errors of a fit without these, `meshbed fidelity` (results/fidelity)
 //   "all_reduce, 4 ranks" = "median 13.4 %, p90 21.2 %"
+//   [measured]                               # what it was fitted to: kinds of calls, and their sizes
+//   "all_reduce, 4 ranks on 4 nodes" = "2048 to 1572864 bytes, 13 points"
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -81,10 +86,20 @@ struct ToldErrors {
 /// Parses "median 3.1 %, p90 8.0 %", with any text after it; nullopt if the text does not begin like this.
 std::optional<ToldErrors> parse_errors(std::string_view text);
 
+/// Sizes of one kind of calls that a profile was fitted to.
+struct MeasuredSizes {
+  std::uint64_t least_bytes = 0, most_bytes = 0;
+  std::size_t points = 0;
+};
+/// "2048 to 1572864 bytes, 13 points", and the same read.
+std::string sizes_text(const MeasuredSizes& sizes);
+std::optional<MeasuredSizes> parse_sizes(std::string_view text);
+
 /// The text of a profile about its class of machines.
 struct ProfileClass {
   std::vector<std::string> classes, set_up_words, variants;
   std::string cabling, transport;  // transport: "" if it is not given
+  std::string library;             // likewise
   int ranks_per_node = 1;
   std::string place;
 };
@@ -105,6 +120,8 @@ class Profile {
   const std::map<std::string, ToldErrors>& residuals() const { return residuals_; }
   /// By what was predicted from a fit without it ("all_reduce, 4 ranks").
   const std::map<std::string, ToldErrors>& held_out() const { return held_out_; }
+  /// By kind of call (models/time/interval.h: measured_kind()), the sizes that the values were fitted to.
+  const std::map<std::string, MeasuredSizes>& measured() const { return measured_; }
 
   /// The parameter's value in `unit`; an error where there is none, or in another unit.
   Result<double> value(const std::string& parameter, const std::string& unit) const;
@@ -117,6 +134,7 @@ class Profile {
   std::vector<std::string> fitted_on_;
   std::optional<ProfileClass> class_;
   std::map<std::string, ToldErrors> residuals_, held_out_;
+  std::map<std::string, MeasuredSizes> measured_;
 };
 
 }  // namespace meshbed::models

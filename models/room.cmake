@@ -12,6 +12,10 @@ target_compile_definitions(meshbed_models PRIVATE TOML_HEADER_ONLY=0)
 
 # What calls cost on a machine; and the fits of that, for the commands that predict and judge.
 meshbed_room(meshbed_times STATIC FOLDERS time UNITY 24)
-target_link_libraries(meshbed_times PUBLIC meshbed_models)
+# What left-out files were off, read where a prediction states its interval; toml++: as of the profiles.
+file(GLOB intervals CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/intervals/*.toml)
+embedded_file(meshbed_times shipped_intervals intervals embed_folder.cmake DEPENDS ${intervals})
+target_link_libraries(meshbed_times PUBLIC meshbed_models PRIVATE tomlplusplus::tomlplusplus)
+target_compile_definitions(meshbed_times PRIVATE TOML_HEADER_ONLY=0)
 meshbed_room(meshbed_fits STATIC FOLDERS fit UNITY 24)
 target_link_libraries(meshbed_fits PUBLIC meshbed_times)

@@ -1,6 +1,6 @@
 #pragma once
-// The files of models/profiles and models/data/decode, which are part of the program: found by name wherever it runs
-// (models/embed_folder.cmake).
+// The files of models/profiles, models/data/decode and models/intervals, which are part of the program: found by name
+// wherever it runs (models/embed_folder.cmake).
 
 #include <optional>
 #include <string>
@@ -19,5 +19,9 @@ std::vector<std::string> shipped_profile_names();
 /// The text of models/data/decode/NAME.toml: a token of a model that several nodes compute together.
 std::optional<std::string_view> shipped_decode(std::string_view name);
 std::vector<std::string> shipped_decode_names();
+
+/// The text of models/intervals/NAME.toml: what left-out files were off (models/time/interval_table.h).
+std::optional<std::string_view> shipped_interval(std::string_view name);
+std::vector<std::string> shipped_interval_names();
 
 }  // namespace meshbed::models

@@ -191,7 +191,10 @@ PYBIND11_MODULE(_meshbed, module) {
                                for (const auto& part : self.parts) parts[py::str(part.name)] = part.time_s;
                                return parts;
                              })
-      .def_readonly("error_p90", &meshbed::Prediction::error_p90);
+      .def_readonly("error_p90", &meshbed::Prediction::error_p90)
+      .def_readonly("low_s", &meshbed::Prediction::low_s)
+      .def_readonly("high_s", &meshbed::Prediction::high_s)
+      .def_readonly("basis", &meshbed::Prediction::basis);
   module.def("compare", &meshbed::compare, py::arg("left"), py::arg("right"));
   module.def("profiles", &meshbed::profiles);
   module.def("predict", &meshbed::predict, py::arg("profile"), py::arg("collective"), py::arg("bytes"),

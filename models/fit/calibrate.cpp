@@ -38,6 +38,8 @@ struct Evidence {
   double smallest = 1e18, largest = 0;
 };
 
+constexpr double kShowsHopBytes = 4194304;
+
 Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
   Evidence evidence;
   for (const Sweep& sweep : sweeps) {
@@ -61,7 +63,9 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
       (is_of_pairs(call) ? evidence.pairs : evidence.chains) = true;
       evidence.barriers = evidence.barriers || call.barrier;
       evidence.messages_of_calls = evidence.messages_of_calls || call.collective == Collective::kSendRecv;
-      (call.iterations > 0 ? evidence.tested : evidence.untested) = true;
+      // Only small calls show what ranks begin apart.
+      if (call.iterations == 0) evidence.untested = true;
+      evidence.tested = evidence.tested || (call.iterations > 0 && static_cast<double>(call.bytes) <= kShowsHopBytes);
       evidence.waves = evidence.waves || (call.nodes == 1 && (call.algorithm == CollectiveAlgorithm::kDirect ||
                                                               call.algorithm == CollectiveAlgorithm::kTwoShot));
       evidence.step_counts.insert(steps_of(call, CollectiveAlgorithm::kRing).all);
@@ -79,7 +83,7 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
 }
 
 constexpr double kSmallBytes = 65536;  // below: latency shows
-constexpr double kShowsRateBytes = 1048576, kShowsHopBytes = 4194304;
+constexpr double kShowsRateBytes = 1048576;
 constexpr double kOneNodeGBps = 100;     // where a search within one begins
 constexpr double kLargeBytes = 4194304;  // above: rate shows
 
@@ -426,6 +430,7 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
     result.loss = search(result.machine, result.fitted, measured, expected, source, kFine);
   }
   result.not_apart = not_apart(result, sweeps, expected);
+  result.machine.measured = measured_of(sweeps);
   constexpr double kUsPerByteOfGBps = 1e-3;
   const Line line = fit_line(points_of(sweeps));
   put(result.machine, MachineParameter::kNaiveStepUs,

@@ -80,6 +80,27 @@ double predicted_us(const Machine& machine, const SweepPoint& point) {
   return point.is_message ? message_us(machine, point.message, point.call.bytes) : collective_us(machine, point.call);
 }
 
+Interval interval_of(const Machine& machine, const SweepPoint& point, Standing standing, const IntervalTable& table) {
+  const double us = predicted_us(machine, point);
+  return point.is_message ? interval_of(machine, point.message, point.call.bytes, us, standing, table)
+                          : interval_of(machine, point.call, us, standing, table);
+}
+
+std::map<std::string, MeasuredSizes> measured_of(const std::vector<Sweep>& sweeps) {
+  std::map<std::string, MeasuredSizes> all;
+  for (const Sweep& sweep : sweeps) {
+    for (const SweepPoint& point : sweep.points) {
+      const std::uint64_t bytes = point.call.bytes;
+      const auto [at, is_new] = all.try_emplace(
+          point.is_message ? measured_kind(point.message) : measured_kind(point.call), MeasuredSizes{bytes, bytes, 0});
+      at->second.least_bytes = std::min(at->second.least_bytes, bytes);
+      at->second.most_bytes = std::max(at->second.most_bytes, bytes);
+      ++at->second.points;
+    }
+  }
+  return all;
+}
+
 ErrorSummary summarise(std::vector<double> errors) {
   if (errors.empty()) return {};
   std::sort(errors.begin(), errors.end());

@@ -4,10 +4,12 @@
 // Nomenclature: error - |predicted / measured - 1|; percentile p of k values - the value at place ceil(p k), ascending.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "models/time/collective_time.h"
+#include "models/time/interval.h"
 #include "models/time/message_time.h"
 
 namespace meshbed::models {
@@ -28,6 +30,11 @@ struct Sweep {
 std::vector<SweepPoint> points_of(const std::vector<Sweep>& sweeps);
 
 double predicted_us(const Machine& machine, const SweepPoint& point);
+/// Around that, for how the machine was chosen.
+Interval interval_of(const Machine& machine, const SweepPoint& point, Standing standing,
+                     const IntervalTable& table = shipped_interval_table());
+/// By kind of call, the sizes of the sweeps: what a profile that was fitted to them states as measured.
+std::map<std::string, MeasuredSizes> measured_of(const std::vector<Sweep>& sweeps);
 
 struct ErrorSummary {
   double median = 0, p90 = 0, max = 0;  // 0.06: 6 %

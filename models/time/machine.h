@@ -129,6 +129,8 @@ struct Machine {
   int ranks_per_node = 1;
   std::array<std::optional<Value>, kParameters> values;
   std::map<std::string, ToldErrors> residuals, held_out;  // of the profile that was read; see models/profile.h
+  std::map<std::string, MeasuredSizes> measured;          // likewise, by kind of call (models/time/interval.h)
+  std::string library;                                    // whose calls it was fitted to; "": NCCL's, or perftest's
 
   double operator[](MachineParameter parameter) const;
   /// The value in force, or the fallback with its source.

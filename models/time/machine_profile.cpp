@@ -48,11 +48,13 @@ Result<Machine> machine_of(const Profile& profile) {
   machine.fitted_on = profile.fitted_on();
   machine.residuals = profile.residuals();
   machine.held_out = profile.held_out();
+  machine.measured = profile.measured();
   const auto& told = profile.machine_class();
   if (!told) return refused(profile.name() + ": there is no [topology] with cabling and ranks_per_node");
   machine.classes = told->classes;
   machine.keywords = told->set_up_words;
   machine.variants = told->variants;
+  machine.library = told->library;
   machine.ranks_per_node = told->ranks_per_node;
   const auto cabling = parse_cabling(told->cabling);
   if (!cabling) return refused(told->place + ": cabling has to be switch, ring or mesh");
@@ -103,11 +105,17 @@ std::string profile_text(const Machine& machine, const std::map<std::string, std
     text += " }\n";
   }
   text += "\n[match]\nclass = " + list_of(machine.classes) + "\nsetup = " + list_of(machine.keywords) +
-          "\nvariant = " + list_of(machine.variants) + "\n\n[topology]\ncabling = \"" + name_of(machine.cabling) +
+          "\nvariant = " + list_of(machine.variants) +
+          (machine.library.empty() ? "" : "\nlibrary = " + toml_text(machine.library)) +
+          "\n\n[topology]\ncabling = \"" + name_of(machine.cabling) +
           "\"\nranks_per_node = " + std::to_string(machine.ranks_per_node) + "\ntransport = \"" +
           name_of(machine.transport) + "\"\n";
   if (!residuals.empty()) text += "\n[residuals]\n";
   for (const auto& [file, told] : residuals) text += toml_text(file) + " = " + toml_text(told) + "\n";
+  if (!machine.measured.empty()) text += "\n[measured]\n";
+  for (const auto& [kind, sizes] : machine.measured) {
+    text += toml_text(kind) + " = " + toml_text(sizes_text(sizes)) + "\n";
+  }
   return text;
 }
 

@@ -105,6 +105,9 @@ class Prediction:
     parts: dict[str, float]
     """By name, in seconds; time_s is their sum."""
     error_p90: float | None
+    low_s: float
+    high_s: float
+    basis: str
     """9 of 10 measured points like it were off by this part at most; None: the profile has no such figure."""
 
 def compare(left: RunResult, right: RunResult) -> Comparison: ...

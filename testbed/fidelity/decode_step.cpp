@@ -20,12 +20,10 @@ constexpr Kind kSoftware[] = {{"NCCL, eager", "spark-ring-nccl-eager", false},
 
 /// "37 to 46 %": of a token that computes for so long besides.
 std::string share_text(const DecodeRow& row, double computing_ms) {
-  const double off = row.bar ? row.bar->errors.p90 : 0;
   const auto share = [&](double step_ms) { return 100 * step_ms / (step_ms + computing_ms); };
   const double step_ms = row.step_us / kUsPerMs;
-  if (!row.bar) return fmt::format("{:.0f} %", share(step_ms));
-  return fmt::format("{:.0f} % ({:.0f} to {:.0f})", share(step_ms), share(step_ms * std::max(0.0, 1 - off)),
-                     share(step_ms * (1 + off)));
+  return fmt::format("{:.0f} % ({:.0f} to {:.0f})", share(step_ms), share(step_ms * row.interval.low_us / row.call_us),
+                     share(step_ms * row.interval.high_us / row.call_us));
 }
 
 }  // namespace
@@ -44,7 +42,7 @@ std::vector<DecodeRow> decode_rows(const DecodeStep& step, const std::vector<mod
                     .profile = kind.profile,
                     .call_us = us,
                     .step_us = us * step.layers * step.calls_per_layer,
-                    .bar = models::error_bar(*machine, fmt::format("all_reduce, {} ranks", step.ranks))});
+                    .interval = models::interval_of(*machine, call, us)});
   }
   return rows;
 }
@@ -52,13 +50,14 @@ std::vector<DecodeRow> decode_rows(const DecodeStep& step, const std::vector<mod
 std::string decode_table(const DecodeStep& step, const std::vector<models::Machine>& machines) {
   constexpr double kShortMs = 20, kLongMs = 40;
   std::string text =
-      "| software | profile | one call | a step | share beside 20 ms | beside 40 ms | error is of |\n"
+      "| software | profile | one call | a step | share beside 20 ms | beside 40 ms | basis of the interval |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const DecodeRow& row : decode_rows(step, machines)) {
-    const std::string bar = row.bar ? fmt::format(" ± {:.0f} %", 100 * row.bar->errors.p90) : "";
-    text += fmt::format("| {} | `{}` | {:.1f} us | {:.2f} ms{} | {} | {} | {} |\n", row.software, row.profile,
-                        row.call_us, row.step_us / kUsPerMs, bar, share_text(row, kShortMs), share_text(row, kLongMs),
-                        row.bar ? row.bar->of : "nobody says");
+    const double step_ms = row.step_us / kUsPerMs;
+    text += fmt::format("| {} | `{}` | {:.1f} us | {:.2f} ms ({:.2f} to {:.2f}) | {} | {} | {} |\n", row.software,
+                        row.profile, row.call_us, step_ms, step_ms * row.interval.low_us / row.call_us,
+                        step_ms * row.interval.high_us / row.call_us, share_text(row, kShortMs),
+                        share_text(row, kLongMs), models::basis_text(row.interval));
   }
   return text;
 }

@@ -3,11 +3,11 @@
 // for each kind of software that has a class there, with the class's own errors.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/time/collective_time.h"
+#include "models/time/interval.h"
 #include "plugin/base/units.h"
 
 namespace meshbed::testbed {
@@ -22,7 +22,7 @@ struct DecodeStep {
 struct DecodeRow {
   std::string software, profile;
   double call_us = 0, step_us = 0;
-  std::optional<models::ErrorBar> bar;  // of call_us and step_us alike: errors of calls of one kind go together
+  models::Interval interval;  // of call_us; a step's is as wide: errors of calls of one kind go together
 };
 
 /// NCCL eager, NCCL in a CUDA graph, one-shot kernels, persistent kernels, in this order; those of them that `machines`

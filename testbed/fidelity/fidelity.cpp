@@ -88,7 +88,7 @@ std::vector<LeftOut> leave_one_out(const models::Machine& machine, const std::ve
 OrderCount count_order(const std::vector<Validated>& all) {
   constexpr double kDiffers = 0.10;
   struct Seen {
-    double measured, predicted;
+    double measured, predicted, low, high;
     std::string set_up;
   };
   std::map<std::tuple<models::Collective, int, std::uint64_t>, std::vector<Seen>> groups;
@@ -99,7 +99,8 @@ OrderCount count_order(const std::vector<Validated>& all) {
       if (row.point.is_message) continue;
       const models::CollectiveCall& call = row.point.call;
       groups[{call.collective, call.ranks, call.bytes}].push_back(
-          {row.point.time_us, validated.predicted_us[index], validated.file.name + " " + row.variant});
+          {row.point.time_us, validated.predicted_us[index], validated.intervals[index].low_us,
+           validated.intervals[index].high_us, validated.file.name + " " + row.variant});
     }
   }
   OrderCount count;
@@ -111,9 +112,12 @@ OrderCount count_order(const std::vector<Validated>& all) {
         const double ratio = one.measured / two.measured;
         if (std::max(ratio, 1 / ratio) <= 1 + kDiffers) continue;
         ++count.pairs;
-        if ((one.measured < two.measured) == (one.predicted < two.predicted) && one.predicted != two.predicted) {
-          ++count.right;
-        }
+        const bool is_right =
+            (one.measured < two.measured) == (one.predicted < two.predicted) && one.predicted != two.predicted;
+        if (is_right) ++count.right;
+        if (one.low <= two.high && two.low <= one.high) continue;
+        ++count.decided;
+        if (is_right) ++count.decided_right;
       }
     }
   }

@@ -39,6 +39,7 @@ std::vector<LeftOut> leave_one_out(const models::Machine& machine, const std::ve
 /// files of good quality.
 struct OrderCount {
   std::size_t pairs = 0, right = 0;
+  std::size_t decided = 0, decided_right = 0;  // of pairs whose intervals do not overlap; the others are ties
 };
 OrderCount count_order(const std::vector<Validated>& all);
 

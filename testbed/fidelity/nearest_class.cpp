@@ -4,195 +4,190 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <set>
 
 namespace meshbed::testbed {
 namespace {
 
-constexpr double kGbitsPerGByte = 8;
+using Parameter = models::MachineParameter;
 
-/// What a class's or a set-up's text says.
-struct Told {
-  std::set<std::string> words;     // of kCarriers
-  std::optional<double> gbits;     // of all adapters of a node
-  std::optional<double> adapters;  // how many these are
-  std::optional<int> each_node;    // ranks
-};
+constexpr double kGbitsOfGByte = 8;
 
-/// Words that say what carries the bytes, under one name each.
-std::string carrier_word(const std::string& word) {
-  for (const char* name : {"efa", "tcpxo", "tcpx", "roce", "nvlink", "pcie", "ring", "switch", "slingshot"}) {
-    if (word == name) return word;
-  }
-  if (word == "ib" || word == "infiniband") return "ib";
-  if (word == "tcp" || word == "socket" || word == "sockets") return "tcp";
-  if (word == "mesh" || word == "triangle") return "mesh";
-  if (word == "direct" || word == "pair") return "direct";
-  if (word == "switchless") return "ring";
-  if (word == "staged" || word == "staging") return "staged";
-  return "";
-}
-
-/// 400 of "400g", "400gb", "400gbe", "400gbps"; nothing of anything else.
-std::optional<double> gbits_of(const std::string& word) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end == word.data()) return std::nullopt;
-  const std::string unit(end, word.data() + word.size());
-  for (const char* name : {"g", "gb", "gbe", "gbps", "gbit", "gbits"}) {
-    if (unit == name) return value;
-  }
-  return std::nullopt;
-}
-
-/// 8 of "8gpu" and "8gpus".
-std::optional<int> gpus_of(const std::string& word) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  const std::string unit(end, word.data() + word.size());
-  constexpr int kMost = 1024;
-  if (error != std::errc() || value < 1 || value > kMost || (unit != "gpu" && unit != "gpus")) return std::nullopt;
-  return value;
-}
-
-void take_word(Told& told, const std::string& word) {
-  const std::string carrier = carrier_word(word);
-  if (!carrier.empty()) told.words.insert(carrier);
-  if (const auto gpus = gpus_of(word); gpus && !told.each_node) told.each_node = *gpus;
-  // 8x400g: adapters and the rate of each; 3200g: all of them.
-  const auto times = word.find('x');
-  const bool many = times != std::string::npos && times > 0 && std::isdigit(static_cast<unsigned char>(word[0])) != 0;
-  const auto rate = gbits_of(many ? word.substr(times + 1) : word);
-  if (!rate || *rate <= 0 || told.gbits) return;
-  double adapters = 1;
-  if (many) {
-    const auto [end, error] = std::from_chars(word.data(), word.data() + times, adapters);
-    if (error != std::errc() || end != word.data() + times || adapters < 1) return;
-  }
-  const double most = models::info_of(models::MachineParameter::kNics).high;
-  const double fastest = kGbitsPerGByte * models::info_of(models::MachineParameter::kNicGBps).high;
-  if (adapters > most || *rate > (many ? fastest : fastest * most)) return;
-  told.gbits = adapters * *rate;
-  if (many) told.adapters = adapters;
-}
-
-Told told_by(const std::string& text) {
-  Told told;
+std::set<std::string> word_set(const std::string& text) {
+  std::set<std::string> words;
   std::string word;
-  for (const char letter : text + " ") {
-    if (std::isalnum(static_cast<unsigned char>(letter)) != 0 || (letter == '.' && !word.empty())) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-      continue;
+  for (const char letter : lower_case(text) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(letter)) != 0) {
+      word += letter;
+    } else if (!word.empty()) {
+      words.insert(word == "infiniband" ? "ib" : word);
+      word.clear();
     }
-    if (!word.empty()) take_word(told, word);
-    word.clear();
   }
-  return told;
+  return words;
 }
 
-double node_gbits(const models::Machine& machine) {
-  return machine[models::MachineParameter::kNics] * machine[models::MachineParameter::kNicGBps] * kGbitsPerGByte;
-}
-
-/// How alike; nothing where no word is common.
-std::optional<double> likeness(const Told& told, int each_node, const models::Machine& machine,
-                               const std::string& its_class) {
-  const Told its = told_by(its_class);
+/// How alike two that pass the gates are; higher is nearer.
+double likeness_of(const MeasuredFile& file, const Gates& wanted, const Gates& has, const models::Machine& machine) {
   double score = 0;
-  bool common = false;
-  for (const std::string& word : told.words) {
-    const bool has = its.words.count(word) > 0;
-    common = common || has;
-    score += has ? 1 : -0.5;
+  if (wanted.gbits && has.gbits) score -= std::abs(std::log(*wanted.gbits / *has.gbits));
+  if (wanted.link_GBps && has.link_GBps) score -= std::abs(std::log(*wanted.link_GBps / *has.link_GBps));
+  score -= 0.5 * std::abs(std::log(static_cast<double>(wanted.ranks_per_node) / has.ranks_per_node));
+  constexpr double kWord = 0.15, kKeyword = 0.3;
+  const std::set<std::string> own = word_set(file.topology_class);
+  std::size_t common = 0;
+  for (const std::string& each : machine.classes) {
+    const std::set<std::string> its = word_set(each);
+    common = std::max<std::size_t>(
+        common, std::count_if(its.begin(), its.end(), [&](const std::string& word) { return own.count(word) > 0; }));
   }
-  if (!common) return std::nullopt;
-  for (const std::string& word : its.words) score -= told.words.count(word) > 0 ? 0 : 0.5;
-  if (told.gbits) score -= 0.5 * std::abs(std::log(*told.gbits / node_gbits(machine)));
-  return score - std::abs(std::log(static_cast<double>(each_node) / machine.ranks_per_node));
-}
-
-/// What the set-up has of the words by which a profile is told from others of its class: 2 each, and 2 less where it
-/// has none of them, since that profile is then of other software.
-double keywords_in(const std::string& set_up, const models::Machine& machine) {
-  constexpr double kEach = 2;
-  const std::string told = lower_case(set_up);
+  score += kWord * static_cast<double>(common);
+  const std::string told = lower_case(file.set_up);
   const auto found = std::count_if(machine.keywords.begin(), machine.keywords.end(), [&](const std::string& each) {
     return told.find(lower_case(each)) != std::string::npos;
   });
-  return found == 0 && !machine.keywords.empty() ? -kEach : kEach * static_cast<double>(found);
-}
-
-int ranks_of_node(const Told& told, const MeasuredFile& file) {
-  if (told.each_node) return *told.each_node;
-  int most = 1;
-  for (const MeasuredRow& row : file.rows) {
-    most = std::max(most, (row.point.call.ranks + row.point.call.nodes - 1) / row.point.call.nodes);
-  }
-  return most;
+  score += found == 0 && !machine.keywords.empty() ? -kKeyword : kKeyword * static_cast<double>(found);
+  // What few points were fitted to stands for others last.
+  return machine.residuals.empty() ? score - 1 : score;
 }
 
 /// As many ranks a node and as fast adapters as the header says.
-std::string adapt(models::Machine& machine, const Told& told, int each_node) {
+std::string adapt(models::Machine& machine, const Gates& wanted) {
   std::string changed;
-  if (each_node != machine.ranks_per_node) {
-    const double nics = models::nics_used(machine, each_node);
-    changed += fmt::format(", {} ranks a node", each_node);
-    if (!told.gbits && nics != machine[models::MachineParameter::kNics]) {
-      machine.set(models::MachineParameter::kNics,
-                  {nics, models::Basis::kDataSheet, "those that so many GPUs of such a node use"});
+  if (wanted.ranks_per_node != machine.ranks_per_node) {
+    const double nics = models::nics_used(machine, wanted.ranks_per_node);
+    changed += fmt::format(", {} ranks a node", wanted.ranks_per_node);
+    if (!wanted.gbits && nics != machine[Parameter::kNics]) {
+      machine.set(Parameter::kNics, {nics, models::Basis::kDataSheet, "those that so many GPUs of such a node use"});
       changed += fmt::format(" with {:g} adapters", nics);
     }
-    machine.ranks_per_node = each_node;
+    machine.ranks_per_node = wanted.ranks_per_node;
   }
-  if (told.adapters && *told.adapters != machine[models::MachineParameter::kNics]) {
-    machine.set(models::MachineParameter::kNics,
-                {*told.adapters, models::Basis::kDataSheet, "adapters that the measured file's class states"});
-    changed += fmt::format(", {:g} adapters a node", *told.adapters);
+  if (wanted.adapters && *wanted.adapters != machine[Parameter::kNics]) {
+    machine.set(Parameter::kNics,
+                {*wanted.adapters, models::Basis::kDataSheet, "adapters that the measured file's class states"});
+    changed += fmt::format(", {:g} adapters a node", *wanted.adapters);
   }
-  if (told.gbits && std::abs(*told.gbits / node_gbits(machine) - 1) > 0.01) {
-    const double each_GBps = *told.gbits / kGbitsPerGByte / machine[models::MachineParameter::kNics];
-    const models::ParameterInfo& info = models::info_of(models::MachineParameter::kNicGBps);
-    machine.set(models::MachineParameter::kNicGBps,
-                {std::clamp(each_GBps, info.low, info.high), models::Basis::kDataSheet,
-                 "rate that the measured file's class states"});
-    changed += fmt::format(", adapters of {:g} Gb/s a node", *told.gbits);
+  const double ways = wanted.is_both_ways ? 2 : 1;
+  const double own_gbits = machine[Parameter::kNics] * machine[Parameter::kNicGBps] * kGbitsOfGByte / ways;
+  if (wanted.gbits && std::abs(*wanted.gbits / own_gbits - 1) > 0.01) {
+    const double each_GBps = *wanted.gbits * ways / kGbitsOfGByte / machine[Parameter::kNics];
+    const models::ParameterInfo& info = models::info_of(Parameter::kNicGBps);
+    machine.set(Parameter::kNicGBps, {std::clamp(each_GBps, info.low, info.high), models::Basis::kDataSheet,
+                                      "rate that the measured file's class states"});
+    changed += fmt::format(", adapters of {:g} Gb/s a node", *wanted.gbits);
+  }
+  const bool within = machine.transport == models::MachineTransport::kWithin;
+  const auto& own_link = machine.values.at(static_cast<std::size_t>(Parameter::kIntraGBps));
+  if (within && wanted.link_GBps && own_link && own_link->basis != models::Basis::kCalibrated) {
+    const Gates has = gates_of(machine);
+    const double factor = has.link_GBps ? *wanted.link_GBps / *has.link_GBps : 1;
+    if (std::abs(factor - 1) > 0.01) {
+      machine.set(Parameter::kIntraGBps, {own_link->value * factor, models::Basis::kDataSheet,
+                                          "rate of the links between the GPUs that the measured file names"});
+      changed += fmt::format(", links of {:g} GB/s", *wanted.link_GBps);
+    }
   }
   return changed;
 }
 
 }  // namespace
 
-std::optional<Nearest> nearest_class(const MeasuredFile& file, const std::vector<models::Machine>& profiles) {
-  const bool messages = !file.rows.empty() && file.rows.front().point.is_message;
-  const Told told = told_by(file.topology_class.empty() ? file.set_up : file.topology_class);
-  const int each_node = ranks_of_node(told, file);
-  const models::Machine* best = nullptr;
-  std::string its_class;
+models::Machine machine_of_header(const Gates& gates) {
+  models::Machine machine;
+  machine.name = "no-class";
+  machine.description = "no class of this kind is known; made from the header: " + gates.text();
+  machine.transport = gates.transport;
+  machine.cabling = gates.cabling;
+  machine.ranks_per_node = gates.ranks_per_node;
+  machine.library = gates.library;
+  const auto set = [&](Parameter parameter, double value, models::Basis basis, const std::string& source) {
+    const models::ParameterInfo& info = models::info_of(parameter);
+    machine.set(parameter, {std::clamp(value, info.low, info.high), basis, source});
+  };
+  const char* const kHeader = "the measured file's header";
+  if (gates.transport == models::MachineTransport::kWithin) {
+    constexpr double kOfNvLink = 0.8;  // NVLink 5: 18 links of 40.1 GB/s of 50 (NCCL graph/topo.h, SM100_NVLINK_BW)
+    const bool is_pcie = gates.link.rfind("PCIe", 0) == 0;
+    if (gates.link_GBps) {
+      set(Parameter::kIntraGBps, *gates.link_GBps * (is_pcie ? 1 : kOfNvLink), models::Basis::kDataSheet,
+          "links of the GPU that the header names");
+    }
+    if (!is_pcie) set(Parameter::kDuplexFraction, 1, models::Basis::kDataSheet, "lanes of either way are apart");
+    return machine;
+  }
+  if (gates.gbits) {
+    double adapters =
+        gates.adapters.value_or(std::max(1.0, std::min<double>(gates.ranks_per_node, *gates.gbits / 100)));
+    if (gates.is_both_ways) adapters = std::max(adapters, 2.0);
+    // The rate of both directions is a sum, as if a node had two such adapters.
+    const double each = *gates.gbits / gates.adapters.value_or(gates.is_both_ways ? 1.0 : adapters) / kGbitsOfGByte;
+    set(Parameter::kNics, adapters, models::Basis::kDataSheet, kHeader);
+    set(Parameter::kNicGBps, each, models::Basis::kDataSheet, kHeader);
+  }
+  if (gates.is_infiniband) {
+    set(Parameter::kPacketOverheadBytes, 26, models::Basis::kDataSheet, "InfiniBand: LRH 8, BTH 12, ICRC 4, VCRC 2");
+  }
+  if (gates.ranks_per_node > 1 && gates.link_GBps) {
+    constexpr double kOfNvLink = 0.8;
+    set(Parameter::kIntraGBps, *gates.link_GBps * (gates.link.rfind("PCIe", 0) == 0 ? 1 : kOfNvLink),
+        models::Basis::kDataSheet, "links of the GPU that the header names");
+  }
+  return machine;
+}
+
+std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& row,
+                                   const std::vector<models::Machine>& profiles, const PeerSource& peers) {
+  const Gates wanted = gates_of(file, row);
+  const bool unknown = wanted.transport == models::MachineTransport::kNone ||
+                       (wanted.transport == models::MachineTransport::kWithin && wanted.link.empty());
+  if (unknown) return std::nullopt;
+  const models::Machine *best = nullptr, *passes = nullptr;
   double most = 0;
   for (const models::Machine& machine : profiles) {
-    if ((machine.transport == models::MachineTransport::kMessage) != messages) continue;
-    for (const std::string& each : machine.classes) {
-      const auto score = likeness(told, each_node, machine, each);
-      const double all = score ? *score + keywords_in(file.set_up, machine) : 0;
-      if (!score || (best != nullptr && all <= most)) continue;
-      best = &machine;
-      its_class = each;
-      most = all;
-    }
+    const Gates has = gates_of(machine);
+    if (!gate_failure(wanted, has).empty()) continue;
+    passes = &machine;
+    // Kernels that post for themselves have nothing in common but their kind.
+    if (!is_near(wanted, has) && machine.transport != models::MachineTransport::kKernel) continue;
+    const double score = likeness_of(file, wanted, has, machine);
+    if (best != nullptr && score <= most) continue;
+    best = &machine;
+    most = score;
   }
-  if (best == nullptr) return std::nullopt;
-  Nearest nearest{.machine = *best, .why = {}};
-  for (auto& value : nearest.machine.values) {
+  const std::string own_class = file.topology_class.empty() ? file.name : file.topology_class;
+  if (best == nullptr) {
+    Chosen none{.machine = models::with_pool(machine_of_header(wanted), peers()),
+                .standing = models::Standing::kNoClass,
+                .why = {}};
+    none.why = fmt::format(
+        "no class of this kind is known: \"{}\" is {}; predicted by the header and {}{}", own_class, wanted.text(),
+        models::peers_of(none.machine, peers()).empty() ? "the library's constants"
+                                                        : "what the measured classes of its transport have in common",
+        passes == nullptr ? ""
+                          : fmt::format(" ({} passes the gates, but its rates or ranks a node differ by more than a "
+                                        "quarter or by more than a factor of two)",
+                                        passes->name));
+    return none;
+  }
+  Chosen chosen{.machine = *best, .standing = models::Standing::kNearClass, .why = {}};
+  for (auto& value : chosen.machine.values) {
     if (!value || value->basis != models::Basis::kCalibrated) continue;
     value->basis = models::Basis::kPooled;  // a fit all the same, which goes where fits go
     value->source = "of the nearest class, " + best->name + ": " + value->source;
   }
-  const std::string changed = adapt(nearest.machine, told, each_node);
-  nearest.why = fmt::format("no profile is of the class \"{}\"; predicted as the nearest, {} (\"{}\"){}",
-                            file.topology_class, best->name, its_class, changed);
-  return nearest;
+  const std::string changed = adapt(chosen.machine, wanted);
+  // Without a rate of its own the file's time may be that of any adapter.
+  const bool no_rate = !wanted.gbits && wanted.transport != models::MachineTransport::kWithin;
+  if (no_rate) chosen.standing = models::Standing::kNoClass;
+  chosen.why = fmt::format(
+      "no profile is of the class \"{}\"; predicted as the nearest, {} (\"{}\"), which passes the "
+      "gates {}{}{}",
+      own_class, best->name, best->classes.empty() ? best->description : best->classes.front(), wanted.text(), changed,
+      no_rate ? "; the header states no rate, so the class's is assumed" : "");
+  return chosen;
 }
 
 }  // namespace meshbed::testbed

@@ -1,24 +1,38 @@
 #pragma once
-// Nearest class: for a measured file whose class nobody has described, the profile of the class that its header is most
-// like, with as many ranks a node and as fast adapters as the header says.
+// Nearest class: for a measured file whose class has no profile, the class that passes all gates (gates.h) and is near
+// and most like it; where there is none, a machine without a class, from the header alone, with the values that the
+// measured classes of its transport have in common (models/fit/pool.h).
 //
-// Alike: words that name what carries the bytes (EFA, RoCE, TCP, ring, NVLink, ...), each common one for it and each
-// other one against it, less the logarithms of the ratios of rates and of ranks a node. Nothing where no such word is
-// common.
+// Most like: rates, then ranks a node, then words that both headers have. The chosen class gets as many ranks a node
+// and as fast adapters as the header states.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "models/fit/pool.h"
+#include "models/time/interval.h"
 #include "models/time/machine.h"
+#include "testbed/fidelity/gates.h"
 #include "testbed/fidelity/measured_file.h"
 
 namespace meshbed::testbed {
 
-struct Nearest {
-  models::Machine machine;  // what was fitted to it is a guess here
-  std::string why;          // one line: which class, and what was changed
+/// The measured classes, read where a file has no class of its own.
+using PeerSource = std::function<const std::vector<models::Peer>&()>;
+
+struct Chosen {
+  models::Machine machine;  // fitted values of another class are "other classes" here
+  models::Standing standing = models::Standing::kNearClass;
+  std::string why;  // one line: which class and what was changed; or why there is none
 };
-std::optional<Nearest> nearest_class(const MeasuredFile& file, const std::vector<models::Machine>& profiles);
+
+/// For the row's kind. Nothing where the header states no transport.
+std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& row,
+                                   const std::vector<models::Machine>& profiles, const PeerSource& peers);
+
+/// The machine that the header describes, without any fit.
+models::Machine machine_of_header(const Gates& gates);
 
 }  // namespace meshbed::testbed

@@ -10,6 +10,7 @@
 #include "plugin/base/units.h"
 #include "testbed/fidelity/decode_step.h"
 #include "testbed/fidelity/fidelity.h"
+#include "testbed/fidelity/left_out.h"
 #include "testbed/fidelity/peers.h"
 #include "testbed/fidelity/profiles.h"
 
@@ -88,9 +89,8 @@ std::string decode_section(const std::vector<models::Machine>& profiles) {
   const DecodeStep step;
   return fmt::format(
              "\n## A decode step of four Sparks\n\n{} layers, {} all_reduces of {} KiB each: communication of a step, "
-             "and its share beside 20 and 40 ms of computing (which no profile says). The bar is the 90th percentile "
-             "of "
-             "errors of what the last column says, as the profile has them; `meshbed models --decode` prints the same "
+             "and its share beside 20 and 40 ms of computing (which no profile says). In brackets is where 9 of "
+             "10 measurements lie, by what the last column names; `meshbed models --decode` prints the same "
              "of other steps.\n\n",
              step.layers, step.calls_per_layer, step.bytes / kKiB) +
          decode_table(step, profiles);
@@ -184,6 +184,9 @@ std::string targets_section(const std::vector<Validated>& all, const std::vector
        unseen.percentile(0.5) <= 0.25);
   line("order of pairs more than 10 % apart", "90 %", fmt::format("{} of {}", order.right, order.pairs),
        share(order.right, order.pairs) >= 0.9);
+  line("the same, where the intervals do not overlap; else it is a tie", "90 %",
+       fmt::format("{} of {}, {} ties", order.decided_right, order.decided, order.pairs - order.decided),
+       share(order.decided_right, order.decided) >= 0.9);
   return text;
 }
 
@@ -271,6 +274,7 @@ std::string fidelity_page(const std::vector<Validated>& all, const std::vector<m
       "transport (models/fit/pool.h), none that shares the file's class.\n\n";
   add_table(text, errors, plots);
   text += targets_section(all, errors, left_out);
+  text += left_out_sources_section(score_groups(leave_sources_out(files, profiles)));
   text += left_out_section(left_out);
   text += failures_section();
   text += decode_section(profiles);

@@ -9,6 +9,7 @@
 
 #include "models/shipped_profiles.h"
 #include "testbed/base/closest_name.h"
+#include "testbed/fidelity/gates.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -17,6 +18,13 @@ template <typename Value>
 Value or_throw(Result<Value> result) {
   if (!result) throw std::runtime_error(result.error().text);
   return std::move(*result);
+}
+
+bool row_is_of_other_links(const MeasuredFile& file, const MeasuredRow& row, const models::Machine& machine) {
+  if (machine.transport != models::MachineTransport::kWithin) return false;
+  const auto own = gates_of(file, row).link_GBps, its = gates_of(machine).link_GBps;
+  constexpr double kSame = 1.05;
+  return own && its && std::max(*own / *its, *its / *own) > kSame;
 }
 
 /// How well the profile describes the row; 0: it is not of its class.
@@ -32,9 +40,16 @@ double likeness(const MeasuredFile& file, const MeasuredRow& row, const models::
   // What is told apart from others by words, and has none of them here, is the last choice of its class.
   double score = machine.keywords.empty() && machine.variants.empty() ? 1 : 0.5;
   const std::string told = lower_case(file.set_up + file.source), variant = lower_case(row.variant);
+  bool has_keyword = false;
   for (const std::string& keyword : machine.keywords) {
-    score += told.find(lower_case(keyword)) != std::string::npos ? 2 : 0;
+    if (told.find(lower_case(keyword)) == std::string::npos) continue;
+    score += 2;
+    has_keyword = true;
   }
+  // A class's text names links and no GPU: another generation's are another class.
+  if (row_is_of_other_links(file, row, machine)) return 0;
+  // Without a class to compare, words alone do not make it one: its rate, library and directions have to fit, too.
+  if (!has_class && (!has_keyword || !gate_failure(gates_of(file, row), gates_of(machine)).empty())) return 0;
   double longest = 0;
   for (const std::string& each : machine.variants) {
     if (variant.rfind(lower_case(each), 0) == 0) longest = std::max(longest, static_cast<double>(each.size()));

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <ostream>
 #include <stdexcept>
 
-#include "testbed/fidelity/nearest_class.h"
+#include "testbed/fidelity/gates.h"
 #include "testbed/fidelity/profiles.h"
 
 namespace meshbed::testbed {
@@ -25,6 +26,8 @@ void predict(Validated& validated) {
     const models::SweepPoint& point = validated.file.rows[row].point;
     points.at(validated.machine_of_row[row]).push_back(point);
     validated.predicted_us.push_back(models::predicted_us(validated.machine_at(row), point));
+    validated.intervals.push_back(
+        models::interval_of(validated.machine_at(row), point, validated.standings.at(validated.machine_of_row[row])));
   }
   std::vector<double> own, carried, two;
   for (std::size_t index = 0; index < points.size(); ++index) {
@@ -65,43 +68,72 @@ std::vector<double> errors_of(const Validated& validated) {
   return errors;
 }
 
+Coverage coverage_of(const Validated& validated) {
+  Coverage coverage;
+  std::vector<double> widths;
+  for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
+    const models::Interval& interval = validated.intervals[row];
+    const double measured_us = validated.file.rows[row].point.time_us;
+    if (interval.low_us <= measured_us && measured_us <= interval.high_us) coverage.inside += 1;
+    widths.push_back((interval.high_us - interval.low_us) / validated.predicted_us[row]);
+  }
+  if (!widths.empty()) coverage.inside /= static_cast<double>(widths.size());
+  coverage.width = models::summarise(std::move(widths)).median;
+  return coverage;
+}
+
 Validated validate_file(MeasuredFile file, models::Machine machine) {
   Validated validated;
+  const std::string own_class = lower_case(file.topology_class);
+  const bool is_own = own_class.empty() || machine.classes.empty() ||
+                      std::any_of(machine.classes.begin(), machine.classes.end(),
+                                  [&](const std::string& each) { return lower_case(each) == own_class; });
   validated.machine_of_row.assign(file.rows.size(), 0);
   validated.file = std::move(file);
+  validated.standings.push_back(is_own ? models::Standing::kOwnClass : models::Standing::kNearClass);
+  validated.choices.push_back(fmt::format("profile {}, as --profile names it{}", machine.name,
+                                          is_own ? "" : ", which is of another class than the file"));
   validated.machines.push_back(std::move(machine));
   predict(validated);
   return validated;
 }
 
-Validated validate_file(MeasuredFile file, const std::vector<models::Machine>& profiles, std::ostream& notes) {
+Validated validate_file(MeasuredFile file, const std::vector<models::Machine>& profiles, const PeerSource& peers,
+                        std::ostream& notes) {
   Validated validated;
   const std::vector<const models::Machine*> own = own_profiles(file, profiles);
-  std::vector<const models::Machine*> known;
-  for (const models::Machine* each : own) {
-    auto place = std::find(known.begin(), known.end(), each);
-    if (place == known.end()) {
-      if (each != nullptr) {
-        validated.machines.push_back(*each);
-      } else {
-        auto nearest = nearest_class(file, profiles);
-        if (!nearest) refuse_class(file, profiles);
-        notes << fmt::format("meshbed: {}: {}\n", file.path, nearest->why);
-        validated.machines.push_back(std::move(nearest->machine));
-      }
-      place = known.insert(known.end(), each);
+  std::map<std::pair<const models::Machine*, std::string>, std::size_t> known;
+  for (std::size_t row = 0; row < own.size(); ++row) {
+    // Rows of a file without a class may be of several: by what they are and whose software they ran.
+    const std::string what = own[row] != nullptr ? "" : gates_of(file, file.rows[row]).text();
+    const auto [place, is_new] = known.try_emplace({own[row], what}, validated.machines.size());
+    if (is_new && own[row] != nullptr) {
+      validated.machines.push_back(*own[row]);
+      validated.standings.push_back(models::Standing::kOwnClass);
+      validated.choices.push_back(fmt::format("profile {}, of the file's class", own[row]->name));
+    } else if (is_new) {
+      auto chosen = choose_class(file, file.rows[row], profiles, peers);
+      if (!chosen) refuse_class(file, profiles);
+      notes << fmt::format("meshbed: {}: {}\n", file.path, chosen->why);
+      validated.machines.push_back(std::move(chosen->machine));
+      validated.standings.push_back(chosen->standing);
+      validated.choices.push_back(std::move(chosen->why));
     }
-    validated.machine_of_row.push_back(static_cast<std::size_t>(place - known.begin()));
+    validated.machine_of_row.push_back(place->second);
   }
   validated.file = std::move(file);
   predict(validated);
   return validated;
 }
 
-Validated validate_with(const Validated& validated, const std::vector<models::Machine>& machines) {
+Validated validate_with(const Validated& validated, const std::vector<models::Machine>& machines,
+                        std::optional<models::Standing> standing) {
   Validated other;
   other.file = validated.file;
   other.machines = machines;
+  other.standings = validated.standings;
+  if (standing) other.standings.assign(machines.size(), *standing);
+  other.choices = validated.choices;
   other.machine_of_row = validated.machine_of_row;
   predict(other);
   return other;

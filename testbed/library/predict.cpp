@@ -7,6 +7,7 @@
 
 #include "models/algorithm.h"
 #include "models/time/collective_time.h"
+#include "models/time/interval.h"
 #include "models/time/machine.h"
 #include "models/time/machine_profile.h"
 #include "testbed/fidelity/profiles.h"
@@ -46,11 +47,16 @@ Prediction predict(const std::string& profile, const std::string& collective, st
                         .ranks = call.ranks,
                         .nodes = call.nodes,
                         .parts = {},
-                        .error_p90 = {}};
+                        .error_p90 = {},
+                        .low_s = 0,
+                        .high_s = 0,
+                        .basis = {}};
   for (const models::TimePart& part : time.parts) prediction.parts.push_back({part.name, part.us * kSecondsPerUs});
-  if (const auto bar = models::error_bar(machine, fmt::format("{}, {} ranks", collective, call.ranks))) {
-    prediction.error_p90 = bar->errors.p90;
-  }
+  const models::Interval interval = models::interval_of(machine, call, time.us);
+  prediction.low_s = interval.low_us * kSecondsPerUs;
+  prediction.high_s = interval.high_us * kSecondsPerUs;
+  prediction.basis = models::basis_text(interval);
+  prediction.error_p90 = models::larger_side(interval, time.us);
   return prediction;
 }
 

@@ -39,8 +39,8 @@ document::Table table_of(const std::vector<Candidate>& candidates, bool has_pric
       text("algorithm", "of the engine, the fastest of all").shown("algorithm", 17, "  ").left(),
       text("protocol", "simple, or auto").shown("protocol", 8).left(),
       number("time_us", "us", "of an iteration, or of a decode step").or_null().shown("time (us)", 11).rounded(1),
-      number("low_us", "us", "time less the class's error").or_null(),
-      number("high_us", "us", "time and that error").or_null(),
+      number("low_us", "us", "9 of 10 measurements of such a call are between this").or_null(),
+      number("high_us", "us", "and this").or_null(),
       number("ratio", "", "time over the first one's").or_null().shown("x first", 8).rounded(3),
       number("worst_us", "us", "without the cable whose loss costs the most")
           .or_null()

@@ -5,15 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "models/time/interval.h"
 #include "testbed/workload/software.h"
 
 namespace meshbed::testbed::document {
 namespace {
-
-/// As `meshbed fidelity` names what it leaves out.
-std::string measured_kind(const models::CollectiveCall& call) {
-  return fmt::format("{}, {} ranks", models::name_of(call.collective), call.ranks);
-}
 
 /// The parameters of the call, or of messages alone.
 std::vector<models::MachineParameter> parameters_in_use(const Scenario& scenario,
@@ -48,6 +44,12 @@ double beyond_model(double model_us, Picoseconds time_ps) {
   return model_us > 0 ? run_us / model_us - 1 : 0;
 }
 
+/// Whether the run's time is outside of the interval around the class's model.
+bool is_beyond(const models::Interval& of_model, Picoseconds time_ps) {
+  const double run_us = static_cast<double>(time_ps) / kPicosecondsPerMicrosecond;
+  return run_us > 0 && (run_us < of_model.low_us || run_us > of_model.high_us);
+}
+
 std::optional<models::CollectiveCall> call_of(const Scenario& scenario, const CollectiveCase* wanted) {
   return wanted == nullptr ? std::nullopt : modelled_call(scenario, *wanted);
 }
@@ -71,17 +73,15 @@ void fill_lines(Section& section, const Scenario& scenario, const CollectiveCase
   const std::string way = fmt::format("{} {}", models::name_of(model.algorithm), models::name_of(model.protocol));
   section.line("  {} of {} bytes: {}; the class's model alone, {}: {:.1f} us", models::name_of(call->collective),
                call->bytes, time_with_error(scenario, *wanted, time_ps), way, model.us);
-  if (const auto bar = models::error_bar(machine, measured_kind(*call))) {
-    section.line("  9 of 10 measured points of {} are within {}, half of them within {}", bar->of,
-                 percent_text(bar->errors.p90), percent_text(bar->errors.median));
-    if (const double beyond = beyond_model(model.us, time_ps); std::abs(beyond) > bar->errors.p90) {
-      section.line(
-          "  this run is {} {} than the class's model, more than its +- {}: the scenario's "
-          "cables, rates or algorithm are not the class's",
-          percent_text(std::abs(beyond)), beyond < 0 ? "faster" : "slower", percent_text(bar->errors.p90));
-    }
-  } else {
-    section.line("  the profile says nothing of its errors");
+  const models::Interval interval = models::interval_of(machine, *call, model.us);
+  section.line("  9 of 10 measurements lie within {} of it, half of them within {}: {}",
+               models::range_text(interval, model.us), percent_text(interval.half), models::basis_text(interval));
+  if (is_beyond(interval, time_ps)) {
+    const double beyond = beyond_model(model.us, time_ps);
+    section.line(
+        "  this run is {} {} than the class's model, more than its {}: the scenario's "
+        "cables, rates or algorithm are not the class's",
+        percent_text(std::abs(beyond)), beyond < 0 ? "faster" : "slower", models::range_text(interval, model.us));
   }
 }
 
@@ -106,11 +106,15 @@ Section software_section_shape() {
                 any("parameters", "by name those that the time rests on: value, unit, basis, source"),
                 number("model_us", "us", "of the call by the class's model alone").or_absent(),
                 number("beyond_model", "", "the run's time over that, less 1").or_absent(),
-                object("error", "of the class's predictions, relative",
-                       {number("median", "", "of the measured points"), number("p90", "", "likewise"),
-                        text("of", "the points' kind"), flag("held_out", "no constant was fitted to them")})
+                object("error", "of predictions that were left out of their fits, at the same distance from it",
+                       {number("median", "", "half of the measurements are within this part of the prediction"),
+                        number("p90", "", "9 of 10 are, on the larger side"),
+                        number("low_us", "us", "9 of 10 measurements of such a call are between this"),
+                        number("high_us", "us", "and this"),
+                        text("of", "class, gate, distance from what was measured, and what is outside of that"),
+                        text("distance", "the distance alone"), flag("held_out", "no constant was fitted to them")})
                     .or_absent(),
-                flag("beyond_error", "whether run and model differ by more than p90").or_absent()});
+                flag("beyond_error", "whether the run is outside of the interval around the model").or_absent()});
   return section;
 }
 
@@ -130,12 +134,18 @@ Section software_section(const Scenario& scenario, const CollectiveCase* wanted,
   const double model_us = models::collective_us(machine, *call);
   section.set("model_us", model_us);
   if (time_ps > 0) section.set("beyond_model", beyond_model(model_us, time_ps));
-  if (const auto bar = models::error_bar(machine, measured_kind(*call))) {
-    section.set(
-        "error",
-        {{"median", bar->errors.median}, {"p90", bar->errors.p90}, {"of", bar->of}, {"held_out", bar->is_held_out}});
-    if (time_ps > 0) section.set("beyond_error", std::abs(beyond_model(model_us, time_ps)) > bar->errors.p90);
-  }
+  // Around the run's own time, which knows the scenario's cables; without one, around the model's.
+  const double run_us = static_cast<double>(time_ps) / kPicosecondsPerMicrosecond;
+  const double around_us = time_ps > 0 ? run_us : model_us;
+  const models::Interval interval = models::interval_of(machine, *call, around_us);
+  section.set("error", {{"median", interval.half},
+                        {"p90", models::larger_side(interval, around_us)},
+                        {"low_us", interval.low_us},
+                        {"high_us", interval.high_us},
+                        {"of", models::basis_text(interval)},
+                        {"distance", models::name_of(interval.distance)},
+                        {"held_out", true}});
+  if (time_ps > 0) section.set("beyond_error", is_beyond(models::interval_of(machine, *call, model_us), time_ps));
   return section;
 }
 
@@ -143,8 +153,9 @@ std::string time_with_error(const Scenario& scenario, const CollectiveCase& want
   std::string text = fmt::format("{:.1f} us", static_cast<double>(time_ps) / kPicosecondsPerMicrosecond);
   const auto call = modelled_call(scenario, wanted);
   if (!call) return text;
-  const auto bar = models::error_bar(*scenario.software.machine, measured_kind(*call));
-  return bar ? text + fmt::format(" +- {}", percent_text(bar->errors.p90)) : text;
+  const double us = static_cast<double>(time_ps) / kPicosecondsPerMicrosecond;
+  const models::Interval interval = models::interval_of(*scenario.software.machine, *call, us);
+  return us > 0 ? text + fmt::format(" ({:.1f} to {:.1f})", interval.low_us, interval.high_us) : text;
 }
 
 }  // namespace meshbed::testbed::document

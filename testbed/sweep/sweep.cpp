@@ -167,9 +167,9 @@ Measured measured_of(const RunResult& result) {
   measured.busbw_GBps = result.busbw_GBps();
   if (result.over_bound() > 0) measured.over_bound = result.over_bound();
   if (summary.contains("software") && summary.at("software").contains("error")) {
-    const double p90 = summary.at("software").at("error").at("p90");
-    measured.low_us = *measured.time_us * (1 - p90);
-    measured.high_us = *measured.time_us * (1 + p90);
+    const Value& error = summary.at("software").at("error");
+    measured.low_us = error.at("low_us").get<double>();
+    measured.high_us = error.at("high_us").get<double>();
   }
   return measured;
 }

@@ -57,8 +57,8 @@ document::Table table_of(const Options& options, const std::vector<Point>& point
                .rounded(3),
            text("algorithm", "algorithm, protocol and channels of the engine").shown("algorithm", 20, "  ").left(),
            text("busiest_link", "carried something for the longest time").shown("busiest link", 28).left(),
-           number("low_us", "us", "time less the class's error, 9 of 10 measured points").or_null(),
-           number("high_us", "us", "time and that error").or_null(), text("reason", "why the status is not ok")}) {
+           number("low_us", "us", "9 of 10 measurements of such a call are between this").or_null(),
+           number("high_us", "us", "and this").or_null(), text("reason", "why the status is not ok")}) {
     table.columns.push_back(std::move(field));
   }
   return table;

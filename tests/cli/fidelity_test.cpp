@@ -256,10 +256,15 @@ TEST_CASE("which of two set-ups is faster is asked of files of good quality alon
     std::ostringstream notes;
     const std::string text = std::string("# topology_class: 1gpu/node, EFA\n# quality: ") + quality + "\n" + kColumns +
                              "all_reduce,2,2,8192," + std::to_string(time_us) + ",,,out,\n";
-    return validate_file(parse_measured(text, name, {}), profiles, notes);
+    const std::vector<meshbed::models::Peer> none;
+    return validate_file(
+        parse_measured(text, name, {}), profiles, [&]() -> const std::vector<meshbed::models::Peer>& { return none; },
+        notes);
   };
   CHECK(count_order({judged("a.csv", 'A', 20), judged("b.csv", 'B', 40)}).pairs == 1);
   CHECK(count_order({judged("a.csv", 'A', 20), judged("c.csv", 'C', 40)}).pairs == 0);
+  // Both are predicted alike: a tie.
+  CHECK(count_order({judged("a.csv", 'A', 20), judged("b.csv", 'B', 40)}).decided == 0);
 }
 
 }  // namespace fidelity_test

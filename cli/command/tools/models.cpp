@@ -11,6 +11,7 @@
 #include "cli/command/commands.h"
 #include "models/queue.h"
 #include "models/time/collective_time.h"
+#include "models/time/interval.h"
 #include "models/time/message_time.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/units.h"
@@ -77,6 +78,14 @@ void add_part(std::ostream& out, const std::string& name, double us, double whol
   out << fmt::format("    {:<20} {:>12.2f} us  {:>5.1f} %\n", name, us, 100 * us / whole_us);
 }
 
+void explain_interval(const models::Interval& interval, double us, std::ostream& out) {
+  out << fmt::format(
+      "  9 of 10 measurements lie between {:.2f} and {:.2f} us ({}), half within {:.1f} %\n  {} ({} points "
+      "of {} files that were left out)\n",
+      interval.low_us, interval.high_us, models::range_text(interval, us), 100 * interval.half,
+      models::basis_text(interval), interval.left_out, interval.left_from);
+}
+
 void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out);
 
 /// Of a profile of device rings: a slot's and a message's way, and a one-shot exchange as the class of such exchanges
@@ -124,10 +133,12 @@ void explain_collective(const models::Machine& machine, const models::Collective
   for (const models::TimePart& part : time.parts) {
     add_part(out, part.name, part.us, time.us);
   }
+  const models::Interval interval = models::interval_of(machine, call, time.us);
+  explain_interval(interval, time.us, out);
   const auto bar = models::error_bar(machine, fmt::format("{}, {} ranks", name_of(call.collective), call.ranks));
   if (!bar) return;
-  out << fmt::format("  +- {:.1f} %: 9 of 10 measured points of {}; half of them within {:.1f} %\n",
-                     100 * bar->errors.p90, bar->of, 100 * bar->errors.median);
+  out << fmt::format("  the class's own points: 9 of 10 of {} within {:.1f} %, half within {:.1f} %\n", bar->of,
+                     100 * bar->errors.p90, 100 * bar->errors.median);
 }
 
 }  // namespace
@@ -190,6 +201,12 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
     out << fmt::format("\n  one message of {} bytes: {:.2f} us one way; in a stream, {:.3f} us from one to the next\n",
                        size_bytes, models::message_us(machine, {.latency = true}, size_bytes),
                        models::message_us(machine, {}, size_bytes));
+    for (const bool latency : {true, false}) {
+      const models::MessageTest test{.latency = latency};
+      const double us = models::message_us(machine, test, size_bytes);
+      out << (latency ? "  one way:\n" : "  in a stream:\n");
+      explain_interval(models::interval_of(machine, test, size_bytes, us), us, out);
+    }
     return kExitOk;
   }
   explain_collective(machine, call_on(machine, *models::parse_collective(collective), size_bytes, asked_ranks), out);

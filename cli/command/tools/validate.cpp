@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -58,24 +59,34 @@ TopologyOption parse_topology(const std::string& text) {
   return topology;
 }
 
-/// What the program has to judge by, read once for all files and only where the options ask for it.
-struct Known {
-  std::vector<models::Machine> profiles;
-  std::vector<models::Peer> peers;
-};
+/// What the program has to judge by, read once for all files and only where it is needed.
+class Known {
+ public:
+  explicit Known(const ValidateOptions& options) {
+    if (options.profile == "auto" || options.unseen) profiles_ = shipped_machines();
+  }
+  const std::vector<models::Machine>& profiles() const { return profiles_; }
+  const std::vector<models::Peer>& peers() const {
+    if (!peers_) peers_ = peers_among(read_measured_folder(), shipped_machines());
+    return *peers_;
+  }
 
-Known known_for(const ValidateOptions& options) {
-  Known known;
-  if (options.profile == "auto" || options.unseen) known.profiles = shipped_machines();
-  if (options.unseen) known.peers = peers_among(read_measured_folder(), known.profiles);
-  return known;
-}
+ private:
+  std::vector<models::Machine> profiles_;
+  mutable std::optional<std::vector<models::Peer>> peers_;
+};
 
 /// Values without what was fitted, as the options have it.
 models::Machine as_asked(models::Machine machine, const ValidateOptions& options, const Known& known) {
   if (!options.uncalibrated && !options.unseen) return machine;
   machine = models::without_fits(std::move(machine));
-  return options.unseen ? models::with_pool(std::move(machine), known.peers) : machine;
+  return options.unseen ? models::with_pool(std::move(machine), known.peers()) : machine;
+}
+
+std::optional<models::Standing> standing_asked(const ValidateOptions& options) {
+  if (options.unseen) return models::Standing::kUnseen;
+  if (options.uncalibrated) return models::Standing::kBare;
+  return std::nullopt;
 }
 
 MeasuredOptions measured_options(const ValidateOptions& options, const TopologyOption& topology) {
@@ -101,7 +112,9 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
   // What the file says decides the profile; only the profile knows how many ranks a node of the file's has.
   Validated validated;
   if (options.profile == "auto") {
-    validated = validate_file(read_measured_file(path, measured), known.profiles, err);
+    validated = validate_file(
+        read_measured_file(path, measured), known.profiles(),
+        [&]() -> const std::vector<models::Peer>& { return known.peers(); }, err);
   } else {
     models::Machine machine = machine_of_profile(find_profile(options.profile));
     MeasuredOptions by_profile = measured;
@@ -126,31 +139,50 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
     if (!each.nodes_are_told && !each.point.is_message)
       each.point.call.nodes = models::nodes_of(machine, each.point.call.ranks);
   }
-  return validate_with(validated, machines);
+  return validate_with(validated, machines, standing_asked(options));
+}
+
+nlohmann::ordered_json basis_json(const models::Interval& interval, const std::string& choice) {
+  const bool has_class = interval.distance != models::Distance::kNoClass;
+  return {{"class", has_class ? nlohmann::ordered_json(interval.profile) : nlohmann::ordered_json(nullptr)},
+          {"choice", choice},
+          {"gate", interval.gate},
+          {"distance", name_of(interval.distance)},
+          {"outside", interval.outside},
+          {"left_out_points", interval.left_out},
+          {"left_out_files", interval.left_from},
+          {"text", basis_text(interval)}};
 }
 
 nlohmann::ordered_json to_json(const Validated& validated) {
   nlohmann::ordered_json points = nlohmann::ordered_json::array();
   for (std::size_t index = 0; index < validated.file.rows.size(); ++index) {
     const MeasuredRow& row = validated.file.rows[index];
-    points.push_back({{"collective", row.collective},
-                      {"ranks", row.point.call.ranks},
-                      {"nodes", row.point.call.nodes},
-                      {"bytes", row.point.call.bytes},
-                      {"placement", row.placement},
-                      {"variant", row.variant},
-                      {"measured_us", row.point.time_us},
-                      {"predicted_us", validated.predicted_us[index]},
-                      {"error", validated.predicted_us[index] / row.point.time_us - 1}});
+    points.push_back(
+        {{"collective", row.collective},
+         {"ranks", row.point.call.ranks},
+         {"nodes", row.point.call.nodes},
+         {"bytes", row.point.call.bytes},
+         {"placement", row.placement},
+         {"variant", row.variant},
+         {"measured_us", row.point.time_us},
+         {"predicted_us", validated.predicted_us[index]},
+         {"error", validated.predicted_us[index] / row.point.time_us - 1},
+         {"low_us", validated.intervals[index].low_us},
+         {"high_us", validated.intervals[index].high_us},
+         {"basis", basis_json(validated.intervals[index], validated.choices.at(validated.machine_of_row[index]))}});
   }
   nlohmann::ordered_json bad = nlohmann::ordered_json::array();
   for (const BadRow& row : validated.file.bad) bad.push_back({{"line", row.line}, {"reason", row.reason}});
+  const Coverage coverage = coverage_of(validated);
   return {{"file", validated.file.name},
           {"profile", validated.profile_names()},
           {"points", validated.file.rows.size()},
           {"median", validated.errors.median},
           {"p90", validated.errors.p90},
           {"max", validated.errors.max},
+          {"inside", coverage.inside},
+          {"median_relative_width", coverage.width},
           {"naive_own_line_median", validated.own_line.median},
           {"naive_carried_line_median", validated.carried_line.median},
           {"naive_two_regime_median", validated.two_regime.median},
@@ -162,11 +194,13 @@ void print_table(const Validated& validated, std::ostream& out) {
   const MeasuredFile& file = validated.file;
   out << fmt::format("# {}  class {}  quality {}\n", file.name, file.topology_class.empty() ? "-" : file.topology_class,
                      file.quality.empty() ? "-" : file.quality);
-  for (const models::Machine& machine : validated.machines) {
-    out << fmt::format("# profile {}: {}\n", machine.name, machine.description);
+  for (std::size_t index = 0; index < validated.machines.size(); ++index) {
+    const models::Machine& machine = validated.machines[index];
+    out << fmt::format("# profile {}: {}\n# choice: {}\n", machine.name, machine.description, validated.choices[index]);
   }
-  out << fmt::format("# {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13} {:>13} {:>8}  {}\n", "collective", "ranks",
-                     "nodes", "bytes", "", "variant", "measured us", "predicted us", "error", "by");
+  out << fmt::format("# {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13} {:>13} {:>8}  {:<27}  {}\n", "collective",
+                     "ranks", "nodes", "bytes", "", "variant", "measured us", "predicted us", "error",
+                     "9 of 10 lie in, us", "by");
   for (std::size_t index = 0; index < file.rows.size(); ++index) {
     const MeasuredRow& row = file.rows[index];
     std::string way = "message";
@@ -175,9 +209,13 @@ void print_table(const Validated& validated, std::ostream& out) {
       way = fmt::format("{} {}", name_of(time.algorithm), name_of(time.protocol));
     }
     const double predicted = validated.predicted_us[index];
-    out << fmt::format("  {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13.3f} {:>13.3f} {:>+7.1f}%  {}\n", row.collective,
-                       row.point.call.ranks, row.point.call.nodes, row.point.call.bytes, row.placement, row.variant,
-                       row.point.time_us, predicted, 100 * (predicted / row.point.time_us - 1), way);
+    const models::Interval& interval = validated.intervals[index];
+    const bool is_inside = interval.low_us <= row.point.time_us && row.point.time_us <= interval.high_us;
+    out << fmt::format(
+        "  {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13.3f} {:>13.3f} {:>+7.1f}%  {:>12.3f} {:>12.3f} {}  {}\n",
+        row.collective, row.point.call.ranks, row.point.call.nodes, row.point.call.bytes, row.placement, row.variant,
+        row.point.time_us, predicted, 100 * (predicted / row.point.time_us - 1), interval.low_us, interval.high_us,
+        is_inside ? " " : "*", way);
   }
 }
 
@@ -188,6 +226,17 @@ void print_summary(const Validated& validated, std::ostream& out) {
       validated.file.rows.size(), percent(validated.errors.median), percent(validated.errors.p90),
       percent(validated.errors.max), percent(validated.own_line.median), percent(validated.carried_line.median),
       percent(validated.two_regime.median));
+  const Coverage coverage = coverage_of(validated);
+  out << fmt::format(
+      "  intervals: {} of the points inside (* is outside; 90 % is intended), median width {} of the "
+      "prediction\n",
+      percent(coverage.inside), percent(coverage.width));
+  std::map<std::string, std::size_t> bases;
+  for (const models::Interval& interval : validated.intervals) {
+    ++bases[fmt::format("{} (from {} points of {} files)", basis_text(interval), interval.left_out,
+                        interval.left_from)];
+  }
+  for (const auto& [text, points] : bases) out << fmt::format("  {} points: {}\n", points, text);
 }
 
 }  // namespace
@@ -214,7 +263,7 @@ int validate_command(const Arguments& arguments, std::ostream& out, std::ostream
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   const bool one_plot = !options.plot.empty() && options.paths.size() == 1;
   if (one_plot) require_plot_file("--plot", options.plot);
-  const Known known = known_for(options);
+  const Known known(options);
   for (const std::string& path : options.paths) {
     const Validated validated = validate_path(path, options, known, err);
     for (const BadRow& row : validated.file.bad) {

@@ -21,8 +21,11 @@ struct Prediction {
   std::string algorithm, protocol;  // "ring", "LL128"
   int ranks = 0, nodes = 0;
   std::vector<PredictedPart> parts;  // time_s is their sum
-  // 9 of 10 measured points like it were off by this part at most: 0.12 is 12 %. Empty: the profile has no such figure.
+  // 9 of 10 measurements of files that were left out, at the same distance from what was fitted, were off by this part
+  // at most: 0.12 is 12 %.
   std::optional<double> error_p90;
+  double low_s = 0, high_s = 0;  // between these
+  std::string basis;             // class, gate, distance, and what is outside of what was measured
 };
 
 /// The profiles that predict() knows by name, as `meshbed models` lists them.
