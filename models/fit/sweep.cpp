@@ -20,13 +20,19 @@ Regressors regressors_of(const SweepPoint& point) {
           sent_bytes(point.call, CollectiveAlgorithm::kRing, Cabling::kSwitch)};
 }
 
+/// Dispatch and combine of both modes, each a number; 0 of other points.
+int expert_kind(const SweepPoint& point) {
+  if (!point.expert) return 0;
+  return 1 + static_cast<int>(point.expert->mode) * 2 + (point.expert->combine ? 1 : 0);
+}
+
 /// Points of one collective and size of job, in order of size.
-using Kind = std::tuple<bool, Collective, int, int, bool, bool>;
+using Kind = std::tuple<bool, Collective, int, int, bool, bool, int>;
 std::map<Kind, std::vector<SweepPoint>> kinds_of(const std::vector<SweepPoint>& points) {
   std::map<Kind, std::vector<SweepPoint>> kinds;
   for (const SweepPoint& point : points) {
     kinds[{point.is_message, point.call.collective, point.call.ranks, point.call.nodes, point.message.latency,
-           point.message.read}]
+           point.message.read, expert_kind(point)}]
         .push_back(point);
   }
   for (auto& [kind, of_kind] : kinds) {
@@ -76,7 +82,14 @@ std::vector<SweepPoint> points_of(const std::vector<Sweep>& sweeps) {
   return points;
 }
 
+bool is_of_kind(const Machine& machine, const SweepPoint& point) {
+  const bool is_expert = machine.transport == MachineTransport::kExpert;
+  if (point.expert || is_expert) return is_expert && point.expert;
+  return (machine.transport == MachineTransport::kMessage) == point.is_message;
+}
+
 double predicted_us(const Machine& machine, const SweepPoint& point) {
+  if (point.expert) return expert_time(machine, *point.expert).us;
   return point.is_message ? message_us(machine, point.message, point.call.bytes) : collective_us(machine, point.call);
 }
 

@@ -16,6 +16,7 @@
 
 #include "plugin/base/units.h"
 #include "testbed/base/files.h"
+#include "testbed/fidelity/expert_rows.h"
 #include "testbed/fidelity/tool_output.h"
 
 namespace meshbed::testbed {
@@ -115,7 +116,9 @@ void take_comment(MeasuredFile& file, const std::string& text) {
     file.topology_class = value;
   } else if (key == "quality") {
     file.quality = value;
-  } else if (key == "note" || key == "units" || key == "split" || key == "time_us") {
+  } else if (key == "units") {
+    file.units += value + "\n";
+  } else if (key == "note" || key == "split" || key == "time_us") {
     // what people are told; nothing that the model reads
   } else {
     file.set_up += key == "setup" || key == "set-up" ? value + "\n" : text + "\n";
@@ -236,15 +239,16 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   if (taken.collective.empty()) return "no collective, and the file's name has none";
   models::SweepPoint& point = taken.point;
   const auto collective = collective_of(taken.collective);
+  const auto expert = expert_operation(taken.collective);
   const auto message = models::parse_message_test(taken.collective);
-  if (!collective && !message) return fmt::format("there is no collective \"{}\"", taken.collective);
+  if (!collective && !message && !expert) return fmt::format("there is no collective \"{}\"", taken.collective);
   const auto bytes = row.number("bytes");
   if (!bytes || *bytes < 1 || *bytes > 1e15)
     return fmt::format("bytes are no positive number: \"{}\"", row.text("bytes"));
   point.call.bytes = static_cast<std::uint64_t>(*bytes);
   auto ranks = row.number("ranks");
   if (options.ranks) ranks = *options.ranks;
-  if (!collective && !ranks) ranks = 2;
+  if (!collective && !expert && !ranks) ranks = 2;
   if (!ranks) return fmt::format("no rank count (\"{}\"); --ranks gives one", row.text("ranks"));
   if (*ranks < 2 || *ranks > 1e6 || *ranks != std::floor(*ranks)) return fmt::format("{} ranks; 2 to 1000000", *ranks);
   point.call.ranks = static_cast<int>(*ranks);
@@ -262,6 +266,18 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   if (collective) point.call.collective = *collective;
   point.is_message = !collective;
   if (message && !collective) point.message = *message;
+  if (expert) {
+    try {
+      point.expert = expert_call({.combine = *expert,
+                                  .ranks = point.call.ranks,
+                                  .nodes = point.call.nodes,
+                                  .bytes = *bytes,
+                                  .variant = taken.variant,
+                                  .set_up = file.set_up + file.units});
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+  }
   auto time = row.number("time_us");
   if (!time) time = time_of_value(row, *bytes);
   const auto algbw = row.number("algbw_gbps");

@@ -165,14 +165,13 @@ std::string adapt(models::Machine& machine, const Told& told, int each_node) {
 }  // namespace
 
 std::optional<Nearest> nearest_class(const MeasuredFile& file, const std::vector<models::Machine>& profiles) {
-  const bool messages = !file.rows.empty() && file.rows.front().point.is_message;
   const Told told = told_by(file.topology_class.empty() ? file.set_up : file.topology_class);
   const int each_node = ranks_of_node(told, file);
   const models::Machine* best = nullptr;
   std::string its_class;
   double most = 0;
   for (const models::Machine& machine : profiles) {
-    if ((machine.transport == models::MachineTransport::kMessage) != messages) continue;
+    if (file.rows.empty() || !models::is_of_kind(machine, file.rows.front().point)) continue;
     for (const std::string& each : machine.classes) {
       const auto score = likeness(told, each_node, machine, each);
       const double all = score ? *score + keywords_in(file.set_up, machine) : 0;

@@ -169,7 +169,7 @@ void print_table(const Validated& validated, std::ostream& out) {
                      "nodes", "bytes", "", "variant", "measured us", "predicted us", "error", "by");
   for (std::size_t index = 0; index < file.rows.size(); ++index) {
     const MeasuredRow& row = file.rows[index];
-    std::string way = "message";
+    std::string way = row.point.expert ? name_of(row.point.expert->mode) : "message";
     if (!row.point.is_message) {
       const models::CollectiveTime time = models::collective_time(validated.machine_at(index), row.point.call);
       way = fmt::format("{} {}", name_of(time.algorithm), name_of(time.protocol));
