@@ -88,8 +88,8 @@ ExpertTime expert_time(const Machine& machine, const ExpertCall& call) {
         moved.away * token_bytes / peers / (machine[MachineParameter::kEpPeerGBps] * kExpertBytesPerUs);
     nic_us = blend(wire_us, posts_us, connection_us);
   }
-  const double within_us =
-      moved.within * token_bytes / (machine[MachineParameter::kIntraGBps] * faster * kExpertBytesPerUs);
+  const double within_GBps = machine[MachineParameter::kIntraGBps] * machine[MachineParameter::kDuplexFraction];
+  const double within_us = moved.within * token_bytes / (within_GBps * faster * kExpertBytesPerUs);
   const double sms = call.multiprocessors > 0 ? call.multiprocessors : machine[MachineParameter::kEpSms];
   const double copy_us = moved.copies *
                          (machine[MachineParameter::kEpSmTokenUs] +

@@ -7,6 +7,9 @@
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <utility>
+
+#include "testbed/fidelity/nearest_expert.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -165,6 +168,7 @@ std::string adapt(models::Machine& machine, const Told& told, int each_node) {
 }  // namespace
 
 std::optional<Nearest> nearest_class(const MeasuredFile& file, const std::vector<models::Machine>& profiles) {
+  if (auto expert = nearest_expert(file, profiles)) return Nearest{std::move(expert->machine), std::move(expert->why)};
   const Told told = told_by(file.topology_class.empty() ? file.set_up : file.topology_class);
   const int each_node = ranks_of_node(told, file);
   const models::Machine* best = nullptr;
