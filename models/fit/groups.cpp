@@ -20,6 +20,14 @@ std::vector<std::vector<Start>> rate_starts(MachineParameter rate, double wire_G
 std::vector<Group> message_groups(const Evidence& evidence, double wire_GBps) {
   std::vector<Group> groups;
   groups.push_back({{MachineParameter::kHostCapGBps}, rate_starts(MachineParameter::kHostCapGBps, wire_GBps), true});
+  if (evidence.batches) {
+    groups.push_back({{MachineParameter::kLaunchUs}, {{}}, true});
+    groups.push_back({{MachineParameter::kMessageUs}, {{}}});
+    groups.push_back({{MachineParameter::kRampDepth, MachineParameter::kRampUs},
+                      {{{MachineParameter::kRampDepth, 1}, {MachineParameter::kRampUs, 10}},
+                       {{MachineParameter::kRampDepth, 0.5}, {MachineParameter::kRampUs, 100}}}});
+    if (!evidence.streams) return groups;
+  }
   if (evidence.latencies) groups.push_back({{MachineParameter::kWireUs}, {{}}, true});
   if (evidence.latencies) groups.push_back({{MachineParameter::kDmaUs}, {{{MachineParameter::kInlineBytes, 64}}, {}}});
   if (!evidence.latencies) groups.push_back({{MachineParameter::kMessageUs}, {{}}, true});
@@ -178,8 +186,8 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
         continue;
       }
       evidence.points.insert({point.is_message, call.collective, call.ranks, call.nodes, call.bytes,
-                              point.message.latency, point.message.read, call.eager, call.barrier,
-                              call.algorithm ? static_cast<int>(*call.algorithm) : -1,
+                              point.message.latency, point.message.read || point.message.batch > 0, call.eager,
+                              call.barrier, call.algorithm ? static_cast<int>(*call.algorithm) : -1,
                               call.protocol ? static_cast<int>(*call.protocol) : -1, call.iterations});
       const auto bytes = static_cast<double>(call.bytes);
       evidence.smallest = std::min(evidence.smallest, bytes);
@@ -188,6 +196,7 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
         evidence.messages = true;
         evidence.latencies = evidence.latencies || point.message.latency;
         evidence.reads = evidence.reads || point.message.read;
+        (point.message.batch > 0 ? evidence.batches : evidence.streams) = true;
         continue;
       }
       evidence.collectives = true;

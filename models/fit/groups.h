@@ -27,7 +27,7 @@ struct Evidence {
   std::set<std::tuple<bool, Collective, int, int, std::uint64_t, bool, bool, bool, bool, int, int, int>> points;
   std::set<double> step_counts;
   std::set<Collective> summed, moved;  // collectives that reduce, and that do not
-  bool messages = false, reads = false, collectives = false, latencies = false;
+  bool messages = false, reads = false, batches = false, streams = false, collectives = false, latencies = false;
   bool forced_ll = false, rooted = false, rootless = false, gathers = false;
   bool nets = false, one_node = false, shared_nodes = false, trees = false;
   bool eager = false, replayed = false, barriers = false, waves = false, pairs = false, chains = false;

@@ -32,7 +32,8 @@ std::map<Kind, std::vector<SweepPoint>> kinds_of(const std::vector<SweepPoint>& 
   std::map<Kind, std::vector<SweepPoint>> kinds;
   for (const SweepPoint& point : points) {
     kinds[{point.is_message, point.call.collective, point.call.ranks, point.call.nodes, point.message.latency,
-           point.message.read, expert_kind(point)}]
+           point.message.read,
+           expert_kind(point) + (point.message.both_ways ? 8 : 0) + (point.message.batch > 1 ? 16 : 0)}]
         .push_back(point);
   }
   for (auto& [kind, of_kind] : kinds) {

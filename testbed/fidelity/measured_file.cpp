@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -230,6 +231,19 @@ std::optional<double> time_of_value(const Row& row, double bytes) {
   return std::nullopt;
 }
 
+/// Both directions' sum, and how many messages go together: "bidir" and "batch128" of the variant, perftest's -b of the
+/// set-up.
+models::MessageTest with_set_up(models::MessageTest test, const std::string& set_up, const std::string& variant) {
+  const std::string told = lower_case(set_up), kind = lower_case(variant);
+  const bool is_bidirectional = kind.find("bidir") != std::string::npos ||
+                                told.find("bidirectional") != std::string::npos ||
+                                std::regex_search(told, std::regex("_bw[^\n]* -b( |,|\n|$)"));
+  if (!test.latency && is_bidirectional) test.both_ways = true;
+  std::smatch match;
+  if (std::regex_search(kind, match, std::regex("batch([0-9]{1,7})"))) test.batch = std::stoi(match[1]);
+  return test;
+}
+
 /// Empty, and the row filled in; or why not.
 std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& file, const MeasuredOptions& options) {
   taken.placement = row.text("placement");
@@ -265,7 +279,7 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   }
   if (collective) point.call.collective = *collective;
   point.is_message = !collective;
-  if (message && !collective) point.message = *message;
+  if (message && !collective) point.message = with_set_up(*message, file.set_up, taken.variant);
   if (expert) {
     try {
       point.expert = expert_call({.combine = *expert,
