@@ -139,6 +139,34 @@ class Reader {
   std::string place_, where_;
 };
 
+std::optional<std::pair<double, double>> pair_at(const toml::table& table, const char* key) {
+  const toml::array* const list = table[key].as_array();
+  if (list == nullptr || list->size() != 2) return std::nullopt;
+  const auto low = list->get(0)->value<double>(), high = list->get(1)->value<double>();
+  if (!low || !high || *low < 0 || *low > *high || *high > 1e18) return std::nullopt;
+  return std::pair(*low, *high);
+}
+
+/// The table [measured]; nothing where it is not whole.
+std::optional<MeasuredRange> range_of(const toml::table& table) {
+  MeasuredRange range;
+  const toml::array* const kinds = table["kinds"].as_array();
+  const auto bytes = pair_at(table, "bytes"), ranks = pair_at(table, "ranks"), nodes = pair_at(table, "nodes");
+  constexpr double kMost = 1e9;
+  if (kinds == nullptr || !bytes || !ranks || !nodes || ranks->second > kMost || nodes->second > kMost) {
+    return std::nullopt;
+  }
+  for (const auto& each : *kinds) {
+    const auto kind = each.value<std::string>();
+    if (!kind) return std::nullopt;
+    range.kinds.push_back(*kind);
+  }
+  range.bytes = *bytes;
+  range.ranks = {static_cast<int>(ranks->first), static_cast<int>(ranks->second)};
+  range.nodes = {static_cast<int>(nodes->first), static_cast<int>(nodes->second)};
+  return range;
+}
+
 }  // namespace
 
 std::string unit_of_name(const std::string& name) {
@@ -214,6 +242,15 @@ Result<Profile> Profile::parse(std::string_view text, const std::string& place) 
                        std::string(what.str()) + " has to be of the form \"median 13.4 %, p90 21.2 %\"");
         }
       }
+      continue;
+    }
+    if (name == "measured") {
+      auto range = range_of(*table);
+      if (!range) {
+        return wrong(place + ":" + std::to_string(table->source().begin.line) +
+                     ": measured has to have kinds, and bytes, ranks and nodes as [least, most]");
+      }
+      profile.measured_ = std::move(*range);
       continue;
     }
     if (name == "topology") {

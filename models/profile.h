@@ -19,7 +19,7 @@
 //   launch_us = { value = 6.6, basis = "constant", source = "NCCL src/graph/tuning.cc" }
 //   fitted_on = ["x.csv"]    # the files that a source of "fitted_on" stands for
 //
-// A profile of a class of machines (models/time/machine_profile.h) has three more tables:
+// A profile of a class of machines (models/time/machine_profile.h) has more tables:
 //
 //   [match]                                  # which measured files are of its kind
 //   class = ["2 nodes direct 200G"]          # their topology_class
@@ -31,6 +31,11 @@
 //   transport = "unified"
 //   [residuals]                              # errors on the files that it was fitted to
 //   "x.csv" = "median 3.1 %, p90 8.0 %"
+//   [measured]                               # the range of what it was fitted to; beyond it nothing was measured
+//   kinds = ["all_reduce"]                   # collectives or tests
+//   bytes = [8, 1073741824]
+//   ranks = [2, 16]
+//   nodes = [2, 2]
 //   [held_out]                               # errors of a fit without these, `meshbed fidelity` (results/fidelity)
 //   "all_reduce, 4 ranks" = "median 13.4 %, p90 21.2 %"
 
@@ -81,6 +86,13 @@ struct ToldErrors {
 /// Parses "median 3.1 %, p90 8.0 %", with any text after it; nullopt if the text does not begin like this.
 std::optional<ToldErrors> parse_errors(std::string_view text);
 
+/// What a class was measured in: least and most of each.
+struct MeasuredRange {
+  std::vector<std::string> kinds;  // collectives or tests, in order
+  std::pair<double, double> bytes{0, 0};
+  std::pair<int, int> ranks{0, 0}, nodes{0, 0};
+};
+
 /// The text of a profile about its class of machines.
 struct ProfileClass {
   std::vector<std::string> classes, set_up_words, variants;
@@ -103,6 +115,8 @@ class Profile {
   const std::optional<ProfileClass>& machine_class() const { return class_; }
   /// By measured file: errors of the fit. Lines of another form than parse_errors() reads are for readers alone.
   const std::map<std::string, ToldErrors>& residuals() const { return residuals_; }
+  /// Nothing where the profile has no [measured].
+  const std::optional<MeasuredRange>& measured() const { return measured_; }
   /// By what was predicted from a fit without it ("all_reduce, 4 ranks").
   const std::map<std::string, ToldErrors>& held_out() const { return held_out_; }
 
@@ -117,6 +131,7 @@ class Profile {
   std::vector<std::string> fitted_on_;
   std::optional<ProfileClass> class_;
   std::map<std::string, ToldErrors> residuals_, held_out_;
+  std::optional<MeasuredRange> measured_;
 };
 
 }  // namespace meshbed::models

@@ -138,7 +138,7 @@ TEST_CASE("a fit that explains nothing says so, and of which machine it was made
       file_with("contrary.csv", kColumns + "all_reduce,4,4,1024,5000,,,out,\nall_reduce,4,4,65536,500,,,out,\n"
                                            "all_reduce,4,4,1048576,50,,,out,\nall_reduce,4,4,16777216,2,,,out,\n"
                                            "all_reduce,4,4,1073741824,1,,,out,\n") +
-      " --class contrary");
+      " --class contrary --rate 100Gb/s");
   CHECK(contrary.status == 0);
   CHECK_MESSAGE(contrary.output.find("half of its times are off by more than 30 %: no such machine takes them. It is "
                                      "taken for 1 adapters of 12.5 GB/s and 1 ranks a node") != std::string::npos,
@@ -158,7 +158,7 @@ TEST_CASE("a live run is calibrated from: what perf prints, and the JSON that it
   CHECK(perf.output.find("# Collective test starting: all_gather_perf\n") != std::string::npos);
   const std::string text = file_with("live.txt", perf.output);
   for (const std::string& each : {path, text}) {
-    const CommandResult fit = run_meshbed("calibrate " + each + " --class live --out " + profile);
+    const CommandResult fit = run_meshbed("calibrate " + each + " --class live --rate 200Gb/s --out " + profile);
     REQUIRE_MESSAGE(fit.status == 0, fit.output);
     const json told = json::parse(run_meshbed("validate " + each + " --profile " + profile + " --json").output);
     CHECK(told.at("rows").size() == 12);  // six sizes, in two placements
@@ -251,7 +251,8 @@ TEST_CASE("calibrate writes a profile that validate reads, and refuses what cann
   CHECK(fit.output.find("cannot tell") != std::string::npos);  // one count of ranks: launch and hop are one sum
   CHECK(run_meshbed("validate models/data/cal_spark3mesh_plugin_allreduce.csv --profile " + out).status == 0);
   const CommandResult few =
-      run_meshbed("calibrate --class x " + file_with("few.csv", kColumns + "all_reduce,2,2,64,5,,,out,\n"));
+      run_meshbed("calibrate --class x --rate 100Gb/s " +
+                  file_with("few.csv", kColumns + "all_reduce,2,2,64,5,,,out,\n"));
   CHECK(few.status == 2);
   CHECK(few.output.find("under-determined: 1 different points") != std::string::npos);
 }

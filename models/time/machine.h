@@ -139,6 +139,7 @@ struct Machine {
   int ranks_per_node = 1;
   std::array<std::optional<Value>, kParameters> values;
   std::map<std::string, ToldErrors> residuals, held_out;  // of the profile that was read; see models/profile.h
+  std::optional<MeasuredRange> measured{};                // likewise
 
   double operator[](MachineParameter parameter) const;
   /// The value in force, or the fallback with its source.

@@ -47,6 +47,7 @@ Result<Machine> machine_of(const Profile& profile) {
   machine.description = profile.description();
   machine.fitted_on = profile.fitted_on();
   machine.residuals = profile.residuals();
+  machine.measured = profile.measured();
   machine.held_out = profile.held_out();
   const auto& told = profile.machine_class();
   if (!told) return refused(profile.name() + ": there is no [topology] with cabling and ranks_per_node");
@@ -106,6 +107,16 @@ std::string profile_text(const Machine& machine, const std::map<std::string, std
           "\nvariant = " + list_of(machine.variants) + "\n\n[topology]\ncabling = \"" + name_of(machine.cabling) +
           "\"\nranks_per_node = " + std::to_string(machine.ranks_per_node) + "\ntransport = \"" +
           name_of(machine.transport) + "\"\n";
+  if (machine.measured) {
+    const MeasuredRange& range = *machine.measured;
+    const auto pair_of = [](double low, double high) {
+      return "[" + number_text(low) + ", " + number_text(high) + "]\n";
+    };
+    text += "\n[measured]\nkinds = " + list_of(range.kinds) +
+            "\nbytes = " + pair_of(range.bytes.first, range.bytes.second) +
+            "ranks = " + pair_of(range.ranks.first, range.ranks.second) +
+            "nodes = " + pair_of(range.nodes.first, range.nodes.second);
+  }
   if (!residuals.empty()) text += "\n[residuals]\n";
   for (const auto& [file, told] : residuals) text += toml_text(file) + " = " + toml_text(told) + "\n";
   return text;

@@ -9,7 +9,10 @@ std::optional<MessageTest> parse_message_test(std::string_view name) {
   const auto ends = [&](std::string_view tail) {
     return name.size() > tail.size() && name.substr(name.size() - tail.size()) == tail;
   };
-  const bool read = name.find("read") != std::string_view::npos || name.find("get") != std::string_view::npos;
+  // An atomic waits for what was in the other's memory, as a read does.
+  const bool is_atomic = name.find("atomic") != std::string_view::npos;
+  const bool read =
+      is_atomic || name.find("read") != std::string_view::npos || name.find("get") != std::string_view::npos;
   if (ends("_lat") || ends("_latency")) return MessageTest{.latency = true, .read = read};
   if (ends("_bibw")) return MessageTest{.latency = false, .read = read, .both_ways = true};
   for (const std::string_view batch : {"rdma_write", "rdma_read", "rdma_send", "send"}) {

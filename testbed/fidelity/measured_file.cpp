@@ -17,6 +17,7 @@
 
 #include "plugin/base/units.h"
 #include "testbed/base/files.h"
+#include "testbed/base/units.h"
 #include "testbed/fidelity/expert_rows.h"
 #include "testbed/fidelity/tool_output.h"
 
@@ -61,6 +62,14 @@ std::optional<double> number_of(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+/// 1024 of "1024", "1K" and "1KiB".
+std::optional<double> bytes_of(const std::string& text) {
+  if (const auto plain = number_of(text)) return plain;
+  if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
+  const Result<std::uint64_t> size = parse_size_bytes(text);
+  return size ? std::optional(static_cast<double>(*size)) : std::nullopt;
 }
 
 /// all_reduce from AllReduce, all-reduce, all_reduce_perf; alltoall from all_to_all.
@@ -224,6 +233,7 @@ std::optional<double> time_of_value(const Row& row, double bytes) {
   if (!value || *value <= 0) return std::nullopt;
   const std::string unit = row.text("unit");
   if (unit == "us") return value;
+  if (unit == "10^6B/s") return bytes / *value;
   if (unit == "Gb/s") return bytes * 8 / (*value * 1e3);
   if (unit == "Mb/s") return bytes * 8 / *value;
   if (unit == "MB/s" || unit == "MiB/s") return bytes / (*value * static_cast<double>(kMiB)) * 1e6;
@@ -256,16 +266,18 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   const auto expert = expert_operation(taken.collective);
   const auto message = models::parse_message_test(taken.collective);
   if (!collective && !message && !expert) return fmt::format("there is no collective \"{}\"", taken.collective);
-  const auto bytes = row.number("bytes");
-  if (!bytes || *bytes < 1 || *bytes > 1e15)
-    return fmt::format("bytes are no positive number: \"{}\"", row.text("bytes"));
-  point.call.bytes = static_cast<std::uint64_t>(*bytes);
+  auto bytes = bytes_of(row.text("bytes"));
   auto ranks = row.number("ranks");
   if (options.ranks) ranks = *options.ranks;
   if (!collective && !expert && !ranks) ranks = 2;
   if (!ranks) return fmt::format("no rank count (\"{}\"); --ranks gives one", row.text("ranks"));
   if (*ranks < 2 || *ranks > 1e6 || *ranks != std::floor(*ranks)) return fmt::format("{} ranks; 2 to 1000000", *ranks);
   point.call.ranks = static_cast<int>(*ranks);
+  const auto bytes_each = bytes_of(row.text("bytes_each"));
+  if (!bytes && bytes_each) bytes = *bytes_each * *ranks;
+  if (!bytes || *bytes < 1 || *bytes > 1e15)
+    return fmt::format("bytes are no positive number: \"{}\"", row.text("bytes"));
+  point.call.bytes = static_cast<std::uint64_t>(*bytes);
   const auto nodes = row.number("nodes");
   const int each = options.ranks_per_node.value_or(1);
   if (nodes && !options.ranks && !options.ranks_per_node) {

@@ -3,9 +3,10 @@
 // collectives is asked for them.
 //
 // Nearest: the profile of the same library (3 for each common name of deepep, hybrid-ep, uccl, pplx, mori, nccl ep,
-// nvshmem), mode (3), way of posting (GPU or CPU proxy: 2), links within a node (NVLink, xGMI, PCIe: 2) and fabric (EFA,
-// InfiniBand, RoCE: 1). Gates: only a profile with NICs for a file of several nodes, and one with links within a node for
-// a file of one. Then the rates of the adapters and of the GPU's links are the header's own, where it names them.
+// nvshmem), mode (3), way of posting (GPU or CPU proxy: 2), links within a node (NVLink, xGMI, PCIe: 2) and fabric
+// (EFA, InfiniBand, RoCE: 1). Gates: only a profile with NICs for a file of several nodes, and one with links within a
+// node for a file of one. Then the rates of the adapters and of the GPU's links are the header's own, where it names
+// them.
 
 #include <optional>
 #include <string>

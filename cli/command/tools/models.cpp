@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
+#include "cli/command/tools/decode_options.h"
 #include "models/queue.h"
 #include "models/time/collective_time.h"
 #include "models/time/message_time.h"
@@ -190,6 +191,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   std::string name, collective = "all_reduce", bytes, ranks;
   bool all = false, decode = false;
   ExpertOptions expert;
+  DecodeOptions decoding;
   std::string layers = "62", calls = "2";
   Syntax syntax("models [options]");
   syntax.options.add_options()  //
@@ -215,15 +217,26 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       ("sms", po::value(&expert.multiprocessors)->value_name("N"), "multiprocessors of the kernels")  //
       ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                       //
       ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
+  decoding.describe(syntax.options);
   syntax.only_with({"decode"}, {"layers", "calls"});
-  syntax.only_with({"explain"}, {"all", "collective", "mode", "tokens", "hidden", "top-k", "experts", "format", "sms"});
+  syntax.only_with({"decode"}, DecodeOptions::names());
+  syntax.only_with({"explain"}, {"all", "collective", "mode", "tokens", "top-k", "experts", "format", "sms"});
+  syntax.only_with({"explain", "decode"}, {"hidden"});
   syntax.only_with({"explain", "decode"}, {"bytes", "ranks"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (bytes.empty()) bytes = decode ? "48K" : "1M";
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
   if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
   if (decode) {
-    if (!name.empty()) throw std::runtime_error("--decode is of several profiles: leave --explain out");
+    if (!name.empty()) throw std::runtime_error("--explain has no effect with --decode; remove one of them");
+    if (decoding.is_plan()) {
+      decoding.layers = layers;
+      decoding.calls = calls;
+      decoding.ranks = ranks;
+      decoding.hidden = expert.hidden;
+      decoding.print(out);
+      return kExitOk;
+    }
     constexpr std::uint64_t kMost = 100'000;
     out << decode_table({.layers = static_cast<int>(parse_count("--layers", layers, 1, kMost)),
                          .calls_per_layer = static_cast<int>(parse_count("--calls", calls, 1, kMost)),
