@@ -14,8 +14,8 @@ constexpr double kGbitsOfGByte = 8;
 
 std::optional<StatedRate> rate_in(const std::string& text) {
   // A capital B is bytes; "80GB" is a memory.
-  static const std::regex expression(
-      R"((?:^|[^0-9A-Za-z.])(?:([0-9]{1,2}) ?x ?)?([0-9]{1,4}(?:\.[0-9]{1,2})?) ?(Gb/s|Gbps|Gbit/s|Gbit|GbE|G|GB/s)(?![0-9A-Za-z/]))");
+  static const std::regex expression(R"((?:^|[^0-9A-Za-z.])(?:([0-9]{1,2}) ?x ?)?([0-9]{1,4}(?:\.[0-9]{1,2})?) ?)"
+                                     R"((Gb/s|Gbps|Gbit/s|Gbit|GbE|G|GB/s)(?![0-9A-Za-z/]))");
   constexpr std::array<double, 19> kRates{1,  2.5, 5,   10,  20,  25,  32,  40,   50,  56,
                                           80, 100, 120, 160, 200, 400, 800, 1600, 3200};
   for (auto match = std::sregex_iterator(text.begin(), text.end(), expression); match != std::sregex_iterator();

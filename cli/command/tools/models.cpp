@@ -188,7 +188,7 @@ void explain_collective(const models::Machine& machine, const models::Collective
 }  // namespace
 
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& /*err*/) {
-  std::string name, collective = "all_reduce", bytes, ranks;
+  std::string name, collective, bytes, ranks;
   bool all = false, decode = false;
   ExpertOptions expert;
   DecodeOptions decoding;
@@ -204,8 +204,8 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       ("layers", po::value(&layers)->value_name("N")->default_value(layers), "with --decode")                    //
       ("calls", po::value(&calls)->value_name("N")->default_value(calls), "with --decode: all_reduces a layer")  //
       ("all", po::bool_switch(&all), "values on which the profile is silent, too")                               //
-      ("collective", po::value(&collective)->value_name("NAME")->default_value(collective),
-       "that is predicted; ep_dispatch and ep_combine are those of a mixture of experts")  //
+      ("collective", po::value(&collective)->value_name("NAME"),
+       "that is predicted; default: all_reduce; ep_dispatch and ep_combine are those of a mixture of experts")  //
       ("mode", po::value(&expert.mode)->value_name("ll|normal")->default_value(expert.mode),
        "low latency (a message for each token and expert) or normal (a token once to each node)")                  //
       ("tokens", po::value(&expert.tokens)->value_name("N"), "of a rank; default: 128, in normal mode 4096")       //
@@ -251,13 +251,17 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
     }
     return kExitOk;
   }
+  const models::Profile profile = find_profile(name);
+  if (collective.empty()) {
+    const bool is_expert = profile.machine_class() && profile.machine_class()->transport == "expert";
+    collective = is_expert ? "ep_dispatch" : "all_reduce";
+  }
   const auto combine = expert_operation(collective);
   std::vector<std::string> names = models::collective_names();
   names.insert(names.end(), {"ep_dispatch", "ep_combine"});
   require_choice("--collective", "collective", collective, names);
   require_choice("--mode", "mode", expert.mode, {"ll", "normal"});
   if (!expert.format.empty()) require_choice("--format", "format", expert.format, {"fp8", "bf16"});
-  const models::Profile profile = find_profile(name);
   const std::uint64_t size_bytes = *size;
   constexpr std::uint64_t kRanksMost = 1'000'000;
   std::optional<int> asked_ranks;
