@@ -30,7 +30,7 @@ Moved moved_by(const Machine& machine, const ExpertCall& call, const ExpertTime&
     moved.copies = call.tokens * (nodes > 1 ? time.nodes_of_token : time.ranks_of_token);
   }
   if (machine[MachineParameter::kEpByNic] > 0) {
-    // Each token's message goes to its rank by the NICs, whatever node that is of.
+    // Each token's message goes to its rank by the NICs, also to ranks of the same node.
     const double others = (call.ranks - 1.0) / call.ranks;
     const double all = call.mode == ExpertMode::kLowLatency ? call.top_k : time.ranks_of_token;
     moved.away = call.tokens * all * others;
