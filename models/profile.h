@@ -19,7 +19,7 @@
 //   launch_us = { value = 6.6, basis = "constant", source = "NCCL src/graph/tuning.cc" }
 //   fitted_on = ["x.csv"]    # the files that a source of "fitted_on" stands for
 //
-// A profile of a class of machines (models/time/machine_profile.h) has three more tables:
+// A profile of a class of machines (models/time/machine_profile.h) has more tables:
 //
 //   [match]                                  # which measured files are of its kind
 //   class = ["2 nodes direct 200G"]          # their topology_class

@@ -149,7 +149,7 @@ TEST_CASE("a fit that explains nothing says so, and of which machine it was made
       file_with("contrary.csv", kColumns + "all_reduce,4,4,1024,5000,,,out,\nall_reduce,4,4,65536,500,,,out,\n"
                                            "all_reduce,4,4,1048576,50,,,out,\nall_reduce,4,4,16777216,2,,,out,\n"
                                            "all_reduce,4,4,1073741824,1,,,out,\n") +
-      " --class contrary");
+      " --class contrary --rate 100Gb/s");
   CHECK(contrary.status == 0);
   CHECK_MESSAGE(contrary.output.find("half of its times are off by more than 30 %: no such machine takes them. It is "
                                      "taken for 1 adapters of 12.5 GB/s and 1 ranks a node") != std::string::npos,
@@ -169,7 +169,7 @@ TEST_CASE("a live run is calibrated from: what perf prints, and the JSON that it
   CHECK(perf.output.find("# Collective test starting: all_gather_perf\n") != std::string::npos);
   const std::string text = file_with("live.txt", perf.output);
   for (const std::string& each : {path, text}) {
-    const CommandResult fit = run_meshbed("calibrate " + each + " --class live --out " + profile);
+    const CommandResult fit = run_meshbed("calibrate " + each + " --class live --rate 200Gb/s --out " + profile);
     REQUIRE_MESSAGE(fit.status == 0, fit.output);
     const json told = json::parse(run_meshbed("validate " + each + " --profile " + profile + " --json").output);
     CHECK(told.at("rows").size() == 12);  // six sizes, in two placements
@@ -303,8 +303,8 @@ TEST_CASE("calibrate writes a profile that validate reads, and refuses what cann
   CHECK(run_command_line("grep -c '3-node direct mesh, 3 subnets' '" + out + "'").output == "1\n");
   CHECK(fit.output.find("cannot tell") != std::string::npos);  // one count of ranks: launch and hop are one sum
   CHECK(run_meshbed("validate models/data/cal_spark3mesh_plugin_allreduce.csv --profile " + out).status == 0);
-  const CommandResult few =
-      run_meshbed("calibrate --class x " + file_with("few.csv", kColumns + "all_reduce,2,2,64,5,,,out,\n"));
+  const CommandResult few = run_meshbed("calibrate --class x --rate 100Gb/s " +
+                                        file_with("few.csv", kColumns + "all_reduce,2,2,64,5,,,out,\n"));
   CHECK(few.status == 2);
   CHECK(few.output.find("under-determined: 1 different points") != std::string::npos);
 }
@@ -343,6 +343,56 @@ TEST_CASE(
   CHECK(other.status == 2);
   CHECK(other.output.find("--collective broadcast: a one-shot exchange is all_reduce or all_gather") !=
         std::string::npos);
+}
+
+TEST_CASE("models explains dispatch and combine of experts, by a class of its own or by medians of the others") {
+  const CommandResult own = run_meshbed("models --explain ep-h100-deepep-ll --ranks 32 --tokens 64");
+  CHECK(own.status == 0);
+  for (const char* part : {"dispatch of 64 tokens of 7408 bytes a rank, top 8 of 256 experts, 32 ranks on 4 nodes",
+                           "a token has experts on 7.27 ranks of 3.61 nodes", "NICs", "hop between nodes", "+- "}) {
+    CHECK_MESSAGE(own.output.find(part) != std::string::npos, part);
+  }
+  const CommandResult other = run_meshbed("models --explain b200-ib400 --collective ep_combine --mode normal");
+  CHECK(other.status == 0);
+  CHECK(other.output.find("no class of this kind is known: medians of the other classes") != std::string::npos);
+  const CommandResult collective = run_meshbed("models --explain ep-h100-hybridep --collective all_gather 2>&1");
+  CHECK(collective.status == 2);
+  CHECK(collective.output.find("ep-h100-hybridep is of dispatch and combine of experts") != std::string::npos);
+  CHECK(run_meshbed("models --explain b200-ib400 --collective ep_combine --ranks 1000 2>&1")
+            .output.find("--experts 256: fewer than the 1000 ranks") != std::string::npos);
+}
+
+TEST_CASE("calibrate asks for a rate that no header states, and a value at its bound is a warning with the rate") {
+  const std::string file =
+      file_with("rate.csv",
+                "collective,ranks,nodes,bytes,time_us\nall_reduce,2,2,1K,20\nall_reduce,2,2,64K,40\n"
+                "all_reduce,2,2,1M,150\nall_reduce,2,2,64M,8000\nall_reduce,2,2,256M,32000\n");
+  const CommandResult none = run_meshbed("calibrate " + file + " --class z 2>&1");
+  CHECK(none.status == 2);
+  CHECK_MESSAGE(none.output.find("the rate of the adapters is not known") != std::string::npos, none.output);
+  const CommandResult low = run_meshbed("calibrate " + file + " --class z --rate 50Gb/s 2>&1");
+  CHECK(low.status == 0);
+  CHECK_MESSAGE(low.output.find("nic_fraction = 1 is at the upper end") != std::string::npos, low.output);
+  CHECK(low.output.find("bytes = [1024, 268435456]") != std::string::npos);
+  const CommandResult right = run_meshbed("calibrate " + file + " --class z --rate 100Gb/s 2>&1");
+  CHECK(right.status == 0);
+  CHECK(right.output.find("warning") == std::string::npos);
+  CHECK(run_meshbed("calibrate " + file + " --class z --rate fast 2>&1").status == 2);
+}
+
+TEST_CASE("a decode step by a profile: its parts, the ratio to one rank, and what has to be given") {
+  const CommandResult step = run_meshbed(
+      "models --decode --profile spark-pair-200g --layers 36 --hidden 2880 --compute 17.4ms --total 116.8 --active "
+      "5.1");
+  CHECK(step.status == 0);
+  for (const char* part : {"computing", "all_reduces", "tokens/s", "times one rank", "not modelled"}) {
+    CHECK_MESSAGE(step.output.find(part) != std::string::npos, part);
+  }
+  CHECK(run_meshbed("models --decode --profile b200-ib400 2>&1").output.find("--compute 20ms") != std::string::npos);
+  CHECK(run_meshbed("models --decode --profile nic-hdr200 2>&1").status == 2);
+  const CommandResult ratios = run_meshbed("models --decode --measured models/data/decode/cal_decode_spark.csv");
+  CHECK(ratios.status == 0);
+  CHECK(ratios.output.find("22 ratios: median error ") != std::string::npos);
 }
 
 }  // namespace validate_command_test

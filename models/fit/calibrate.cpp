@@ -8,198 +8,11 @@
 #include <tuple>
 
 #include "models/fit/between.h"
+#include "models/fit/groups.h"
 #include "models/fit/search.h"
 
 namespace meshbed::models {
 namespace {
-
-struct Start {
-  MachineParameter parameter;
-  double value;
-};
-
-/// Parameters that make sense together only, and where to begin looking.
-struct Group {
-  std::vector<MachineParameter> parameters;
-  std::vector<std::vector<Start>> starts;
-  bool always = false;  // fitted whether it pays or not
-};
-
-/// What the sweeps hold, which decides what they can determine.
-struct Evidence {
-  std::set<std::tuple<bool, Collective, int, int, std::uint64_t, bool, bool, bool, bool, int, int, int>> points;
-  std::set<double> step_counts;
-  std::set<Collective> summed, moved;  // collectives that reduce, and that do not
-  bool messages = false, reads = false, collectives = false, latencies = false;
-  bool forced_ll = false, rooted = false, rootless = false, gathers = false;
-  bool nets = false, one_node = false, shared_nodes = false, trees = false;
-  bool eager = false, replayed = false, barriers = false, waves = false, pairs = false, chains = false;
-  bool messages_of_calls = false, tested = false, untested = false;
-  double smallest = 1e18, largest = 0;
-};
-
-constexpr double kShowsHopBytes = 4194304;
-
-Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
-  Evidence evidence;
-  for (const Sweep& sweep : sweeps) {
-    for (const SweepPoint& point : sweep.points) {
-      const CollectiveCall& call = point.call;
-      evidence.points.insert({point.is_message, call.collective, call.ranks, call.nodes, call.bytes,
-                              point.message.latency, point.message.read, call.eager, call.barrier,
-                              call.algorithm ? static_cast<int>(*call.algorithm) : -1,
-                              call.protocol ? static_cast<int>(*call.protocol) : -1, call.iterations});
-      const auto bytes = static_cast<double>(call.bytes);
-      evidence.smallest = std::min(evidence.smallest, bytes);
-      evidence.largest = std::max(evidence.largest, bytes);
-      if (point.is_message) {
-        evidence.messages = true;
-        evidence.latencies = evidence.latencies || point.message.latency;
-        evidence.reads = evidence.reads || point.message.read;
-        continue;
-      }
-      evidence.collectives = true;
-      (call.eager ? evidence.eager : evidence.replayed) = true;
-      (is_of_pairs(call) ? evidence.pairs : evidence.chains) = true;
-      evidence.barriers = evidence.barriers || call.barrier;
-      evidence.messages_of_calls = evidence.messages_of_calls || call.collective == Collective::kSendRecv;
-      // Only small calls show what ranks begin apart.
-      if (call.iterations == 0) evidence.untested = true;
-      evidence.tested = evidence.tested || (call.iterations > 0 && static_cast<double>(call.bytes) <= kShowsHopBytes);
-      evidence.waves = evidence.waves || (call.nodes == 1 && (call.algorithm == CollectiveAlgorithm::kDirect ||
-                                                              call.algorithm == CollectiveAlgorithm::kTwoShot));
-      evidence.step_counts.insert(steps_of(call, CollectiveAlgorithm::kRing).all);
-      (reduces(call.collective) ? evidence.summed : evidence.moved).insert(call.collective);
-      evidence.forced_ll = evidence.forced_ll || call.protocol == CollectiveProtocol::kLl;
-      (has_root(call.collective) ? evidence.rooted : evidence.rootless) = true;
-      evidence.gathers = evidence.gathers || call.collective == Collective::kAllGather;
-      (call.nodes > 1 ? evidence.nets : evidence.one_node) = true;
-      evidence.shared_nodes = evidence.shared_nodes || (call.nodes > 1 && call.ranks > call.nodes);
-      evidence.trees = evidence.trees ||
-                       (may_tree(call) && call.ranks > 2 && !call.algorithm && machine.cabling == Cabling::kSwitch);
-    }
-  }
-  return evidence;
-}
-
-constexpr double kSmallBytes = 65536;  // below: latency shows
-constexpr double kShowsRateBytes = 1048576;
-constexpr double kOneNodeGBps = 100;     // where a search within one begins
-constexpr double kLargeBytes = 4194304;  // above: rate shows
-
-/// A rate's: shares of what the wire carries.
-std::vector<std::vector<Start>> rate_starts(MachineParameter rate, double wire_GBps) {
-  std::vector<std::vector<Start>> starts;
-  for (const double share : {0.04, 0.15, 0.5, 0.9}) starts.push_back({{rate, share * wire_GBps}});
-  return starts;
-}
-
-std::vector<Group> message_groups(const Evidence& evidence, double wire_GBps) {
-  std::vector<Group> groups;
-  groups.push_back({{MachineParameter::kHostCapGBps}, rate_starts(MachineParameter::kHostCapGBps, wire_GBps), true});
-  if (evidence.latencies) groups.push_back({{MachineParameter::kWireUs}, {{}}, true});
-  if (evidence.latencies) groups.push_back({{MachineParameter::kDmaUs}, {{{MachineParameter::kInlineBytes, 64}}, {}}});
-  if (!evidence.latencies) groups.push_back({{MachineParameter::kMessageUs}, {{}}, true});
-  if (evidence.reads) groups.push_back({{MachineParameter::kReadMessageUs, MachineParameter::kReadFraction}, {{}}});
-  groups.push_back({{MachineParameter::kFillStages, MachineParameter::kSliceBytes},
-                    {{{MachineParameter::kFillStages, 1}, {MachineParameter::kSliceBytes, 4096}},
-                     {{MachineParameter::kFillStages, 1}, {MachineParameter::kSliceBytes, 65536}}}});
-  groups.push_back({{MachineParameter::kRendezvousUs, MachineParameter::kRendezvousBytes},
-                    {{{MachineParameter::kRendezvousUs, 1}, {MachineParameter::kRendezvousBytes, 2048}},
-                     {{MachineParameter::kRendezvousUs, 3}, {MachineParameter::kRendezvousBytes, 16384}}}});
-  return groups;
-}
-
-std::vector<Start> with(const std::vector<Start>& more, MachineParameter parameter, double value) {
-  std::vector<Start> starts = more;
-  starts.push_back({parameter, value});
-  return starts;
-}
-
-/// One start for each threshold in `values`.
-std::vector<std::vector<Start>> ladder(MachineParameter threshold, const std::vector<double>& values,
-                                       const std::vector<Start>& more = {}) {
-  std::vector<std::vector<Start>> starts;
-  for (const double value : values) starts.push_back(with(more, threshold, value));
-  return starts;
-}
-
-/// NCCL's cost table chooses the algorithm of a call; no such table is known for a library's own kernels.
-bool chooses_by_table(const Machine& machine) { return machine.transport != MachineTransport::kKernel; }
-
-std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps, bool by_table) {
-  std::vector<Group> groups;
-  const MachineParameter rate = evidence.nets ? MachineParameter::kNicFraction : MachineParameter::kIntraGBps;
-  const MachineParameter hop = evidence.nets ? MachineParameter::kNetSimpleUs : MachineParameter::kIntraSimpleUs;
-  const bool sees_small = evidence.smallest<kSmallBytes, sees_large = evidence.largest> kLargeBytes;
-  // What no size shows stays as it is known: a rate among small sizes, a hop among large ones.
-  if (evidence.largest >= kShowsRateBytes)
-    groups.push_back({{rate}, rate_starts(rate, evidence.nets ? 1 : wire_GBps), true});
-  if (evidence.smallest <= kShowsHopBytes) groups.push_back({{hop}, {{}}, true});
-  if (evidence.forced_ll) groups.push_back({{MachineParameter::kNetLlUs, MachineParameter::kLlFraction}, {{}}, true});
-  // On one count of steps launch and hop are one sum: the ridge shares it between them.
-  if (evidence.smallest <= kShowsHopBytes) groups.push_back({{MachineParameter::kLaunchUs}, {{}}, true});
-  const std::vector<double> shares{64, 512, 2048, 8192, 32768, 131072, 524288};
-  if (evidence.trees) {
-    groups.push_back({{MachineParameter::kTreeMaxBytes, MachineParameter::kTreeFraction},
-                      ladder(MachineParameter::kTreeMaxBytes, {65536, 524288, 4e6, 1.7e7, 6.7e7, 2.7e8, 1e11})});
-  }
-  if (by_table) {
-    // Ways that the table takes and the library does not: each, and all of them.
-    std::vector<MachineParameter> ways{MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes};
-    if (evidence.trees) ways.push_back(MachineParameter::kTreeMaxBytes);
-    std::vector<Start> none;
-    for (const MachineParameter way : ways) {
-      groups.push_back({{way}, ladder(way, {1})});
-      none.push_back({way, 1});
-    }
-    groups.push_back({ways, {none}});
-  }
-  if (sees_small) {
-    const MachineParameter ll = evidence.nets ? MachineParameter::kNetLlUs : MachineParameter::kIntraLlUs;
-    const MachineParameter ll128 = evidence.nets ? MachineParameter::kNetLl128Us : MachineParameter::kIntraLl128Us;
-    groups.push_back({{MachineParameter::kLlMaxBytes, ll, MachineParameter::kLlFraction},
-                      ladder(MachineParameter::kLlMaxBytes, shares)});
-    if (by_table)
-      groups.push_back({{MachineParameter::kLl128MaxBytes, ll128, MachineParameter::kLl128Fraction},
-                        ladder(MachineParameter::kLl128MaxBytes, {8192, 32768, 131072, 524288, 2.1e6, 3.3e7})});
-    groups.push_back({{MachineParameter::kLlWindowBytes, MachineParameter::kLlSpillGBps},
-                      ladder(MachineParameter::kLlWindowBytes, {256, 4096, 16384, 32768, 65536},
-                             {{MachineParameter::kLlSpillGBps, 1}})});
-  }
-  groups.push_back({{MachineParameter::kFillStages, MachineParameter::kSliceBytes},
-                    ladder(MachineParameter::kSliceBytes, {16384, 131072, 1048576, 8388608},
-                           {{MachineParameter::kFillStages, 0.7}})});
-  if (sees_large) {
-    groups.push_back(
-        {{MachineParameter::kRampDepth, MachineParameter::kRampUs},
-         ladder(MachineParameter::kRampUs, {100, 1000, 10000, 100000}, {{MachineParameter::kRampDepth, 0.3}})});
-  }
-  if (!evidence.summed.empty() && !evidence.moved.empty()) {
-    groups.push_back({{MachineParameter::kReduceGBps}, {{{MachineParameter::kReduceGBps, 100}}}});
-    if (evidence.gathers) groups.push_back({{MachineParameter::kCopyGBps}, {{{MachineParameter::kCopyGBps, 100}}}});
-  }
-  if (evidence.eager && evidence.replayed)
-    groups.push_back({{MachineParameter::kEagerUs}, {{{MachineParameter::kEagerUs, 10}}}});
-  if (evidence.pairs && evidence.chains) groups.push_back({{MachineParameter::kPairsUs}, {{}}});
-  if (!by_table && evidence.messages_of_calls && evidence.chains)
-    groups.push_back({{MachineParameter::kPeerUs}, {{{MachineParameter::kPeerUs, 10}}}});
-  if (evidence.tested && evidence.untested)
-    groups.push_back({{MachineParameter::kSkewUs}, {{{MachineParameter::kSkewUs, 100}}}});
-  if (by_table) {
-    groups.push_back({{MachineParameter::kChannels, MachineParameter::kChannelGBps},
-                      ladder(MachineParameter::kChannels, {2, 4, 8, 16, 32})});
-  }
-  if (evidence.barriers) groups.push_back({{MachineParameter::kBarrierUs}, {{{MachineParameter::kBarrierUs, 3}}}});
-  if (evidence.waves) {
-    groups.push_back({{MachineParameter::kWaveBytes, MachineParameter::kWaveUs},
-                      ladder(MachineParameter::kWaveBytes, {16384, 65536, 262144}, {{MachineParameter::kWaveUs, 2}})});
-  }
-  if (evidence.one_node && evidence.rooted && evidence.rootless) {
-    groups.push_back({{MachineParameter::kDuplexFraction}, {{{MachineParameter::kDuplexFraction, 0.8}}}});
-  }
-  return groups;
-}
 
 bool is_known(const Machine& machine, MachineParameter parameter) {
   const auto& value = machine.values.at(static_cast<std::size_t>(parameter));
@@ -231,12 +44,14 @@ double calibration_loss(const Machine& machine, const Measured& measured) {
   return sum / static_cast<double>(std::max<std::size_t>(sweeps.size(), 1)) + excursions(machine, measured.kinds);
 }
 
+constexpr double kOneNodeGBps = 100;             // where a search for a rate within one node begins
 constexpr double kCoarse = 1.05, kFine = 1.004;  // where a search ends: the last factor tried
 
 /// Hops of the other protocols, by what the fitted one takes. Between nodes the rest of a long hop is the transport's
 /// and the same for each (NCCL's latencyInter); within one, and of a short hop, all are as far from what was expected.
 void let_follow(Machine& machine, const std::vector<MachineParameter>& free, const Machine& expected,
                 const std::string& source) {
+  if (machine.transport == MachineTransport::kExpert) return;
   const auto is_free = [&](MachineParameter parameter) {
     return std::find(free.begin(), free.end(), parameter) != free.end();
   };
@@ -379,15 +194,19 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
   const Evidence evidence = evidence_of(machine, sweeps);
   const Measured measured{.sweeps = sweeps, .kinds = sizes_by_kind(sweeps)};
   const Machine expected = as_expected(machine, source);
-  if (evidence.messages && evidence.collectives) {
+  if (static_cast<int>(evidence.messages) + static_cast<int>(evidence.collectives) +
+          static_cast<int>(evidence.experts) >
+      1) {
     return Error{.code = ErrorCode::kInvalidArgument,
-                 .text = "point-to-point files and collectives are calibrated apart"};
+                 .text = "point-to-point files, collectives and expert-parallel files are calibrated apart"};
   }
-  Calibration result{.machine = expected, .fitted = {}, .loss = 0, .points = evidence.points.size(), .not_apart = {}};
+  Calibration result{.machine = expected,
+                     .fitted = {},
+                     .loss = 0,
+                     .points = evidence.points.size() + evidence.expert_points.size(),
+                     .not_apart = {}};
   const double wire_GBps = evidence.nets || evidence.messages ? node_GBps(result.machine) : kOneNodeGBps;
-  const std::vector<Group> groups = evidence.messages
-                                        ? message_groups(evidence, wire_GBps)
-                                        : collective_groups(evidence, wire_GBps, chooses_by_table(machine));
+  const std::vector<Group> groups = groups_of(expected, evidence, wire_GBps);
   constexpr std::size_t kPointsPerParameter = 2;
   constexpr std::size_t kFewest = 4;
   if (result.points < kFewest) {
@@ -395,7 +214,7 @@ Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& 
                  .text = "under-determined: " + std::to_string(result.points) + " different points; rate and latency " +
                          "alone need " + std::to_string(kFewest)};
   }
-  if (!evidence.messages && !chooses_by_table(machine)) switch_off(result.machine, evidence, source);
+  if (evidence.collectives && !chooses_by_table(machine)) switch_off(result.machine, evidence, source);
   result.loss = calibration_loss(result.machine, measured);
   std::vector<bool> joined(groups.size(), false);
   for (std::size_t index = 0; index < groups.size(); ++index) {

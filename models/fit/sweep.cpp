@@ -20,13 +20,20 @@ Regressors regressors_of(const SweepPoint& point) {
           sent_bytes(point.call, CollectiveAlgorithm::kRing, Cabling::kSwitch)};
 }
 
+/// Dispatch and combine of both modes, each a number; 0 of other points.
+int expert_kind(const SweepPoint& point) {
+  if (!point.expert) return 0;
+  return 1 + static_cast<int>(point.expert->mode) * 2 + (point.expert->combine ? 1 : 0);
+}
+
 /// Points of one collective and size of job, in order of size.
-using Kind = std::tuple<bool, Collective, int, int, bool, bool>;
+using Kind = std::tuple<bool, Collective, int, int, bool, bool, int>;
 std::map<Kind, std::vector<SweepPoint>> kinds_of(const std::vector<SweepPoint>& points) {
   std::map<Kind, std::vector<SweepPoint>> kinds;
   for (const SweepPoint& point : points) {
     kinds[{point.is_message, point.call.collective, point.call.ranks, point.call.nodes, point.message.latency,
-           point.message.read}]
+           point.message.read,
+           expert_kind(point) + (point.message.both_ways ? 8 : 0) + (point.message.batch > 1 ? 16 : 0)}]
         .push_back(point);
   }
   for (auto& [kind, of_kind] : kinds) {
@@ -76,13 +83,29 @@ std::vector<SweepPoint> points_of(const std::vector<Sweep>& sweeps) {
   return points;
 }
 
+bool is_of_kind(const Machine& machine, const SweepPoint& point) {
+  const bool is_expert = machine.transport == MachineTransport::kExpert;
+  if (point.expert || is_expert) return is_expert && point.expert;
+  return (machine.transport == MachineTransport::kMessage) == point.is_message;
+}
+
 double predicted_us(const Machine& machine, const SweepPoint& point) {
+  if (point.expert) return expert_time(machine, *point.expert).us;
   return point.is_message ? message_us(machine, point.message, point.call.bytes) : collective_us(machine, point.call);
+}
+
+std::string measured_kind(const SweepPoint& point) {
+  if (point.expert) {
+    const ExpertCall& call = *point.expert;
+    return std::string(call.combine ? "ep_combine " : "ep_dispatch ") + name_of(call.mode) + ", " +
+           ranks_text(call.ranks, call.nodes);
+  }
+  return point.is_message ? measured_kind(point.message) : measured_kind(point.call);
 }
 
 Interval interval_of(const Machine& machine, const SweepPoint& point, Standing standing, const IntervalTable& table) {
   const double us = predicted_us(machine, point);
-  return point.is_message ? interval_of(machine, point.message, point.call.bytes, us, standing, table)
+  return point.is_message ? interval_of(machine, measured_kind(point), point.call.bytes, us, standing, table)
                           : interval_of(machine, point.call, us, standing, table);
 }
 
@@ -91,8 +114,7 @@ std::map<std::string, MeasuredSizes> measured_of(const std::vector<Sweep>& sweep
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
       const std::uint64_t bytes = point.call.bytes;
-      const auto [at, is_new] = all.try_emplace(
-          point.is_message ? measured_kind(point.message) : measured_kind(point.call), MeasuredSizes{bytes, bytes, 0});
+      const auto [at, is_new] = all.try_emplace(measured_kind(point), MeasuredSizes{bytes, bytes, 0});
       at->second.least_bytes = std::min(at->second.least_bytes, bytes);
       at->second.most_bytes = std::max(at->second.most_bytes, bytes);
       ++at->second.points;

@@ -5,20 +5,23 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/time/collective_time.h"
+#include "models/time/expert_time.h"
 #include "models/time/interval.h"
 #include "models/time/message_time.h"
 
 namespace meshbed::models {
 
 struct SweepPoint {
-  bool is_message = false;  // then `message` holds, else `call`
-  CollectiveCall call;      // its bytes hold for both
+  bool is_message = false;  // then `message` or, where there is one, `expert` holds, else `call`
+  CollectiveCall call;      // its bytes, ranks and nodes hold for all
   MessageTest message;
-  double time_us = 0;  // measured
+  std::optional<ExpertCall> expert{};  // dispatch or combine of a mixture of experts
+  double time_us = 0;                  // measured
 };
 
 struct Sweep {
@@ -29,7 +32,12 @@ struct Sweep {
 /// Of all sweeps, in their order.
 std::vector<SweepPoint> points_of(const std::vector<Sweep>& sweeps);
 
+/// Whether the machine's transport is of such points: messages, experts, or collectives.
+bool is_of_kind(const Machine& machine, const SweepPoint& point);
+
 double predicted_us(const Machine& machine, const SweepPoint& point);
+/// "all_reduce, 4 ranks on 4 nodes", "stream", "ep_dispatch low latency, 16 ranks on 2 nodes".
+std::string measured_kind(const SweepPoint& point);
 /// Around that, for how the machine was chosen.
 Interval interval_of(const Machine& machine, const SweepPoint& point, Standing standing,
                      const IntervalTable& table = shipped_interval_table());

@@ -10,11 +10,6 @@
 namespace meshbed::models {
 namespace {
 
-std::string nodes_text(const CollectiveCall& call) {
-  return std::to_string(call.ranks) + " ranks on " + std::to_string(call.nodes) +
-         (call.nodes == 1 ? " node" : " nodes");
-}
-
 std::string bytes_text(std::uint64_t bytes) {
   constexpr double kStep = 1024;
   auto value = static_cast<double>(bytes);
@@ -163,7 +158,7 @@ std::vector<std::string> kinds_of(const Machine& machine, const CollectiveCall& 
 }  // namespace
 
 std::string measured_kind(const CollectiveCall& call) {
-  std::string kind = std::string(name_of(call.collective)) + ", " + nodes_text(call);
+  std::string kind = std::string(name_of(call.collective)) + ", " + ranks_text(call.ranks, call.nodes);
   if (call.algorithm) kind += std::string(", ") + name_of(*call.algorithm);
   if (call.protocol) kind += std::string(", ") + name_of(*call.protocol);
   if (call.eager) kind += ", eager";
@@ -172,7 +167,12 @@ std::string measured_kind(const CollectiveCall& call) {
 }
 
 std::string measured_kind(const MessageTest& test) {
-  return std::string(test.read ? "read " : "") + (test.latency ? "latency" : "stream");
+  return std::string(test.batch > 0 ? "batched " : "") + (test.both_ways ? "two-way " : "") +
+         (test.read ? "read " : "") + (test.latency ? "latency" : "stream");
+}
+
+std::string ranks_text(int ranks, int nodes) {
+  return std::to_string(ranks) + " ranks on " + std::to_string(nodes) + (nodes == 1 ? " node" : " nodes");
 }
 
 Interval interval_of(const Machine& machine, const CollectiveCall& call, double predicted_us, Standing standing,
@@ -181,9 +181,9 @@ Interval interval_of(const Machine& machine, const CollectiveCall& call, double 
               table);
 }
 
-Interval interval_of(const Machine& machine, const MessageTest& test, std::uint64_t bytes, double predicted_us,
+Interval interval_of(const Machine& machine, const std::string& kind, std::uint64_t bytes, double predicted_us,
                      Standing standing, const IntervalTable& table) {
-  return made(machine, known_of(machine, {measured_kind(test)}, bytes), bytes, predicted_us, standing, table);
+  return made(machine, known_of(machine, {kind}, bytes), bytes, predicted_us, standing, table);
 }
 
 std::string basis_text(const Interval& interval) {

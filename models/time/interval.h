@@ -35,12 +35,15 @@ struct Interval {
 
 /// "all_reduce, 4 ranks on 4 nodes, LL, eager": what a class may have been measured in.
 std::string measured_kind(const CollectiveCall& call);
-/// "stream", "latency", "read stream", "read latency".
+/// "stream", "latency", "read stream", "two-way stream", "batched read stream".
 std::string measured_kind(const MessageTest& test);
+/// "4 ranks on 4 nodes"
+std::string ranks_text(int ranks, int nodes);
 
 Interval interval_of(const Machine& machine, const CollectiveCall& call, double predicted_us,
                      Standing standing = Standing::kOwnClass, const IntervalTable& table = shipped_interval_table());
-Interval interval_of(const Machine& machine, const MessageTest& test, std::uint64_t bytes, double predicted_us,
+/// Of a message, or of dispatch and combine: `kind` as measured_kind() has it.
+Interval interval_of(const Machine& machine, const std::string& kind, std::uint64_t bytes, double predicted_us,
                      Standing standing = Standing::kOwnClass, const IntervalTable& table = shipped_interval_table());
 
 /// One line: "class dgxa100-hdr, gate verbs: same class, other ranks; outside what was measured: 16 ranks on 2 nodes".

@@ -85,13 +85,24 @@ constexpr std::array<ParameterInfo, kParameters> kInfo{{
     {"dma_us", 0, 100, 0.7, Basis::kGuess, "a read over PCIe", "what is not inline is fetched"},
     {"rendezvous_bytes", 0, 1e9, 1e9, Basis::kGuess, kNone, "message from which its receiver is asked first"},
     {"rendezvous_us", 0, 1000, 0, Basis::kGuess, kNone, "what asking costs"},
+    {"ep_by_nic", 0, 1, 0, Basis::kGuess, "links within a node are used, unless a profile says not",
+     "1: expert-parallel messages to the same node go by the NICs, too"},
+    {"ep_message_us", 0, 1000, 0, Basis::kGuess, kNone, "each message of a token to another node: GPU or proxy thread"},
+    {"ep_peer_us", 0, 1000, 0, Basis::kGuess, kNone, "each remote rank of a dispatch or combine: counts and signals"},
+    {"ep_peer_GBps", 0.005, kNoLimit, kNoLimit, Basis::kGuess, kNone, "of one connection to a remote rank"},
+    {"ep_sms", 1, 512, 24, Basis::kConstant, "DeepEP deep_ep/buffer.py: num_sms = 20; its tables are of 24",
+     "multiprocessors of the kernels, where the call gives none"},
+    {"ep_sm_GBps", 0.05, kNoLimit, kNoLimit, Basis::kGuess, kNone, "what one multiprocessor copies"},
+    {"ep_sm_token_us", 0, 1000, 0, Basis::kGuess, kNone, "a multiprocessor's cost of a token beside its bytes"},
+    {"ep_combine_fraction", 0.05, 20, 1, Basis::kGuess, "as dispatch", "of the rates within a node, combine"},
+    {"ep_combine_cost", 0.02, 20, 1, Basis::kGuess, "as dispatch", "of launch, hop, peers and messages, combine"},
     {"naive_step_us", 0.01, 1e5, 14, Basis::kConstant, kNccl, "of the line that is carried over: a step"},
     {"naive_GBps", 0.001, kNoLimit, 10, Basis::kGuess, "80 of 100 Gb/s", "of the line that is carried over: a byte"},
 }};
 
 constexpr std::array<const char*, 3> kCablings{"switch", "ring", "mesh"};
-constexpr std::array<const char*, 11> kTransports{"none", "verbs",     "staged", "unified", "efa",    "tcp",
-                                                  "tcpx", "slingshot", "within", "kernel",  "message"};
+constexpr std::array<const char*, 12> kTransports{"none", "verbs",     "staged", "unified", "efa",     "tcp",
+                                                  "tcpx", "slingshot", "within", "kernel",  "message", "expert"};
 
 /// A transport's default for a value that a profile does not have.
 struct TransportDefault {

@@ -68,6 +68,15 @@ enum class MachineParameter : std::uint8_t {
   kDmaUs,
   kRendezvousBytes,
   kRendezvousUs,
+  kEpByNic,
+  kEpMessageUs,
+  kEpPeerUs,
+  kEpPeerGBps,
+  kEpSms,
+  kEpSmGBps,
+  kEpSmTokenUs,
+  kEpCombineFraction,
+  kEpCombineCost,
   kNaiveStepUs,
   kNaiveGBps,
 };
@@ -113,9 +122,10 @@ enum class MachineTransport : std::uint8_t {
   kWithin,   // one node: PCIe or NVLink
   kKernel,   // a persistent kernel rings the doorbells, or waits for the thread that does
   kMessage,  // point-to-point
+  kExpert,   // dispatch and combine of a mixture of experts
 };
 const char* name_of(
-    MachineTransport transport);  // none verbs staged unified efa tcp tcpx slingshot within kernel message
+    MachineTransport transport);  // none verbs staged unified efa tcp tcpx slingshot within kernel message expert
 std::optional<MachineTransport> parse_transport(std::string_view name);
 
 struct Machine {

@@ -62,8 +62,8 @@ Result<Machine> machine_of(const Profile& profile) {
   const auto transport = parse_transport(told->transport.empty() ? "none" : told->transport);
   if (!transport) {
     return refused(told->place +
-                   ": transport has to be none, verbs, staged, unified, efa, tcp, tcpx, slingshot, within, kernel or "
-                   "message");
+                   ": transport has to be none, verbs, staged, unified, efa, tcp, tcpx, slingshot, within, kernel, "
+                   "message or expert");
   }
   machine.transport = *transport;
   for (const auto& [name, value] : profile.parameters()) {

@@ -32,10 +32,6 @@ bool shares(const Machine& machine, const Classes& classes, const std::set<std::
                                                       [&](const std::string& each) { return classes.count(each) > 0; });
 }
 
-std::string kind_of_point(const SweepPoint& point) {
-  return point.is_message ? models::measured_kind(point.message) : models::measured_kind(point.call);
-}
-
 template <class Keep>
 std::vector<Sweep> kept(const std::vector<Sweep>& sweeps, const Keep& keep) {
   std::vector<Sweep> all;
@@ -99,23 +95,24 @@ class Collector {
     }
     std::map<std::string, std::uint64_t> largest;
     for (const SweepPoint& point : models::points_of(sweeps)) {
-      std::uint64_t& most = largest[kind_of_point(point)];
+      std::uint64_t& most = largest[models::measured_kind(point)];
       most = std::max(most, point.call.bytes);
     }
     for (const auto& [kind, most] : largest) {
       if (largest.size() < 2) break;
-      const auto fitted = fit(
-          machine, kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return kind_of_point(point) != kind; }),
-          peers_);
+      const auto fitted =
+          fit(machine,
+              kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return models::measured_kind(point) != kind; }),
+              peers_);
       if (!fitted) continue;
       for (const Sweep& sweep :
-           kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return kind_of_point(point) == kind; })) {
+           kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return models::measured_kind(point) == kind; })) {
         for (const SweepPoint& point : sweep.points) add(sweep.name, *fitted, point, Standing::kOwnClass);
       }
     }
     constexpr std::uint64_t kPart = 16;
     const auto is_small = [&](const SweepPoint& point) {
-      return point.call.bytes <= largest.at(kind_of_point(point)) / kPart;
+      return point.call.bytes <= largest.at(models::measured_kind(point)) / kPart;
     };
     const auto fitted =
         fit(machine, kept(sweeps, [&](const Sweep&, const SweepPoint& point) { return is_small(point); }), peers_);

@@ -11,11 +11,14 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 
 #include "plugin/base/units.h"
 #include "testbed/base/files.h"
+#include "testbed/base/units.h"
+#include "testbed/fidelity/expert_rows.h"
 #include "testbed/fidelity/tool_output.h"
 
 namespace meshbed::testbed {
@@ -59,6 +62,14 @@ std::optional<double> number_of(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+/// 1024 of "1024", "1K" and "1KiB".
+std::optional<double> bytes_of(const std::string& text) {
+  if (const auto plain = number_of(text)) return plain;
+  if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
+  const Result<std::uint64_t> size = parse_size_bytes(text);
+  return size ? std::optional(static_cast<double>(*size)) : std::nullopt;
 }
 
 /// all_reduce from AllReduce, all-reduce, all_reduce_perf; alltoall from all_to_all.
@@ -115,7 +126,9 @@ void take_comment(MeasuredFile& file, const std::string& text) {
     file.topology_class = value;
   } else if (key == "quality") {
     file.quality = value;
-  } else if (key == "note" || key == "units" || key == "split" || key == "time_us") {
+  } else if (key == "units") {
+    file.units += value + "\n";
+  } else if (key == "note" || key == "split" || key == "time_us") {
     // what people are told; nothing that the model reads
   } else {
     file.set_up += key == "setup" || key == "set-up" ? value + "\n" : text + "\n";
@@ -220,11 +233,25 @@ std::optional<double> time_of_value(const Row& row, double bytes) {
   if (!value || *value <= 0) return std::nullopt;
   const std::string unit = row.text("unit");
   if (unit == "us") return value;
+  if (unit == "10^6B/s") return bytes / *value;
   if (unit == "Gb/s") return bytes * 8 / (*value * 1e3);
   if (unit == "Mb/s") return bytes * 8 / *value;
   if (unit == "MB/s" || unit == "MiB/s") return bytes / (*value * static_cast<double>(kMiB)) * 1e6;
   if (unit == "GB/s") return bytes / (*value * 1e3);
   return std::nullopt;
+}
+
+/// Both directions' sum, and how many messages go together: "bidir" and "batch128" of the variant, perftest's -b of the
+/// set-up.
+models::MessageTest with_set_up(models::MessageTest test, const std::string& set_up, const std::string& variant) {
+  const std::string told = lower_case(set_up), kind = lower_case(variant);
+  const bool is_bidirectional = kind.find("bidir") != std::string::npos ||
+                                told.find("bidirectional") != std::string::npos ||
+                                std::regex_search(told, std::regex("_bw[^\n]* -b( |,|\n|$)"));
+  if (!test.latency && is_bidirectional) test.both_ways = true;
+  std::smatch match;
+  if (std::regex_search(kind, match, std::regex("batch([0-9]{1,7})"))) test.batch = std::stoi(match[1]);
+  return test;
 }
 
 /// Empty, and the row filled in; or why not.
@@ -236,18 +263,21 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   if (taken.collective.empty()) return "no collective, and the file's name has none";
   models::SweepPoint& point = taken.point;
   const auto collective = collective_of(taken.collective);
+  const auto expert = expert_operation(taken.collective);
   const auto message = models::parse_message_test(taken.collective);
-  if (!collective && !message) return fmt::format("there is no collective \"{}\"", taken.collective);
-  const auto bytes = row.number("bytes");
-  if (!bytes || *bytes < 1 || *bytes > 1e15)
-    return fmt::format("bytes are no positive number: \"{}\"", row.text("bytes"));
-  point.call.bytes = static_cast<std::uint64_t>(*bytes);
+  if (!collective && !message && !expert) return fmt::format("there is no collective \"{}\"", taken.collective);
+  auto bytes = bytes_of(row.text("bytes"));
   auto ranks = row.number("ranks");
   if (options.ranks) ranks = *options.ranks;
-  if (!collective && !ranks) ranks = 2;
+  if (!collective && !expert && !ranks) ranks = 2;
   if (!ranks) return fmt::format("no rank count (\"{}\"); --ranks gives one", row.text("ranks"));
   if (*ranks < 2 || *ranks > 1e6 || *ranks != std::floor(*ranks)) return fmt::format("{} ranks; 2 to 1000000", *ranks);
   point.call.ranks = static_cast<int>(*ranks);
+  const auto bytes_each = bytes_of(row.text("bytes_each"));
+  if (!bytes && bytes_each) bytes = *bytes_each * *ranks;
+  if (!bytes || *bytes < 1 || *bytes > 1e15)
+    return fmt::format("bytes are no positive number: \"{}\"", row.text("bytes"));
+  point.call.bytes = static_cast<std::uint64_t>(*bytes);
   const auto nodes = row.number("nodes");
   const int each = options.ranks_per_node.value_or(1);
   if (nodes && !options.ranks && !options.ranks_per_node) {
@@ -261,7 +291,19 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   }
   if (collective) point.call.collective = *collective;
   point.is_message = !collective;
-  if (message && !collective) point.message = *message;
+  if (message && !collective) point.message = with_set_up(*message, file.set_up, taken.variant);
+  if (expert) {
+    try {
+      point.expert = expert_call({.combine = *expert,
+                                  .ranks = point.call.ranks,
+                                  .nodes = point.call.nodes,
+                                  .bytes = *bytes,
+                                  .variant = taken.variant,
+                                  .set_up = file.set_up + file.units});
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+  }
   auto time = row.number("time_us");
   if (!time) time = time_of_value(row, *bytes);
   const auto algbw = row.number("algbw_gbps");

@@ -31,6 +31,7 @@ struct MeasuredFile {
   std::string path, name;  // name: without folders
   std::string source, topology_class, quality;
   std::string set_up;  // all set-up and note lines
+  std::string units;   // what the header says of its units
   std::vector<MeasuredRow> rows;
   std::vector<BadRow> bad;
 

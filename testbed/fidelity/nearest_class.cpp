@@ -7,6 +7,9 @@
 #include <cmath>
 #include <cstddef>
 #include <set>
+#include <utility>
+
+#include "testbed/fidelity/nearest_expert.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -140,6 +143,11 @@ models::Machine machine_of_header(const Gates& gates) {
 
 std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& row,
                                    const std::vector<models::Machine>& profiles, const PeerSource& peers) {
+  if (row.point.expert) {
+    auto expert = nearest_expert(file, profiles);
+    if (!expert) return std::nullopt;
+    return Chosen{std::move(expert->machine), models::Standing::kNearClass, std::move(expert->why)};
+  }
   const Gates wanted = gates_of(file, row);
   const bool unknown = wanted.transport == models::MachineTransport::kNone ||
                        (wanted.transport == models::MachineTransport::kWithin && wanted.link.empty());
@@ -147,6 +155,7 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
   const models::Machine *best = nullptr, *passes = nullptr;
   double most = 0;
   for (const models::Machine& machine : profiles) {
+    if (!models::is_of_kind(machine, row.point)) continue;
     const Gates has = gates_of(machine);
     if (!gate_failure(wanted, has).empty()) continue;
     passes = &machine;

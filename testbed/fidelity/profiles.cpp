@@ -36,7 +36,7 @@ double likeness(const MeasuredFile& file, const MeasuredRow& row, const models::
   // Point-to-point files have no class: theirs is what the set-up says.
   if (!has_class && !(file.topology_class.empty() && machine.classes.empty())) return 0;
   // A profile of messages and one of collectives may share a class.
-  if ((machine.transport == models::MachineTransport::kMessage) != row.point.is_message) return 0;
+  if (!models::is_of_kind(machine, row.point)) return 0;
   // What is told apart from others by words, and has none of them here, is the last choice of its class.
   double score = machine.keywords.empty() && machine.variants.empty() ? 1 : 0.5;
   const std::string told = lower_case(file.set_up + file.source), variant = lower_case(row.variant);

@@ -1,6 +1,7 @@
 #include "testbed/fidelity/tool_output.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -12,6 +13,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <utility>
+
+#include "testbed/fidelity/tool_output_forms.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -111,9 +114,11 @@ struct Heading {
   int ranks = 0;
   int unlisted = 0;
   std::set<std::string> hosts;
+  std::string gpu;
   std::vector<std::size_t> times{5, 9};  // words of a row: size count type redop root | time algbw busbw #wrong, twice
   bool cpu_times = false;
   bool counts_wrong = true;  // older ones print the largest error there
+  bool only_in_place = false;
   std::size_t names = 13;
 
   std::string place() const {
@@ -139,6 +144,8 @@ struct Heading {
     if (on == words.end() || on + 1 == words.end()) return;
     ++ranks;
     hosts.insert(*(on + 1));
+    const auto bus = std::find_if(on, words.end(), [](const std::string& word) { return word.front() == '['; });
+    if (bus != words.end()) gpu = fmt::format("{}", fmt::join(bus + 1, words.end(), " "));
   }
 };
 
@@ -151,7 +158,7 @@ void take_row(Rows& rows, int line, const Heading& heading, const std::vector<st
   for (std::size_t index = 0; index < heading.times.size(); ++index) {
     const std::size_t at = heading.times[index];
     if (at + kOfOnePlacement > words.size()) break;
-    const char* const placement = index > 0 || only_second ? "in" : "out";
+    const char* const placement = index > 0 || only_second || heading.only_in_place ? "in" : "out";
     const std::string wrong = at + 3 < words.size() && heading.counts_wrong ? words[at + 3] : "0";
     std::string values = fmt::format("{},{},{}", words[at], words[at + 1], words[at + 2]);
     if (heading.cpu_times) values = "cputime,,";
@@ -201,6 +208,8 @@ ToolOutput nccl_tests_text(const std::string& output) {
       const auto warm = std::find(words.begin(), words.end(), "warmup");
       if (warm != words.end() && warm + 1 != words.end()) words.erase(warm, warm + 2);
       if (iterations.empty() && is_count(behind("iters:"))) iterations = ", -n " + behind("iters:");
+    } else if (is_comment && (words[0] == "in-place" || words[0] == "out-of-place")) {
+      heading.only_in_place = words[0] == "in-place";
     } else if (words[0] == "Rank") {
       heading.take_rank(words);
     } else if (is_comment && words.size() == 4 && words[0] == "..." && words[3] == "more" && is_count(words[2])) {
@@ -222,8 +231,9 @@ ToolOutput nccl_tests_text(const std::string& output) {
     }
   }
   const std::string algorithm = algorithms.size() == 1 ? *algorithms.begin() : "";
-  return rows.behind(fmt::format("# setup: output of {}{}{}{}\n{}", tool, iterations, replayed ? ", CUDA graph" : "",
-                                 algorithm.empty() ? "" : ", NCCL_ALGO=" + algorithm, kColumnNames));
+  return rows.behind(fmt::format("# setup: output of {}{}{}{}{}\n{}", tool, iterations, replayed ? ", CUDA graph" : "",
+                                 algorithm.empty() ? "" : ", NCCL_ALGO=" + algorithm,
+                                 heading.gpu.empty() ? "" : ", " + heading.gpu, kColumnNames));
 }
 
 /// Null where there is none.
@@ -298,19 +308,20 @@ ToolOutput nccl_tests_json(const std::string& output) {
   const int iterations = count_at(config, "iterations", 0);
   const std::vector<json> arguments = list_at(told, "args");
   const bool is_ours = arguments.size() > 1 && text_of(arguments[1]) == "perf";
-  return rows.behind(fmt::format("# setup: output of {}{}{}{}\n{}", is_ours ? "meshbed perf" : "nccl-tests",
+  const std::string gpu = processes.empty() ? "" : text_of(member(processes.front(), "device_info"));
+  return rows.behind(fmt::format("# setup: output of {}{}{}{}{}\n{}", is_ours ? "meshbed perf" : "nccl-tests",
                                  iterations > 0 ? fmt::format(", -n {}", iterations) : "",
                                  count_at(config, "graph", 0) > 0 ? ", CUDA graph" : "", settings.text(),
-                                 kColumnNames));
+                                 gpu.empty() ? "" : ", " + gpu, kColumnNames));
 }
 
 /// One test or several, each by its heading: "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read Bidirectional BW
-/// Test". What has no model is named in the place of a unit: both ways at once, atomics, raw Ethernet, a latency
-/// without its typical time.
+/// Test", "Atomic FETCH_AND_ADD BW Test". Both ways at once are the row's variant. What has no model is named in the
+/// place of a unit: raw Ethernet, a line without a time. Of a test of a duration (-D) the average latency is taken.
 ToolOutput perftest_text(const std::string& output) {
   Rows rows;
-  std::string name = "write", kind = "bw", unit = "MB/s", unusable;
-  std::size_t column = 3;
+  std::string name = "write", kind = "bw", unit = "MB/s", unusable, variant, about;
+  std::size_t column = 3, count = 1;
   std::istringstream lines(output);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -322,30 +333,45 @@ ToolOutput perftest_text(const std::string& output) {
       if (words.front() == "RDMA_Write") name = "write";
       if (words.front() == "RDMA_Read") name = "read";
       if (words.front() == "Send") name = "send";
-      if (words.front() == "Atomic" || words.front() == "Raw") unusable = words.front();
-      if (holds_word(line, "Bidirectional")) unusable = "both ways at once";
+      if (words.front() == "Atomic") name = "atomic";
+      if (words.front() == "Raw") unusable = words.front();
+      variant = holds_word(line, "Bidirectional") ? "bidir" : "";
       continue;
+    }
+    for (const auto& [label, text] : {std::pair{" Device ", ", device "}, std::pair{" Mtu ", ", MTU "},
+                                      std::pair{" Number of qps ", ", queue pairs "}, std::pair{" Link type ", ", "}}) {
+      const auto at = line.find(label);
+      const auto mark = line.find(": ");
+      if (at != 0 || mark == std::string::npos || about.find(text) != std::string::npos) continue;
+      const std::vector<std::string> value = words_of(line.substr(mark + 2));
+      if (!value.empty()) about += text + value.front().substr(0, value.front().find('['));
     }
     if (words.front() == "#bytes") {
       const bool is_latency = holds_word(line, "usec]");
       kind = is_latency ? "lat" : "bw";
       unit = is_latency ? "us" : holds_word(line, "average[Gb/sec]") ? "Gb/s" : "MB/s";
-      const char* const wanted = is_latency ? "t_typical[usec]" : "average[";
+      const bool has_typical = holds_word(line, "t_typical[usec]");
+      const bool has_level = holds_word(line, "#sl");
       // Names of columns have blanks: "BW average[Gb/sec]" is the second of two of them.
-      column = is_latency ? 4 : 3;
-      if (!holds_word(line, wanted)) unusable = "no typical time";
+      column = (is_latency ? (has_typical ? 4 : 2) : 3) + (has_level ? 1 : 0);
+      count = has_level ? 2 : 1;
+      const bool has_time = is_latency ? has_typical || holds_word(line, "t_avg[usec]") : holds_word(line, "average[");
+      if (!has_time) unusable = "no typical time";
       continue;
     }
-    if (words.size() <= column || !is_count(words[0]) || !is_count(words[1])) continue;
-    rows.add(number,
-             fmt::format("ib_{}_{},{},{},{}", name, kind, words[0], unusable.empty() ? words[column] : unusable, unit));
+    if (words.size() <= column || !is_count(words[0]) || !is_count(words[count])) continue;
+    rows.add(number, fmt::format("ib_{}_{},{},{},{},{}", name, kind, words[0],
+                                 unusable.empty() ? words[column] : unusable, unit, variant));
   }
-  return rows.behind("# setup: output of perftest\ncollective,bytes,value,unit\n");
+  return rows.behind("# setup: output of perftest" + about + "\ncollective,bytes,value,unit,variant\n");
 }
 
 }  // namespace
 
 std::optional<ToolOutput> measured_text_of(const std::string& output) {
+  if (auto report = perftest_json(output)) return report;
+  if (auto records = rccl_json(output)) return records;
+  if (auto osu = osu_text(output)) return osu;
   if (holds_word(output, "#bytes") && holds_word(output, "#iterations")) return perftest_text(output);
   const auto first = output.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (first != std::string::npos && output[first] == '{' && holds_word(output, "\"nccl_version\"")) {

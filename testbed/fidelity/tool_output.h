@@ -16,8 +16,9 @@ struct ToolOutput {
 };
 
 /// nccl-tests' text (all_reduce_perf, ...; older ones, too, and what mpirun's --tag-output made of it), its JSON (-J,
-/// any version), the same of `meshbed perf`, or the text of an ib_*_bw or ib_*_lat of perftest; nothing where it is
-/// none of them. Several tests one behind the other are all read.
+/// any version), the same of `meshbed perf`, the text of an ib_*_bw or ib_*_lat of perftest, or a form of
+/// testbed/fidelity/tool_output_forms.h; nothing where it is none of them. Several tests one behind the other are all
+/// read.
 ///
 /// nccl-tests: rows of both placements; the collective is the one that "Collective test starting" or the command line
 /// names, else left to the file's name; ranks and nodes are counted in its list of ranks and hosts; NCCL_ALGO and

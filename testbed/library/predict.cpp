@@ -38,6 +38,9 @@ Prediction predict(const std::string& profile, const std::string& collective, st
   if (machine.transport == models::MachineTransport::kMessage) {
     throw std::invalid_argument(profile + " is of single messages: it has no collective");
   }
+  if (machine.transport == models::MachineTransport::kExpert) {
+    throw std::invalid_argument(profile + " is of dispatch and combine of experts: it has no collective");
+  }
   const models::CollectiveCall call = testbed::call_on(machine, *kind, bytes, ranks);
   const models::CollectiveTime time = models::collective_time(machine, call);
   constexpr double kSecondsPerUs = 1e-6;

@@ -17,6 +17,8 @@ namespace {
 std::string no_run_has(const models::Machine& machine) {
   if (machine.transport == models::MachineTransport::kMessage)
     return "is of single messages, and says nothing of collectives";
+  if (machine.transport == models::MachineTransport::kExpert)
+    return "is of dispatch and combine of experts, which no run has";
   if (machine.transport == models::MachineTransport::kWithin) return "is of one node, whose inner links no run has";
   return "";
 }

@@ -216,17 +216,21 @@ TEST_CASE("perftest: several tests in one output, and what no model has is named
               " 2       1000          1.40           5.25         1.47               1.48\n"
               "                    RDMA_Write Bidirectional BW Test\n" +
               rate + " 65536      5000             190.00             180.00              0.3\n");
-  REQUIRE(both.rows.size() == 3);
+  REQUIRE(both.rows.size() == 4);
   CHECK(both.rows[0].collective == "ib_write_bw");
   CHECK(both.rows[0].point.time_us == doctest::Approx(65536 * 8 / 97.5e3));
   CHECK(both.rows[1].collective == "ib_read_bw");
   CHECK(both.rows[1].point.time_us == doctest::Approx(65536 / (10000.0 * 1048576) * 1e6));
   CHECK(both.rows[2].point.time_us == 1.47);
-  REQUIRE(both.bad.size() == 1);
-  CHECK(both.bad[0].line == 13);
-  CHECK(both.bad[0].reason == "no time (\"both ways at once\") and no bandwidth to derive it from");
-  CHECK_THROWS_WITH_AS(file_of("                    Atomic BW Test\n" + rate + " 8 5000 97.8 97.5 0.1\n"),
-                       doctest::Contains("no time (\"Atomic\")"), std::runtime_error);
+  CHECK(both.bad.empty());
+  CHECK(both.rows[3].line == 13);
+  CHECK(both.rows[3].point.message.both_ways);
+  CHECK_FALSE(both.rows[0].point.message.both_ways);
+  CHECK(file_of("                    Atomic FETCH_AND_ADD BW Test\n" + rate + " 8 5000 97.8 97.5 0.1\n")
+            .rows[0]
+            .collective == "ib_atomic_bw");
+  CHECK_THROWS_WITH_AS(file_of("                    Raw Ethernet BW Test\n" + rate + " 8 5000 97.8 97.5 0.1\n"),
+                       doctest::Contains("no time (\"Raw\")"), std::runtime_error);
 }
 
 TEST_CASE("perftest: a rate becomes the time between messages, a latency is its typical time") {

@@ -3,10 +3,14 @@
 #include "models/fit/calibrate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <ostream>
+#include <set>
 #include <stdexcept>
 
 #include "cli/command/commands.h"
@@ -14,6 +18,7 @@
 #include "testbed/base/files.h"
 #include "testbed/fidelity/peers.h"
 #include "testbed/fidelity/profiles.h"
+#include "testbed/fidelity/stated_rate.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -41,8 +46,100 @@ models::Machine machine_of(const std::string& name, const std::vector<MeasuredFi
   const std::string& kind = files.front().topology_class;
   if (has_word(kind, "ring")) machine.cabling = models::Cabling::kRing;
   if (has_word(kind, "mesh") || has_word(kind, "direct")) machine.cabling = models::Cabling::kMesh;
-  if (files.front().rows.front().point.is_message) machine.transport = models::MachineTransport::kMessage;
+  const models::SweepPoint& first = files.front().rows.front().point;
+  if (first.expert) {
+    machine.transport = models::MachineTransport::kExpert;
+  } else if (first.is_message) {
+    machine.transport = models::MachineTransport::kMessage;
+  }
+  const std::string& set_up = files.front().set_up;
+  const auto mtu = set_up.find("MTU ");
+  if (mtu != std::string::npos) {
+    const double bytes = std::atof(set_up.c_str() + mtu + 4);
+    const models::ParameterInfo& info = models::info_of(models::MachineParameter::kMtuBytes);
+    if (bytes >= info.low && bytes <= info.high) {
+      machine.set(models::MachineParameter::kMtuBytes,
+                  {bytes, models::Basis::kDataSheet, "path MTU that the measured file's set-up states"});
+    }
+  }
   return machine;
+}
+
+bool crosses_adapters(const MeasuredFile& file) {
+  return std::any_of(file.rows.begin(), file.rows.end(), [](const MeasuredRow& row) {
+    return row.point.call.nodes > 1 || (row.point.is_message && !row.point.expert);
+  });
+}
+
+/// The adapters by --rate, or by a file's header; throws where bytes cross adapters of which neither says anything.
+void take_rate(models::Machine& machine, const std::string& option, const std::vector<MeasuredFile>& files,
+               const std::vector<models::Machine>& profiles) {
+  std::optional<StatedRate> rate;
+  if (!option.empty()) {
+    rate = parse_rate(option);
+    if (!rate) {
+      throw std::runtime_error(fmt::format(
+          "--rate {}: give the rate of a node's adapter as 200Gb/s or 25GB/s, or of several as 8x400Gb/s", option));
+    }
+  }
+  for (const MeasuredFile& file : files) {
+    if (!rate && crosses_adapters(file)) rate = stated_rate(file);
+  }
+  if (!rate) {
+    for (const MeasuredFile& file : files) {
+      if (!crosses_adapters(file)) continue;
+      const models::Machine* const known = file.topology_class.empty() ? nullptr : own_profiles(file, profiles).front();
+      if (known != nullptr) {
+        for (const models::MachineParameter each :
+             {models::MachineParameter::kNics, models::MachineParameter::kNicGBps, models::MachineParameter::kMtuBytes,
+              models::MachineParameter::kPacketOverheadBytes}) {
+          models::Value value = known->value_of(each);
+          value.source = "of the same class, profile " + known->name + ": " + value.source;
+          machine.set(each, std::move(value));
+        }
+        return;
+      }
+      throw std::runtime_error(fmt::format(
+          "{}: the rate of the adapters is not known: its header does not state one. Give --rate 200Gb/s (of "
+          "a node; 8x400Gb/s of several adapters), or --base PROFILE for a machine that is described",
+          file.path));
+    }
+    return;
+  }
+  const std::string source = option.empty() ? "\"" + rate->source + "\" in the measured file's header" : rate->source;
+  for (const auto& [parameter, value] : {std::pair{models::MachineParameter::kNics, rate->adapters},
+                                         std::pair{models::MachineParameter::kNicGBps, rate->each_GBps}}) {
+    const models::ParameterInfo& info = models::info_of(parameter);
+    if (value < info.low || value > info.high) {
+      throw std::runtime_error(
+          fmt::format("{}: {} = {:g} is not plausible; {:g} to {:g}", source, info.name, value, info.low, info.high));
+    }
+    machine.set(parameter, {value, models::Basis::kDataSheet, source});
+  }
+}
+
+/// Fitted values at an end of what is plausible: then another value of the machine is probably wrong. Thresholds and
+/// rates that mean "never" and "no limit" are none.
+std::vector<std::string> values_at_bounds(const models::Machine& machine,
+                                          const std::vector<models::MachineParameter>& fitted) {
+  std::vector<std::string> all;
+  for (const models::MachineParameter parameter : fitted) {
+    const models::ParameterInfo& info = models::info_of(parameter);
+    const double value = machine[parameter];
+    constexpr double kNear = 1e-3, kNoLimit = 1e9;
+    const bool is_threshold = std::string(info.name).find("_max_bytes") != std::string::npos;
+    const bool at_low = info.low > 0 && value <= info.low * (1 + kNear);
+    const bool at_high = info.high < kNoLimit && value >= info.high * (1 - kNear);
+    if (is_threshold || (!at_low && !at_high)) continue;
+    std::string text = fmt::format("{} = {:g} is at the {} end of what is plausible ({:g} to {:g})", info.name, value,
+                                   at_low ? "lower" : "upper", info.low, info.high);
+    if (parameter == models::MachineParameter::kNicFraction && at_high) {
+      text += fmt::format("; are {:g} adapters of {:g} Gb/s right? --rate gives others",
+                          machine[models::MachineParameter::kNics], machine[models::MachineParameter::kNicGBps] * 8);
+    }
+    all.push_back(text);
+  }
+  return all;
 }
 
 /// Rows whose variant begins with none of `variants` go; an error where none is left.
@@ -72,7 +169,7 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
     return calibrate_gpu_command(Arguments(arguments.begin() + 1, arguments.end()), out, err);
   }
   std::vector<std::string> paths, variants;
-  std::string name, base, out_path, ranks;
+  std::string name, base, out_path, ranks, rate;
   Syntax syntax("calibrate FILE... --class NAME [options]");
   syntax.operands.add_options()  //
       ("file", po::value(&paths)->required()->value_name("FILE"),
@@ -85,6 +182,8 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
       ("base", po::value(&base)->value_name("NAME|FILE"),
        "a profile whose topology and values from elsewhere hold; default: the one of this name, if there is one")  //
       ("ranks", po::value(&ranks)->value_name("N"), "of every row, whatever the files say")                        //
+      ("rate", po::value(&rate)->value_name("RATE"),
+       "of a node's adapters: 200Gb/s, 25GB/s, 8x400Gb/s; default: what the files' headers state")  //
       ("variant", po::value(&variants)->value_name("TEXT"),
        "only rows whose variant begins so; may be repeated")  //
       ("out", po::value(&out_path)->value_name("FILE"), "write the profile there; default: standard output");
@@ -108,6 +207,7 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
   const auto own =
       std::find_if(profiles.begin(), profiles.end(), [&](const models::Machine& each) { return each.name == name; });
   models::Machine machine = machine_of(name, files);
+  const bool is_described = !base.empty() || own != profiles.end();
   if (!base.empty()) {
     machine = machine_of_profile(find_profile(base));
   } else if (own != profiles.end()) {
@@ -121,6 +221,7 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
     }
     sweeps.push_back(file.sweep());
   }
+  if (!is_described || !rate.empty()) take_rate(machine, rate, files, profiles);
   const std::vector<models::Peer> peers = peers_among(read_measured_folder(), profiles);
   machine = models::with_pool(models::without_fits(machine), peers);
   const Result<models::Calibration> fit = models::calibrate(machine, sweeps, fmt::format("{}", fmt::join(names, ", ")));
@@ -148,6 +249,9 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
     err << fmt::format(
         "these files cannot tell {} and {} apart: only together do they fit, each held near what was expected of it\n",
         models::info_of(first).name, models::info_of(second).name);
+  }
+  for (const std::string& each : values_at_bounds(machine, fit->fitted)) {
+    err << "meshbed: warning: " << each << "\n";
   }
   const std::string text = models::profile_text(machine, residuals);
   if (out_path.empty()) {

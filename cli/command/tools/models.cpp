@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
+#include "cli/command/tools/decode_options.h"
 #include "models/queue.h"
 #include "models/time/collective_time.h"
 #include "models/time/interval.h"
@@ -16,6 +17,8 @@
 #include "testbed/base/exit_status.h"
 #include "testbed/base/units.h"
 #include "testbed/fidelity/decode_step.h"
+#include "testbed/fidelity/expert_rows.h"
+#include "testbed/fidelity/nearest_expert.h"
 #include "testbed/fidelity/profiles.h"
 
 namespace meshbed::testbed {
@@ -126,6 +129,58 @@ void explain_rings(const models::Profile& profile, models::Collective collective
   }
 }
 
+/// --mode, --tokens, ...: the call of a mixture of experts.
+struct ExpertOptions {
+  std::string mode = "ll", tokens, hidden = "7168", top_k = "8", experts = "256", format, multiprocessors;
+
+  models::ExpertCall call(const models::Machine& machine, bool combine, std::optional<int> ranks) const {
+    constexpr std::uint64_t kMost = 1'000'000;
+    const auto count = [](const char* option, const std::string& text) {
+      return static_cast<int>(parse_count(option, text, 1, kMost));
+    };
+    models::ExpertCall call{.combine = combine};
+    call.mode = mode == "ll" ? models::ExpertMode::kLowLatency : models::ExpertMode::kNormal;
+    const int nodes = machine.transport == models::MachineTransport::kWithin ||
+                              !machine.values.at(static_cast<std::size_t>(models::MachineParameter::kNics))
+                          ? 1
+                          : 2;
+    call.ranks = ranks.value_or(std::max(2, nodes * machine.ranks_per_node));
+    call.nodes = models::nodes_of(machine, call.ranks);
+    call.tokens = tokens.empty() ? (mode == "ll" ? 128 : 4096) : count("--tokens", tokens);
+    call.top_k = count("--top-k", top_k);
+    call.experts = count("--experts", experts);
+    if (call.experts < call.top_k) {
+      throw std::runtime_error(fmt::format("--experts {}: fewer than --top-k {}", experts, top_k));
+    }
+    if (call.experts < call.ranks) {
+      throw std::runtime_error(fmt::format("--experts {}: fewer than the {} ranks", experts, call.ranks));
+    }
+    const double elements = count("--hidden", hidden);
+    constexpr double kScaled = 128, kScaleBytes = 4, kHeaderBytes = 16, kBf16Bytes = 2;
+    const bool is_fp8 = format.empty() ? !combine : format == "fp8";
+    call.token_bytes = is_fp8 ? elements + elements / kScaled * kScaleBytes + kHeaderBytes : kBf16Bytes * elements;
+    if (!multiprocessors.empty()) call.multiprocessors = count("--sms", multiprocessors);
+    return call;
+  }
+};
+
+void explain_expert(const models::Machine& machine, const models::ExpertCall& call, std::ostream& out) {
+  const models::ExpertTime time = models::expert_time(machine, call);
+  out << fmt::format(
+      "\n  {} of {:g} tokens of {:g} bytes a rank, top {} of {} experts, {} ranks on {} nodes, {} mode: {:.2f} us\n"
+      "  a token has experts on {:.2f} ranks of {:.2f} nodes\n",
+      call.combine ? "combine" : "dispatch", call.tokens, call.token_bytes, call.top_k, call.experts, call.ranks,
+      call.nodes, name_of(call.mode), time.us, time.ranks_of_token, time.nodes_of_token);
+  for (const models::TimePart& part : time.parts) add_part(out, part.name, part.us, time.us);
+  const auto bar = models::error_bar(machine, call.combine ? "ep_combine" : "ep_dispatch");
+  if (!bar) {
+    out << "  no class of this kind is known: medians of the other classes, and no measured error\n";
+    return;
+  }
+  out << fmt::format("  +- {:.1f} %: 9 of 10 measured points of {}; half of them within {:.1f} %\n",
+                     100 * bar->errors.p90, bar->of, 100 * bar->errors.median);
+}
+
 void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out) {
   const models::CollectiveTime time = models::collective_time(machine, call);
   out << fmt::format("\n  {} of {} bytes, {} ranks on {} nodes: {:.2f} us, {} {}\n", name_of(call.collective),
@@ -144,8 +199,10 @@ void explain_collective(const models::Machine& machine, const models::Collective
 }  // namespace
 
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& /*err*/) {
-  std::string name, collective = "all_reduce", bytes, ranks;
+  std::string name, collective, bytes, ranks;
   bool all = false, decode = false;
+  ExpertOptions expert;
+  DecodeOptions decoding;
   std::string layers = "62", calls = "2";
   Syntax syntax("models [options]");
   syntax.options.add_options()  //
@@ -154,22 +211,43 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       //
       ("decode", po::bool_switch(&decode),
        "the communication of a decode step on DGX Sparks around a ring, for each kind of software: --layers, --calls, "
-       "--bytes (default 48K), --ranks (4)")                                                                      //
-      ("layers", po::value(&layers)->value_name("N")->default_value(layers), "with --decode")                     //
-      ("calls", po::value(&calls)->value_name("N")->default_value(calls), "with --decode: all_reduces a layer")   //
-      ("all", po::bool_switch(&all), "values on which the profile is silent, too")                                //
-      ("collective", po::value(&collective)->value_name("NAME")->default_value(collective), "that is predicted")  //
-      ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                                   //
+       "--bytes (default 48K), --ranks (4)")                                                                     //
+      ("layers", po::value(&layers)->value_name("N")->default_value(layers), "with --decode")                    //
+      ("calls", po::value(&calls)->value_name("N")->default_value(calls), "with --decode: all_reduces a layer")  //
+      ("all", po::bool_switch(&all), "values on which the profile is silent, too")                               //
+      ("collective", po::value(&collective)->value_name("NAME"),
+       "that is predicted; default: all_reduce; ep_dispatch and ep_combine are those of a mixture of experts")  //
+      ("mode", po::value(&expert.mode)->value_name("ll|normal")->default_value(expert.mode),
+       "low latency (a message for each token and expert) or normal (a token once to each node)")                  //
+      ("tokens", po::value(&expert.tokens)->value_name("N"), "of a rank; default: 128, in normal mode 4096")       //
+      ("hidden", po::value(&expert.hidden)->value_name("N")->default_value(expert.hidden), "elements of a token")  //
+      ("top-k", po::value(&expert.top_k)->value_name("N")->default_value(expert.top_k), "experts of a token")      //
+      ("experts", po::value(&expert.experts)->value_name("N")->default_value(expert.experts), "of all ranks")      //
+      ("format", po::value(&expert.format)->value_name("fp8|bf16"), "of a token; default: dispatch fp8, combine bf16")
+      //
+      ("sms", po::value(&expert.multiprocessors)->value_name("N"), "multiprocessors of the kernels")  //
+      ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                       //
       ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
+  decoding.describe(syntax.options);
   syntax.only_with({"decode"}, {"layers", "calls"});
-  syntax.only_with({"explain"}, {"all", "collective"});
+  syntax.only_with({"decode"}, DecodeOptions::names());
+  syntax.only_with({"explain"}, {"all", "collective", "mode", "tokens", "top-k", "experts", "format", "sms"});
+  syntax.only_with({"explain", "decode"}, {"hidden"});
   syntax.only_with({"explain", "decode"}, {"bytes", "ranks"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (bytes.empty()) bytes = decode ? "48K" : "1M";
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
   if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
   if (decode) {
-    if (!name.empty()) throw std::runtime_error("--decode is of several profiles: leave --explain out");
+    if (!name.empty()) throw std::runtime_error("--explain has no effect with --decode; remove one of them");
+    if (decoding.is_plan()) {
+      decoding.layers = layers;
+      decoding.calls = calls;
+      decoding.ranks = ranks;
+      decoding.hidden = expert.hidden;
+      decoding.print(out);
+      return kExitOk;
+    }
     constexpr std::uint64_t kMost = 100'000;
     out << decode_table({.layers = static_cast<int>(parse_count("--layers", layers, 1, kMost)),
                          .calls_per_layer = static_cast<int>(parse_count("--calls", calls, 1, kMost)),
@@ -184,18 +262,44 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
     }
     return kExitOk;
   }
-  require_choice("--collective", "collective", collective, models::collective_names());
   const models::Profile profile = find_profile(name);
+  if (collective.empty()) {
+    const bool is_expert = profile.machine_class() && profile.machine_class()->transport == "expert";
+    collective = is_expert ? "ep_dispatch" : "all_reduce";
+  }
+  const auto combine = expert_operation(collective);
+  std::vector<std::string> names = models::collective_names();
+  names.insert(names.end(), {"ep_dispatch", "ep_combine"});
+  require_choice("--collective", "collective", collective, names);
+  require_choice("--mode", "mode", expert.mode, {"ll", "normal"});
+  if (!expert.format.empty()) require_choice("--format", "format", expert.format, {"fp8", "bf16"});
   const std::uint64_t size_bytes = *size;
   constexpr std::uint64_t kRanksMost = 1'000'000;
   std::optional<int> asked_ranks;
   if (!ranks.empty()) asked_ranks = static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
+  if (combine && !profile.machine_class()) {
+    throw std::runtime_error(fmt::format("--collective {}: {} is no class of machines", collective, name));
+  }
   if (!profile.machine_class()) {
     list_values(profile, out);
     explain_rings(profile, *models::parse_collective(collective), size_bytes, asked_ranks.value_or(4), out);
     return kExitOk;
   }
-  const models::Machine machine = machine_of_profile(profile);
+  models::Machine machine = machine_of_profile(profile);
+  const bool is_of_experts = machine.transport == models::MachineTransport::kExpert;
+  if (is_of_experts && !combine) {
+    throw std::runtime_error(fmt::format(
+        "--collective {}: {} is of dispatch and combine of experts; use ep_dispatch or ep_combine", collective, name));
+  }
+  if (machine.transport == models::MachineTransport::kMessage && combine) {
+    throw std::runtime_error(fmt::format("--collective {}: {} is of single messages", collective, name));
+  }
+  if (combine) {
+    machine = as_expert(machine, shipped_machines());
+    explain_values(machine, all, out);
+    explain_expert(machine, expert.call(machine, *combine, asked_ranks), out);
+    return kExitOk;
+  }
   explain_values(machine, all, out);
   if (machine.transport == models::MachineTransport::kMessage) {
     out << fmt::format("\n  one message of {} bytes: {:.2f} us one way; in a stream, {:.3f} us from one to the next\n",
@@ -205,7 +309,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       const models::MessageTest test{.latency = latency};
       const double us = models::message_us(machine, test, size_bytes);
       out << (latency ? "  one way:\n" : "  in a stream:\n");
-      explain_interval(models::interval_of(machine, test, size_bytes, us), us, out);
+      explain_interval(models::interval_of(machine, models::measured_kind(test), size_bytes, us), us, out);
     }
     return kExitOk;
   }

@@ -15,6 +15,7 @@
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/json_text.h"
+#include "testbed/fidelity/nearest_expert.h"
 #include "testbed/fidelity/peers.h"
 #include "testbed/fidelity/profiles.h"
 #include "testbed/fidelity/validated.h"
@@ -119,7 +120,9 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
     models::Machine machine = machine_of_profile(find_profile(options.profile));
     MeasuredOptions by_profile = measured;
     if (measured.ranks && !measured.ranks_per_node) by_profile.ranks_per_node = machine.ranks_per_node;
-    validated = validate_file(read_measured_file(path, by_profile), std::move(machine));
+    MeasuredFile file = read_measured_file(path, by_profile);
+    if (file.rows.front().point.expert) machine = as_expert(machine, shipped_machines());
+    validated = validate_file(std::move(file), std::move(machine));
   }
   std::vector<models::Machine> machines = validated.machines;
   for (models::Machine& machine : machines) {
@@ -130,6 +133,12 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
   for (std::size_t row = 0; row < validated.file.rows.size(); ++row) {
     MeasuredRow& each = validated.file.rows[row];
     const models::Machine& machine = validated.machine_at(row);
+    const bool is_of_experts = machine.transport == models::MachineTransport::kExpert;
+    if (is_of_experts != each.point.expert.has_value()) {
+      throw std::runtime_error(fmt::format("{}:{}: profile {} is {} dispatch and combine of experts, and has no {}",
+                                           path, each.line, machine.name, is_of_experts ? "of" : "not of",
+                                           each.collective));
+    }
     if (!each.point.is_message && machine.transport == models::MachineTransport::kMessage) {
       throw std::runtime_error(
           fmt::format("{}:{}: profile {} is of single messages, and says nothing of {}; choose "
@@ -203,7 +212,7 @@ void print_table(const Validated& validated, std::ostream& out) {
                      "9 of 10 lie in, us", "by");
   for (std::size_t index = 0; index < file.rows.size(); ++index) {
     const MeasuredRow& row = file.rows[index];
-    std::string way = "message";
+    std::string way = row.point.expert ? name_of(row.point.expert->mode) : "message";
     if (!row.point.is_message) {
       const models::CollectiveTime time = models::collective_time(validated.machine_at(index), row.point.call);
       way = fmt::format("{} {}", name_of(time.algorithm), name_of(time.protocol));
