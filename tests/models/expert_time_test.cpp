@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <initializer_list>
 #include <set>
 
 #include "models/fit/calibrate.h"
