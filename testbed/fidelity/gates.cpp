@@ -230,7 +230,6 @@ std::string Gates::text() const {
   if (!plugin.empty()) all += ", " + plugin;
   if (!within && cabling != models::Cabling::kSwitch) all += std::string(", ") + name_of(cabling);
   all += ", " + library;
-  if (is_both_ways) all += ", both directions";
   if (within && link_GBps) all += fmt::format(", {:g} GB/s a GPU", *link_GBps);
   if (!within) all += gbits ? fmt::format(", {:g} Gb/s a node", *gbits) : ", rate not stated";
   return all;
@@ -271,9 +270,6 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
                         (has_any(set_up_words, {"ib", "infiniband"}) && !has_any(set_up_words, {"roce", "rocev2"}));
   if (row.point.is_message) {
     gates.transport = Transport::kMessage;
-    const std::string kind = lower_case(row.variant);
-    gates.is_both_ways = has_text(kind, {"bidir", "_bi_"}) ||
-                         (has_text(set_up, {"bidirectional", " -b "}) && !has_text(kind, {"unidir"}));
     return gates;
   }
   if (is_one_node(file, row, own_class)) {
@@ -324,7 +320,6 @@ Gates gates_of(const models::Machine& machine) {
   gates.cabling = machine.cabling;
   const bool is_message = machine.transport == Transport::kMessage;
   gates.library = !machine.library.empty() ? machine.library : is_message ? "perftest" : "nccl";
-  gates.is_both_ways = is_message && has_text(text, {"bidirectional", "both directions"});
   gates.ranks_per_node = machine.ranks_per_node;
   if (machine.transport == Transport::kTcpx) gates.plugin = plugin_of(text);
   if (machine.transport == Transport::kWithin || machine.ranks_per_node > 1) gates.link = link_of(text);
@@ -335,8 +330,7 @@ Gates gates_of(const models::Machine& machine) {
     return gates;
   }
   if (machine.ranks_per_node > 1) gates.link_GBps = named(kLinks, header_words(text));
-  // A test of both directions counts its adapter twice.
-  gates.adapters = machine[Parameter::kNics] / (gates.is_both_ways ? 2 : 1);
+  gates.adapters = machine[Parameter::kNics];
   gates.gbits = *gates.adapters * machine[Parameter::kNicGBps] * kGbitsPerGByte;
   return gates;
 }
@@ -368,7 +362,6 @@ std::string gate_failure(const Gates& wanted, const Gates& has) {
     }
     return "";
   }
-  if (wanted.is_both_ways != has.is_both_ways) return has.is_both_ways ? "of both directions" : "of one direction";
   if (wanted.cabling != has.cabling) {
     return fmt::format("of cabling {}, not {}", name_of(has.cabling), name_of(wanted.cabling));
   }

@@ -4,7 +4,7 @@
 //
 // Rule: the same transport (verbs, host-staged verbs, verbs of shared memory, EFA, TCPX, TCP, Slingshot; within one
 // node NVLink, xGMI, PCIe, PCIe without peer-to-peer), one node or several, the same cabling, the same library (NCCL
-// with RCCL, MPI, libsircl, one-shot kernels, MSCCL++, perftest, UCX, OSU), one or both directions, and rates within a
+// with RCCL, MPI, libsircl, one-shot kernels, MSCCL++, perftest, UCX, OSU), and rates within a
 // factor of two.
 
 #include <optional>
@@ -21,7 +21,6 @@ struct Gates {
   std::string plugin;   // TCPX or TCPXO, whose hops differ tenfold
   std::string library;  // nccl, mpi, sircl, oneshot, mscclpp, perftest, ucx, osu, rdma
   models::Cabling cabling = models::Cabling::kSwitch;
-  bool is_both_ways = false;        // a message test whose rate is the sum of both directions
   bool is_infiniband = false;       // headers of a packet
   std::optional<double> gbits;      // of all adapters of a node
   std::string gbits_from;           // "the class", "ConnectX-7 in the set-up"

@@ -73,10 +73,9 @@ std::string adapt(models::Machine& machine, const Gates& wanted) {
                 {*wanted.adapters, models::Basis::kDataSheet, "adapters that the measured file's class states"});
     changed += fmt::format(", {:g} adapters a node", *wanted.adapters);
   }
-  const double ways = wanted.is_both_ways ? 2 : 1;
-  const double own_gbits = machine[Parameter::kNics] * machine[Parameter::kNicGBps] * kGbitsOfGByte / ways;
+  const double own_gbits = machine[Parameter::kNics] * machine[Parameter::kNicGBps] * kGbitsOfGByte;
   if (wanted.gbits && std::abs(*wanted.gbits / own_gbits - 1) > 0.01) {
-    const double each_GBps = *wanted.gbits * ways / kGbitsOfGByte / machine[Parameter::kNics];
+    const double each_GBps = *wanted.gbits / kGbitsOfGByte / machine[Parameter::kNics];
     const models::ParameterInfo& info = models::info_of(Parameter::kNicGBps);
     machine.set(Parameter::kNicGBps, {std::clamp(each_GBps, info.low, info.high), models::Basis::kDataSheet,
                                       "rate that the measured file's class states"});
@@ -124,9 +123,7 @@ models::Machine machine_of_header(const Gates& gates) {
   if (gates.gbits) {
     double adapters =
         gates.adapters.value_or(std::max(1.0, std::min<double>(gates.ranks_per_node, *gates.gbits / 100)));
-    if (gates.is_both_ways) adapters = std::max(adapters, 2.0);
-    // The rate of both directions is a sum, as if a node had two such adapters.
-    const double each = *gates.gbits / gates.adapters.value_or(gates.is_both_ways ? 1.0 : adapters) / kGbitsOfGByte;
+    const double each = *gates.gbits / gates.adapters.value_or(adapters) / kGbitsOfGByte;
     set(Parameter::kNics, adapters, models::Basis::kDataSheet, kHeader);
     set(Parameter::kNicGBps, each, models::Basis::kDataSheet, kHeader);
   }

@@ -40,7 +40,8 @@ constexpr const char* kCable = "[[cable]]\nname = \"c\"\nends = [\"a/mlx5_0\", \
 TEST_CASE("an unknown key is refused with its place, the likely one and all accepted ones") {
   CHECK(errors_of("[topology]\nkind = \"ring\"\nnodez = 3\n") ==
         "test.toml:3:1: unknown key 'nodez' in [topology] (did you mean 'nodes'?); accepted: kind, nodes, shape, nics, "
-        "rails, rate, latency, switch_latency, mtu, first_subnet, gpus, gpu_model, functions, gpu_direct");
+        "rails, leaves, spines, oversubscription, arity, groups, boxes, uplinks, uplink_rate, rate, latency, "
+        "switch_latency, mtu, first_subnet, gpus, gpu_model, functions, gpu_direct");
   CHECK(on_triangle("[limits]\nbanana = 1\n") == "test.toml:5:1: unknown key 'banana' in [limits]; accepted: time");
   CHECK(on_triangle("[expct]\n").find("test.toml:4:2: unknown key 'expct' in the file (did you mean 'expect'?)") == 0);
   CHECK(on_triangle("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\nadresses = []\n")
@@ -100,7 +101,7 @@ TEST_CASE("a value out of range names the range") {
 TEST_CASE("a value that is none of the accepted words lists them") {
   CHECK(errors_of("[topology]\nkind = \"rign\"\nnodes = 3\n") ==
         "test.toml:2:8: kind: 'rign' is unknown (did you mean 'ring'?); accepted: none, ring, line, full-mesh, star, "
-        "switch, torus");
+        "switch, torus, leaf-spine, rail-optimised, fat-tree, dragonfly");
   CHECK(on_triangle("[workload]\ncollective = \"all_reduse\"\n") ==
         "test.toml:5:14: collective: 'all_reduse' is unknown (did you mean 'all_reduce'?); accepted: all_reduce, "
         "all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather, scatter");
