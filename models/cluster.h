@@ -150,10 +150,10 @@ struct Trunk {
 struct Switch {
   std::string name;
   std::vector<PortRef> ports;
-  std::uint64_t rate_bps = 0;      // of each port
-  Picoseconds latency_ps = 0;      // forwarding delay, of each box
-  Picoseconds propagation_ps = 0;  // of each cable, one way
-  std::uint32_t mtu_bytes = 0;     // of each port (lan/frame.h); 0: any frame passes
+  std::uint64_t rate_bps = 0;           // of each port
+  Picoseconds latency_ps = 0;           // forwarding delay, of each box
+  Picoseconds propagation_ps = 0;       // of each cable, one way
+  std::uint32_t mtu_bytes = 0;          // of each port (lan/frame.h); 0: any frame passes
   std::vector<std::string> boxes = {};  // their names; empty: it is one box
   std::vector<int> box_of_port = {};    // [port] of `ports`, index in `boxes`; empty where these are
   std::vector<Trunk> trunks = {};

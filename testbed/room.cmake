@@ -22,7 +22,7 @@ add_library(meshbed_testbed STATIC $<TARGET_OBJECTS:testbed_scenario_objects> $<
 target_link_libraries(meshbed_testbed PUBLIC testbed_libraries INTERFACE $<TARGET_OBJECTS:testbed_section_objects>)
 
 # Measured files, what the profiles predict of them, and plots: not in the program that a first run waits for.
-meshbed_room(testbed_fidelity_objects COMMAND FOLDERS fidelity plot)
+meshbed_room(testbed_fidelity_objects COMMAND FOLDERS fidelity fidelity/gpu plot)
 add_library(meshbed_fidelity STATIC $<TARGET_OBJECTS:testbed_fidelity_objects>)
 target_link_libraries(meshbed_fidelity PUBLIC meshbed_testbed meshbed_fits)
 

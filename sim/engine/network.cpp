@@ -129,7 +129,7 @@ void Network::add_trunks() {
     for (const models::Trunk& trunk : network.trunks) {
       const std::string& a = network.boxes[static_cast<std::size_t>(trunk.a)];
       const std::string& b = network.boxes[static_cast<std::size_t>(trunk.b)];
-      // Parallel ones are told apart by the trunk's own name.
+      // Parallel ones have their own names added.
       const std::string more = names.insert(a + ">" + b).second ? "" : " (" + trunk.name + ")";
       const int forward = add_link(a + ">" + b + more, trunk.rate_bps);
       trunks.links.emplace_back(forward, add_link(b + ">" + a + more, trunk.rate_bps));

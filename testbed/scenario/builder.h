@@ -15,7 +15,7 @@ namespace meshbed::testbed {
 
 inline constexpr std::size_t kNetdevNameMax = 15;  // IFNAMSIZ less its NUL
 
-/// The kind of topology is a switched network of several boxes (build_fabric.cpp).
+/// The kind of topology is a switched network of several boxes (build_cables.cpp).
 bool is_fabric_kind(const std::string& kind);
 /// How many nodes a kind has that need not say it; 0: it must.
 int fabric_nodes(const TopologySpec& topology);
@@ -33,7 +33,7 @@ class Builder {
   void add_cables();               // build_cables.cpp
   /// The further functions of QSFP ports whose first ones the file cables.
   void add_wires();     // build_functions.cpp
-  void add_switches();  // build_cables.cpp, with boxes from build_fabric.cpp
+  void add_switches();  // build_cables.cpp
   void add_gpus();      // build_functions.cpp
   void add_pcie();      // build_pcie.cpp
   void add_environment();

@@ -11,7 +11,7 @@
 #include "models/gpu_profile.h"
 #include "sim/cuda/world/world_cuda.h"
 #include "sim/host/host.h"
-#include "testbed/fidelity/gpu_report.h"
+#include "testbed/fidelity/gpu/report.h"
 #include "tests/support/run_world.h"
 
 namespace calibrate_gpu_test {

@@ -11,7 +11,7 @@
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/units.h"
-#include "testbed/fidelity/gpu_report.h"
+#include "testbed/fidelity/gpu/report.h"
 
 namespace meshbed::testbed {
 namespace {

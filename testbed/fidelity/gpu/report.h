@@ -7,7 +7,7 @@
 
 #include "models/gpu.h"
 #include "models/gpu_profile.h"
-#include "testbed/fidelity/gpu_measure.h"
+#include "testbed/fidelity/gpu/measure.h"
 
 namespace meshbed::testbed {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "testbed/fidelity/gpu_session.h"
+#include "testbed/fidelity/gpu/session.h"
 
 namespace meshbed::testbed {
 namespace {

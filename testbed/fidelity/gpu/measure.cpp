@@ -1,4 +1,4 @@
-#include "testbed/fidelity/gpu_measure.h"
+#include "testbed/fidelity/gpu/measure.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "plugin/cuda/constants.h"
-#include "testbed/fidelity/gpu_session.h"
+#include "testbed/fidelity/gpu/session.h"
 
 namespace meshbed::testbed {
 namespace {

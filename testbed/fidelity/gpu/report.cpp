@@ -1,4 +1,4 @@
-#include "testbed/fidelity/gpu_report.h"
+#include "testbed/fidelity/gpu/report.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "testbed/fidelity/gpu_session.h"
+#include "testbed/fidelity/gpu/session.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "testbed/fidelity/gpu_kernels.h"
+#include "testbed/fidelity/gpu/kernels.h"
 
 namespace meshbed::testbed {
 namespace {

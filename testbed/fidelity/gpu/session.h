@@ -12,7 +12,7 @@
 #include "plugin/cuda/memory.h"
 #include "plugin/cuda/module.h"
 #include "plugin/cuda/stream.h"
-#include "testbed/fidelity/gpu_measure.h"
+#include "testbed/fidelity/gpu/measure.h"
 
 namespace meshbed::testbed {
 
