@@ -38,10 +38,9 @@ constexpr const char* kCable = "[[cable]]\nname = \"c\"\nends = [\"a/mlx5_0\", \
 }  // namespace
 
 TEST_CASE("an unknown key is refused with its place, the likely one and all accepted ones") {
-  const std::string all = errors_of("[topology]\nkind = \"ring\"\nnodez = 3\n");
-  CHECK(all.find("test.toml:3:1: unknown key 'nodez' in [topology] (did you mean 'nodes'?); accepted: kind, nodes, ") ==
-        0);
-  CHECK(all.find(", first_subnet, gpus, gpu_model, functions, gpu_direct") != std::string::npos);
+  CHECK(errors_of("[topology]\nkind = \"ring\"\nnodez = 3\n")
+            .find("test.toml:3:1: unknown key 'nodez' in [topology] (did you mean 'nodes'?); accepted: kind, nodes, "
+                  "shape, ") == 0);
   CHECK(on_triangle("[limits]\nbanana = 1\n") == "test.toml:5:1: unknown key 'banana' in [limits]; accepted: time");
   CHECK(on_triangle("[expct]\n").find("test.toml:4:2: unknown key 'expct' in the file (did you mean 'expect'?)") == 0);
   CHECK(on_triangle("[[node]]\nname = \"node0\"\n[[node.nic]]\ndevice = \"rocep1s0f0\"\nadresses = []\n")
