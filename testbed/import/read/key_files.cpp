@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
