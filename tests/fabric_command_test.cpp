@@ -127,6 +127,13 @@ TEST_CASE("a network of boxes by hand: ports, trunks and rates; what is wrong is
   CHECK(lint("leaf-spine", "--set topology.leaves=9").find("leaves: 9 for 8 nodes") != std::string::npos);
 }
 
+TEST_CASE("the fluid fabric, which has one way between two ports, is refused as an option, too") {
+  const CommandResult made =
+      run_command_line(meshbed_program() + " run " + scenario_file("leaf-spine") + " --fabric fluid 2>&1");
+  CHECK(made.status == 2);
+  CHECK(made.output.find("a switch of several boxes has one for each flow; say chunk") != std::string::npos);
+}
+
 TEST_CASE("what cannot hold boxes refuses them by name; graphviz draws them") {
   const std::string boxed = meshbed_program() + " export " + scenario_file("leaf-spine") + " --to ";
   CHECK(run_command_line(boxed + "simgrid 2>&1").output.find("consists of 5 boxes that 4 trunks join") !=

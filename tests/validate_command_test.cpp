@@ -373,7 +373,8 @@ TEST_CASE("calibrate asks for a rate that no header states, and a value at its b
   const CommandResult low = run_meshbed("calibrate " + file + " --class z --rate 50Gb/s 2>&1");
   CHECK(low.status == 0);
   CHECK_MESSAGE(low.output.find("nic_fraction = 1 is at the upper end") != std::string::npos, low.output);
-  CHECK(low.output.find("bytes = [1024, 268435456]") != std::string::npos);
+  CHECK(low.output.find("\"all_reduce, 2 ranks on 2 nodes\" = \"1024 to 268435456 bytes, 5 points\"") !=
+        std::string::npos);
   const CommandResult right = run_meshbed("calibrate " + file + " --class z --rate 100Gb/s 2>&1");
   CHECK(right.status == 0);
   CHECK(right.output.find("warning") == std::string::npos);

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "cli/common/command_line.h"
+#include "models/lan/trunks.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/scenario/override.h"
 
@@ -92,6 +93,10 @@ Scenario scenario_for(const RunOptions& options) {
   if (!virtual_time) scenario.software = {};  // the file's profile is for virtual time alone, and other runs
   if (options.seed) scenario.seed = *options.seed;
   if (!options.fabric.empty()) scenario.fabric = options.fabric;
+  if (scenario.fabric == "fluid" && models::has_boxes(scenario.cluster)) {
+    throw std::runtime_error(
+        "--fabric fluid has one way between two ports, and a switch of several boxes has one for each flow; say chunk");
+  }
   return scenario;
 }
 

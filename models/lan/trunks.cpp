@@ -203,6 +203,11 @@ bool TrunkRoutes::all_joined() {
   return std::find(distances.begin(), distances.end(), -1) == distances.end();
 }
 
+bool has_boxes(const Cluster& cluster) {
+  return std::any_of(cluster.switches.begin(), cluster.switches.end(),
+                     [](const Switch& network) { return !network.boxes.empty(); });
+}
+
 std::int64_t fat_tree_nodes(const FabricOptions& options) {
   const double ratio = options.oversubscription > 0 ? options.oversubscription : 1;
   const std::int64_t edges = static_cast<std::int64_t>(options.arity) * (options.arity / 2);

@@ -45,6 +45,9 @@ class TrunkRoutes {
   std::vector<std::vector<int>> distances_;  // [destination][box], in trunks; empty: not asked for yet
 };
 
+/// Whether one of the cluster's switches consists of several boxes.
+bool has_boxes(const Cluster& cluster);
+
 /// How the boxes of a generated network are joined.
 enum class FabricKind : std::uint8_t { kLeafSpine, kFatTree, kDragonfly };
 

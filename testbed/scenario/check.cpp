@@ -11,6 +11,7 @@
 #include "models/gpu.h"
 #include "models/lan/bond.h"
 #include "models/lan/qsfp.h"
+#include "models/lan/trunks.h"
 #include "models/lan/vlan.h"
 #include "models/topology_generate.h"
 #include "plugin/coll/plan/tuning.h"
@@ -316,9 +317,7 @@ void check_cluster(const Built& built, Diagnostics& diagnostics) {
 }
 
 void check_run(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
-  const bool has_boxes = std::any_of(scenario.cluster.switches.begin(), scenario.cluster.switches.end(),
-                                     [](const models::Switch& network) { return !network.boxes.empty(); });
-  if (scenario.fabric == "fluid" && has_boxes) {
+  if (scenario.fabric == "fluid" && models::has_boxes(scenario.cluster)) {
     diagnostics.add(
         spec.fabric.at("kind"),
         "kind: fluid has one way between two ports, and a switch of several boxes has one for each flow; say "

@@ -89,7 +89,9 @@ RingVerdict RingHost::judge(const Ring& ring, Word done_delta) const {
 void RingHost::look_at(Ring& ring) {
   const Word done = ring.buffers.control[ring::control_word::kDoneCount];
   const Word delta = done - ring.done_before;
-  const bool moved = delta != 0 || ring.kernel.slots_ended() != ring.ended_before || works_();
+  const bool progressed = delta != 0 || ring.kernel.slots_ended() != ring.ended_before;
+  if (progressed || ring.watch.looks == 0) ring.progressed_ps = host_.now_ps();
+  const bool moved = progressed || works_(host_.now_ps() - ring.progressed_ps);
   ring.done_before = done;
   ring.ended_before = ring.kernel.slots_ended();
   const ring::Tally tally = ring::tally_of(ring.buffers.kernel);

@@ -47,9 +47,11 @@ struct QueueCount {
 
 class RingHost {
  public:
-  /// `works`: whether anything is under way at any rank (RingKernel::works()): who waits for that is not stuck.
+  /// `works`: whether anything is under way at any rank (RingKernel::works()), so that this one only waits, given for
+  /// how long this one has come no further.
   /// `ended`: what the kernels nudge whenever a slot has ended.
-  RingHost(RankHost& host, const Megakernel& settings, RingTrace& trace, std::function<bool()> works, const void* ended)
+  RingHost(RankHost& host, const Megakernel& settings, RingTrace& trace, std::function<bool(Picoseconds)> works,
+           const void* ended)
       : host_(host), settings_(settings), trace_(trace), works_(std::move(works)), ended_(ended) {}
   /// All of them before anything runs, in their order; they outlive this.
   void add(RingBuffers& buffers, RingKernel& kernel, const coll::SlotProgram& program) {
@@ -106,6 +108,7 @@ class RingHost {
     // The watchdog's.
     ring::Word done_before = 0;
     std::uint64_t ended_before = 0;
+    Picoseconds progressed_ps = 0;  // when a slot was last seen to have ended
     int looks_in_vain = 0;
     std::optional<RingVerdict> stuck{};
     RingWatch watch{};
@@ -152,7 +155,7 @@ class RingHost {
   RankHost& host_;
   const Megakernel& settings_;
   RingTrace& trace_;
-  std::function<bool()> works_;
+  std::function<bool(Picoseconds)> works_;
   const void* ended_;
   std::vector<Ring> rings_;
   std::optional<Picoseconds> next_look_ps_;

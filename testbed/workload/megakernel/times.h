@@ -38,6 +38,9 @@ inline Picoseconds post_of(const Megakernel& settings) {
 /// Whether there is a ring that hosts publish into and lanes claim from: kernels of one operation each know theirs.
 inline bool has_ring(const Megakernel& settings) { return settings.initiation != "launch"; }
 
+/// Three timeouts of a queue pair and a little: it sends again after 4.096 us * 2^18 (NCCL_IB_TIMEOUT's default), and
+/// gives up after eight of those.
+inline constexpr Picoseconds kPatience_ps = 13 * (4'096'000 * (Picoseconds{1} << 18U)) / 4;
 inline constexpr Picoseconds kLaunchRfcTarget_ps = 50 * kPicosecondsPerMicrosecond;
 inline constexpr Picoseconds kSlotWriteRfcTarget_ps = 200 * kPicosecondsPerNanosecond;
 

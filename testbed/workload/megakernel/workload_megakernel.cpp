@@ -41,9 +41,10 @@ struct RingBoard {
   bool stuck = false;                      // a rank's ring is: nobody begins another epoch
   std::vector<const RingKernel*> kernels;  // by rank, then by ring; nullptr: not there, or not any more
 
-  bool works() const {
-    return std::any_of(kernels.begin(), kernels.end(), [](const RingKernel* kernel) {
-      return kernel != nullptr && (kernel->works() || kernel->sends());
+  /// Whether anything is under way; messages alone as long as retransmission may take (kPatience_ps).
+  bool works(Picoseconds without_progress_ps) const {
+    return std::any_of(kernels.begin(), kernels.end(), [&](const RingKernel* kernel) {
+      return kernel != nullptr && (kernel->works() || (without_progress_ps < kPatience_ps && kernel->sends()));
     });
   }
 
@@ -130,8 +131,8 @@ class MegakernelRun final : public WorkloadRun {
   void time_epoch(std::size_t index, Picoseconds start_ps, Picoseconds end_ps);
   void take_outcome(RankHost& host, RingHost& ring_host, std::size_t ring, const RingBuffers& buffers,
                     const RingKernel& kernel);
-  std::function<bool()> anything_works() {
-    return [this] { return board_.works(); };
+  std::function<bool(Picoseconds)> anything_works() {
+    return [this](Picoseconds without_progress_ps) { return board_.works(without_progress_ps); };
   }
 
   Result<void> run_queue(RankHost& host);
