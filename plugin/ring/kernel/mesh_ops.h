@@ -31,10 +31,10 @@ constexpr bool is_mesh(Word op) { return op >= kMeshFirst && op <= kMeshLast; }
 
 /// Where a mesh operation's arguments stand, from ARG0 on.
 namespace mesh_arg {
-inline constexpr Word kSpaces = 0;  // form | first << 8 | second << 16 | third << 24
+inline constexpr Word kSpaces = 0;       // form | first << 8 | second << 16 | third << 24
 inline constexpr Word kFormMask = 0x7f;  // of that byte; the bit above it:
 inline constexpr Word kOnChip = 0x80;    // a partial result stays on the chip: it takes no time in memory
-inline constexpr Word kFirst = 1;   // offsets, bytes
+inline constexpr Word kFirst = 1;        // offsets, bytes
 inline constexpr Word kConnection = 2, kSecond = 2;
 inline constexpr Word kThird = 3;
 inline constexpr Word kCount = 4;
