@@ -156,9 +156,9 @@ std::string unit_of_name(const std::string& name) {
 
 std::optional<ToldErrors> parse_errors(std::string_view text) {
   constexpr double kPercent = 100;
-  ToldErrors told;
+  ToldErrors errors;
   for (const auto& [word, value] :
-       {std::pair{std::string_view("median "), &told.median}, std::pair{std::string_view(" %, p90 "), &told.p90}}) {
+       {std::pair{std::string_view("median "), &errors.median}, std::pair{std::string_view(" %, p90 "), &errors.p90}}) {
     if (text.substr(0, word.size()) != word) return std::nullopt;
     text.remove_prefix(word.size());
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
@@ -167,7 +167,7 @@ std::optional<ToldErrors> parse_errors(std::string_view text) {
     *value /= kPercent;
   }
   if (text.substr(0, 2) != " %") return std::nullopt;
-  return told;
+  return errors;
 }
 
 std::string sizes_text(const MeasuredSizes& sizes) {
@@ -233,9 +233,9 @@ Result<Profile> Profile::parse(std::string_view text, const std::string& place) 
     if (name == "match") continue;
     if (name == "residuals" || name == "held_out") {
       for (const auto& [what, text] : *table) {
-        const auto told = parse_errors(text.value<std::string>().value_or(""));
-        if (told) {
-          (name == "residuals" ? profile.residuals_ : profile.held_out_).emplace(std::string(what.str()), *told);
+        const auto errors = parse_errors(text.value<std::string>().value_or(""));
+        if (errors) {
+          (name == "residuals" ? profile.residuals_ : profile.held_out_).emplace(std::string(what.str()), *errors);
         } else if (name == "held_out") {
           return wrong(place + ":" + std::to_string(text.source().begin.line) + ": held_out: " +
                        std::string(what.str()) + " has to be of the form \"median 13.4 %, p90 21.2 %\"");

@@ -37,8 +37,8 @@ bool shares_class(const Machine& one, const Machine& two) {
 }
 
 /// What is known of a machine itself stays.
-void lay_over(Machine& machine, const Machine& common, const std::vector<MachineParameter>& told) {
-  for (const MachineParameter parameter : told) {
+void lay_over(Machine& machine, const Machine& common, const std::vector<MachineParameter>& shared) {
+  for (const MachineParameter parameter : shared) {
     if (!machine.values.at(static_cast<std::size_t>(parameter))) machine.set(parameter, common.value_of(parameter));
   }
 }
@@ -54,21 +54,21 @@ bool has_point(const std::vector<Peer>& peers, const IsOne& is_one) {
 }
 
 /// Values that the peers' points can determine.
-std::vector<MachineParameter> told_by(const std::vector<Peer>& peers) {
-  std::vector<MachineParameter> told{MachineParameter::kLaunchUs, MachineParameter::kNicFraction,
-                                     MachineParameter::kNetLatencyUs, MachineParameter::kNetSimpleUs};
+std::vector<MachineParameter> shared_by(const std::vector<Peer>& peers) {
+  std::vector<MachineParameter> shared{MachineParameter::kLaunchUs, MachineParameter::kNicFraction,
+                                       MachineParameter::kNetLatencyUs, MachineParameter::kNetSimpleUs};
   if (has_point(peers, [](const CollectiveCall& call) { return call.ranks > call.nodes; })) {
-    told.push_back(MachineParameter::kIntraSimpleUs);
-    told.push_back(MachineParameter::kIntraLlUs);
+    shared.push_back(MachineParameter::kIntraSimpleUs);
+    shared.push_back(MachineParameter::kIntraLlUs);
   }
   // Only where LL was forced is it known how much of it goes at once.
   if (has_point(peers, [](const CollectiveCall& call) { return call.protocol == CollectiveProtocol::kLl; })) {
-    told.push_back(MachineParameter::kLlWindowBytes);
-    told.push_back(MachineParameter::kLlSpillGBps);
+    shared.push_back(MachineParameter::kLlWindowBytes);
+    shared.push_back(MachineParameter::kLlSpillGBps);
   }
   if (has_point(peers, [](const CollectiveCall& call) { return may_tree(call) && call.ranks > 2; }))
-    told.push_back(MachineParameter::kTreeFraction);
-  return told;
+    shared.push_back(MachineParameter::kTreeFraction);
+  return shared;
 }
 
 /// Mean of e / (1 + e), e = |ln(predicted / measured)|, each sweep of a class and each class weighing the same.
@@ -109,17 +109,17 @@ Machine with_pool(Machine machine, const std::vector<Peer>& all) {
   const std::vector<Peer> peers = peers_of(machine, all);
   if (peers.empty()) return machine;
   const std::string source = "one value for all of " + names_of(peers);
-  const std::vector<MachineParameter> told = told_by(peers);
+  const std::vector<MachineParameter> shared = shared_by(peers);
   Machine expected;  // the library's constants, and the transport's defaults
   expected.transport = machine.transport;
   Machine common = expected;
   constexpr double kLatencyUs = 5;  // where its search begins at least
-  for (const MachineParameter parameter : told)
+  for (const MachineParameter parameter : shared)
     put_fitted(common, parameter, common[parameter], Basis::kPooled, source);
   put_fitted(common, MachineParameter::kNetLatencyUs, std::max(kLatencyUs, expected[MachineParameter::kNetLatencyUs]),
              Basis::kPooled, source);
   constexpr double kWindowBytes = 32768, kSpillGBps = 2;  // likewise
-  if (std::find(told.begin(), told.end(), MachineParameter::kLlWindowBytes) != told.end()) {
+  if (std::find(shared.begin(), shared.end(), MachineParameter::kLlWindowBytes) != shared.end()) {
     put_fitted(common, MachineParameter::kLlWindowBytes, kWindowBytes, Basis::kPooled, source);
     put_fitted(common, MachineParameter::kLlSpillGBps, kSpillGBps, Basis::kPooled, source);
   }
@@ -128,14 +128,14 @@ Machine with_pool(Machine machine, const std::vector<Peer>& all) {
     double sum = 0;
     for (const Peer& peer : peers) {
       Machine own = peer.machine;
-      lay_over(own, values, told);
+      lay_over(own, values, shared);
       sum += loss_of(own, peer.sweeps);
     }
-    return sum / static_cast<double>(peers.size()) + kOfOneSpread * ridge_squares(values, expected, told);
+    return sum / static_cast<double>(peers.size()) + kOfOneSpread * ridge_squares(values, expected, shared);
   };
   constexpr double kLast = 1.02;
-  descend(common, told, loss, Basis::kPooled, source, kLast);
-  lay_over(machine, common, told);
+  descend(common, shared, loss, Basis::kPooled, source, kLast);
+  lay_over(machine, common, shared);
   return machine;
 }
 

@@ -49,19 +49,19 @@ Result<Machine> machine_of(const Profile& profile) {
   machine.residuals = profile.residuals();
   machine.held_out = profile.held_out();
   machine.measured = profile.measured();
-  const auto& told = profile.machine_class();
-  if (!told) return refused(profile.name() + ": there is no [topology] with cabling and ranks_per_node");
-  machine.classes = told->classes;
-  machine.keywords = told->set_up_words;
-  machine.variants = told->variants;
-  machine.library = told->library;
-  machine.ranks_per_node = told->ranks_per_node;
-  const auto cabling = parse_cabling(told->cabling);
-  if (!cabling) return refused(told->place + ": cabling has to be switch, ring or mesh");
+  const auto& described = profile.machine_class();
+  if (!described) return refused(profile.name() + ": there is no [topology] with cabling and ranks_per_node");
+  machine.classes = described->classes;
+  machine.keywords = described->set_up_words;
+  machine.variants = described->variants;
+  machine.library = described->library;
+  machine.ranks_per_node = described->ranks_per_node;
+  const auto cabling = parse_cabling(described->cabling);
+  if (!cabling) return refused(described->place + ": cabling has to be switch, ring or mesh");
   machine.cabling = *cabling;
-  const auto transport = parse_transport(told->transport.empty() ? "none" : told->transport);
+  const auto transport = parse_transport(described->transport.empty() ? "none" : described->transport);
   if (!transport) {
-    return refused(told->place +
+    return refused(described->place +
                    ": transport has to be none, verbs, staged, unified, efa, tcp, tcpx, slingshot, within, kernel, "
                    "message or expert");
   }
@@ -111,7 +111,7 @@ std::string profile_text(const Machine& machine, const std::map<std::string, std
           "\"\nranks_per_node = " + std::to_string(machine.ranks_per_node) + "\ntransport = \"" +
           name_of(machine.transport) + "\"\n";
   if (!residuals.empty()) text += "\n[residuals]\n";
-  for (const auto& [file, told] : residuals) text += toml_text(file) + " = " + toml_text(told) + "\n";
+  for (const auto& [file, errors] : residuals) text += toml_text(file) + " = " + toml_text(errors) + "\n";
   if (!machine.measured.empty()) text += "\n[measured]\n";
   for (const auto& [kind, sizes] : machine.measured) {
     text += toml_text(kind) + " = " + toml_text(sizes_text(sizes)) + "\n";

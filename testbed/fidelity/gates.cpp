@@ -18,8 +18,6 @@ namespace {
 
 using Transport = models::MachineTransport;
 
-constexpr double kGbitsPerGByte = 8;
-
 /// Letters, digits and points of a text, in lower case; "gb/s" stays one word.
 std::vector<std::string> header_words(const std::string& text) {
   std::vector<std::string> words;
@@ -49,18 +47,6 @@ bool has_text(const std::string& text, std::initializer_list<const char*> wanted
                      [&](const char* each) { return text.find(each) != std::string::npos; });
 }
 
-/// 400 of "400g", "400gbe", "400gbps" and, where `loosely`, "400gb": in a set-up that is a GPU's memory.
-std::optional<double> gbits_of(const std::string& word, bool loosely) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end == word.data() || value <= 0) return std::nullopt;
-  const std::string unit(end, word.data() + word.size());
-  for (const char* name : {"g", "gbe", "gbps", "gbit", "gbits", "gb/s", "gbit/s"}) {
-    if (unit == name) return value;
-  }
-  return loosely && unit == "gb" ? std::optional(value) : std::nullopt;
-}
-
 /// 8 of "8gpu" and "8gpus".
 std::optional<int> gpus_of(const std::string& word) {
   int value = 0;
@@ -71,39 +57,13 @@ std::optional<int> gpus_of(const std::string& word) {
   return value;
 }
 
-/// 8x400g: adapters and the rate of each; 3200g: all of them.
-void take_rate(Gates& gates, const std::string& word, bool loosely, const char* from) {
-  if (gates.gbits) return;
-  const auto times = word.find('x');
-  const bool many = times != std::string::npos && times > 0 && std::isdigit(static_cast<unsigned char>(word[0])) != 0;
-  const auto rate = gbits_of(many ? word.substr(times + 1) : word, loosely);
-  if (!rate) return;
-  double adapters = 1;
-  if (many) {
-    const auto [end, error] = std::from_chars(word.data(), word.data() + times, adapters);
-    if (error != std::errc() || end != word.data() + times || adapters < 1) return;
-  }
-  const double most = models::info_of(models::MachineParameter::kNics).high;
-  const double fastest = kGbitsPerGByte * models::info_of(models::MachineParameter::kNicGBps).high;
-  if (adapters > most || *rate > (many ? fastest : fastest * most)) return;
-  gates.gbits = adapters * *rate;
-  gates.gbits_from = from;
-  if (many) gates.adapters = adapters;
-}
-
 struct Named {
   const char* word;
   double value;
 };
-/// Rates of adapters by name, Gb/s each; InfiniBand's by its generations' names. Data sheets of NVIDIA, Broadcom, AMD.
-constexpr std::array<Named, 20> kAdapters{{{"cx8", 800},   {"connectx8", 800}, {"cx7", 400},        {"connectx7", 400},
-                                           {"cx6", 200},   {"connectx6", 200}, {"cx5", 100},        {"connectx5", 100},
-                                           {"cx4", 100},   {"connectx4", 100}, {"bluefield3", 400}, {"bf3", 400},
-                                           {"thor2", 400}, {"pollara", 400},   {"xdr", 800},        {"ndr", 400},
-                                           {"hdr", 200},   {"edr", 100},       {"fdr", 56},         {"qdr", 40}}};
-
-/// One GPU's links to the others of its node, one direction, GB/s. Data sheets: NVLink 2 to 5, Infinity Fabric.
-constexpr std::array<Named, 17> kLinks{{{"gb300", 900},
+/// One GPU's links to the others of its node, one direction, GB/s. Data sheets: NVLink 2 to 5, Infinity Fabric; AWS's
+/// instances have eight H100 or H200.
+constexpr std::array<Named, 19> kLinks{{{"gb300", 900},
                                         {"b300", 900},
                                         {"gb200", 900},
                                         {"b200", 900},
@@ -115,11 +75,13 @@ constexpr std::array<Named, 17> kLinks{{{"gb300", 900},
                                         {"a100", 300},
                                         {"a800", 200},
                                         {"v100", 150},
-                                        {"mi355x", 537},
-                                        {"mi350x", 537},
+                                        {"mi355x", 537.6},
+                                        {"mi350x", 537.6},
                                         {"mi325x", 448},
                                         {"mi308x", 448},
-                                        {"mi300x", 448}}};
+                                        {"mi300x", 448},
+                                        {"p5en", 450},
+                                        {"p5.48xlarge", 450}}};
 
 /// Generations of PCIe by GPU, payload of x16 in GB/s as NCCL and the profiles have it.
 constexpr double kPcie3GBps = 13.1, kPcie4GBps = 26.2, kPcie5GBps = 52.4;
@@ -132,20 +94,16 @@ constexpr std::array<Named, 26> kPcieGpus{
      {"mi50", kPcie3GBps}}};
 
 template <std::size_t N>
-std::optional<double> named(const std::array<Named, N>& all, const std::vector<std::string>& words) {
-  for (const Named& each : all) {
-    if (has_any(words, {each.word})) return each.value;
-  }
-  return std::nullopt;
+const Named* find_named(const std::array<Named, N>& all, const std::vector<std::string>& words) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Named& each) { return has_any(words, {each.word}); });
+  return found == all.end() ? nullptr : &*found;
 }
 
-/// Names of adapters are written with and without hyphens.
-std::vector<std::string> without_hyphens(const std::string& text) {
-  std::string joined;
-  for (const char letter : text) {
-    if (letter != '-') joined += letter;
-  }
-  return header_words(joined);
+template <std::size_t N>
+std::optional<double> named(const std::array<Named, N>& all, const std::vector<std::string>& words) {
+  const Named* const found = find_named(all, words);
+  return found == nullptr ? std::nullopt : std::optional(found->value);
 }
 
 std::string library_of(const MeasuredFile& file, const MeasuredRow& row) {
@@ -222,6 +180,11 @@ bool is_one_node(const MeasuredFile& file, const MeasuredRow& row, const std::st
 
 }  // namespace
 
+std::optional<GpuLinks> links_of_gpu(const std::string& text) {
+  const Named* const found = find_named(kLinks, header_words(text));
+  return found == nullptr ? std::nullopt : std::optional(GpuLinks{.gpu = found->word, .GBps = found->value});
+}
+
 std::string Gates::text() const {
   const bool within = transport == Transport::kWithin;
   std::string all = within ? link + ", one node"
@@ -241,7 +204,6 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
   const std::vector<std::string> class_words = header_words(file.topology_class),
                                  set_up_words = header_words(file.set_up);
   gates.library = library_of(file, row);
-  for (const std::string& word : class_words) take_rate(gates, word, true, "the class");
   for (const std::string& word : class_words) {
     if (const auto gpus = gpus_of(word); gpus && gates.ranks_per_node == 1) gates.ranks_per_node = *gpus;
   }
@@ -252,19 +214,11 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
     gates.ranks_per_node =
         std::max(gates.ranks_per_node, (each.point.call.ranks + each.point.call.nodes - 1) / each.point.call.nodes);
   }
-  for (std::size_t at = 0; at < set_up_words.size() && !gates.gbits; ++at) {
-    take_rate(gates, set_up_words[at], false, "the set-up");
-    // "400 Gb/s"
-    if (at + 1 < set_up_words.size() && (set_up_words[at + 1] == "gb/s" || set_up_words[at + 1] == "gbit/s")) {
-      take_rate(gates, set_up_words[at] + "gb/s", false, "the set-up");
-    }
-  }
-  if (!gates.gbits) {
-    if (const auto each = named(kAdapters, without_hyphens(file.topology_class + " " + file.set_up))) {
-      gates.gbits = *each * (gates.ranks_per_node > 1 ? gates.ranks_per_node : 1);
-      gates.gbits_from = "the adapters' name, one for each GPU";
-      if (gates.ranks_per_node > 1) gates.adapters = gates.ranks_per_node;
-    }
+  if (file.rate) {
+    const bool each_gpu = file.rate->one_per_gpu && gates.ranks_per_node > 1;
+    const double adapters = each_gpu ? gates.ranks_per_node : file.rate->adapters;
+    gates.gbits = adapters * file.rate->each_GBps * kGbitsOfGByte;
+    if (adapters > 1) gates.adapters = adapters;
   }
   gates.is_infiniband = has_any(class_words, {"ib", "infiniband"}) ||
                         (has_any(set_up_words, {"ib", "infiniband"}) && !has_any(set_up_words, {"roce", "rocev2"}));
@@ -331,7 +285,7 @@ Gates gates_of(const models::Machine& machine) {
   }
   if (machine.ranks_per_node > 1) gates.link_GBps = named(kLinks, header_words(text));
   gates.adapters = machine[Parameter::kNics];
-  gates.gbits = *gates.adapters * machine[Parameter::kNicGBps] * kGbitsPerGByte;
+  gates.gbits = *gates.adapters * machine[Parameter::kNicGBps] * kGbitsOfGByte;
   return gates;
 }
 

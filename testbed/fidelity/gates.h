@@ -4,8 +4,7 @@
 //
 // Rule: the same transport (verbs, host-staged verbs, verbs of shared memory, EFA, TCPX, TCP, Slingshot; within one
 // node NVLink, xGMI, PCIe, PCIe without peer-to-peer), one node or several, the same cabling, the same library (NCCL
-// with RCCL, MPI, libsircl, one-shot kernels, MSCCL++, perftest, UCX, OSU), and rates within a
-// factor of two.
+// with RCCL, MPI, libsircl, one-shot kernels, MSCCL++, perftest, UCX, OSU), and rates within a factor of two.
 
 #include <optional>
 #include <string>
@@ -23,7 +22,6 @@ struct Gates {
   models::Cabling cabling = models::Cabling::kSwitch;
   bool is_infiniband = false;       // headers of a packet
   std::optional<double> gbits;      // of all adapters of a node
-  std::string gbits_from;           // "the class", "ConnectX-7 in the set-up"
   std::optional<double> adapters;   // of a node
   std::optional<double> link_GBps;  // of one GPU, one direction, within its node
   int ranks_per_node = 1;
@@ -35,6 +33,14 @@ struct Gates {
 /// Of a row, by its file's class, and by the set-up where the class does not state it.
 Gates gates_of(const MeasuredFile& file, const MeasuredRow& row);
 Gates gates_of(const models::Machine& machine);
+
+/// The links of one GPU to the others of its node.
+struct GpuLinks {
+  std::string gpu;  // as its name stands in the text, in lower case
+  double GBps = 0;  // one direction, by its maker's data sheet
+};
+/// Of the first GPU that is known among the text's words.
+std::optional<GpuLinks> links_of_gpu(const std::string& text);
 
 /// Whether one that passes is also near: rates and links within a quarter, ranks a node within a factor of two. Of
 /// classes that are not, files left out show that what all classes of the transport have in common predicts better

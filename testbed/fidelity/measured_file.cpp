@@ -129,7 +129,7 @@ void take_comment(MeasuredFile& file, const std::string& text) {
   } else if (key == "units") {
     file.units += value + "\n";
   } else if (key == "note" || key == "split" || key == "time_us") {
-    // what people are told; nothing that the model reads
+    // what readers see; nothing that the model reads
   } else {
     file.set_up += key == "setup" || key == "set-up" ? value + "\n" : text + "\n";
   }
@@ -144,7 +144,7 @@ std::optional<int> count_in(const std::string& text) {
   return count;
 }
 
-/// Iterations that share a test's time: what nccl-tests was told behind its name, as "-n 100 -m 2", "n=100" or
+/// Iterations that share a test's time: the options of nccl-tests behind its name, as "-n 100 -m 2", "n=100" or
 /// "iters: 100"; else its default. 0 where the set-up names no such test.
 int iterations_of(const std::string& set_up) {
   constexpr int kDefault = 20;
@@ -183,30 +183,30 @@ void force(models::CollectiveCall& call, const std::string& set_up, const std::s
     const bool is_list = text[behind] == ',' && behind + 1 < text.size() && text[behind + 1] != ' ';
     return !is_list && std::isalnum(static_cast<unsigned char>(text[behind])) == 0;
   };
-  const std::string told = lower_case(set_up), kind = lower_case(variant);
+  const std::string words = lower_case(set_up), kind = lower_case(variant);
   // NCCL_PROTO is of collectives: sends and receives have a threshold of their own.
   const bool is_of_messages = models::is_of_pairs(call) || call.collective == models::Collective::kSendRecv;
   if (!is_of_messages) {
-    if (says(told, "nccl_proto=ll")) call.protocol = Protocol::kLl;
-    if (says(told, "nccl_proto=ll128")) call.protocol = Protocol::kLl128;
-    if (says(told, "nccl_proto=simple")) call.protocol = Protocol::kSimple;
+    if (says(words, "nccl_proto=ll")) call.protocol = Protocol::kLl;
+    if (says(words, "nccl_proto=ll128")) call.protocol = Protocol::kLl128;
+    if (says(words, "nccl_proto=simple")) call.protocol = Protocol::kSimple;
   }
-  if (says(told, "nccl_algo=ring") || says(told, "ring-only")) call.algorithm = Algorithm::kRing;
-  if (says(told, "nccl_algo=tree") || says(told, "=> tree")) call.algorithm = Algorithm::kTree;
+  if (says(words, "nccl_algo=ring") || says(words, "ring-only")) call.algorithm = Algorithm::kRing;
+  if (says(words, "nccl_algo=tree") || says(words, "=> tree")) call.algorithm = Algorithm::kTree;
   if (kind == "ll") call.protocol = Protocol::kLl;
   if (kind == "ll128") call.protocol = Protocol::kLl128;
   if (kind.rfind("simple", 0) == 0) call.protocol = Protocol::kSimple;
   // A file of several kinds of software says by the variant which; one of a single kind says it in its set-up.
   const bool is_nccl = kind.rfind("nccl", 0) == 0;
   const bool is_one_shot = kind.rfind("oneshot", 0) == 0 || kind.rfind("lsa", 0) == 0 ||
-                           (!is_nccl && told.find("one-shot") != std::string::npos);
+                           (!is_nccl && words.find("one-shot") != std::string::npos);
   const bool is_two_shot = kind.rfind("twoshot", 0) == 0;
   if (is_one_shot || is_two_shot) {
     call.algorithm = is_two_shot ? Algorithm::kTwoShot : Algorithm::kDirect;
     call.protocol = Protocol::kSimple;
   }
   // A file of nccl-tests may have rows of its project's own sweep beside them.
-  call.iterations = kind.rfind("own", 0) == 0 ? 0 : iterations_of(told);
+  call.iterations = kind.rfind("own", 0) == 0 ? 0 : iterations_of(words);
   call.eager = kind.find("eager") != std::string::npos;
   call.barrier = kind.find("barrier") != std::string::npos;
 }
@@ -244,13 +244,13 @@ std::optional<double> time_of_value(const Row& row, double bytes) {
 /// Both directions' sum, and how many messages go together: "bidir" and "batch128" of the variant, perftest's -b of the
 /// set-up.
 models::MessageTest with_set_up(models::MessageTest test, const std::string& set_up, const std::string& variant) {
-  const std::string told = lower_case(set_up), kind = lower_case(variant);
+  const std::string words = lower_case(set_up), kind = lower_case(variant);
+  static const std::regex both_ways("_bw[^\n]* -b( |,|\n|$)"), batch("batch([0-9]{1,7})");
   const bool is_bidirectional = kind.find("bidir") != std::string::npos ||
-                                told.find("bidirectional") != std::string::npos ||
-                                std::regex_search(told, std::regex("_bw[^\n]* -b( |,|\n|$)"));
+                                words.find("bidirectional") != std::string::npos || std::regex_search(words, both_ways);
   if (!test.latency && is_bidirectional) test.both_ways = true;
   std::smatch match;
-  if (std::regex_search(kind, match, std::regex("batch([0-9]{1,7})"))) test.batch = std::stoi(match[1]);
+  if (std::regex_search(kind, match, batch)) test.batch = std::stoi(match[1]);
   return test;
 }
 
@@ -390,23 +390,24 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
                                               : fmt::format("{}:{}: no usable row; the first: {}", path,
                                                             file.bad.front().line, file.bad.front().reason));
   }
+  file.rate = stated_rate(file.topology_class, file.set_up);
   return file;
 }
 
 MeasuredFile read_measured_file(const std::string& path, const MeasuredOptions& options) {
   const std::string text = read_text_file(path);
-  std::optional<ToolOutput> told;
+  std::optional<ToolOutput> output;
   try {
-    told = measured_text_of(text);
+    output = measured_text_of(text);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path + ": " + error.what());
   }
-  if (told && told->rows == 0) {
+  if (output && output->rows == 0) {
     throw std::runtime_error(path +
                              ": this looks like the output of a test, but no line of it is a row of results (a size, a "
                              "count, ...); what stands before the numbers on each line has to go");
   }
-  return told ? parse_measured(told->text, path, options, told->lines) : parse_measured(text, path, options);
+  return output ? parse_measured(output->text, path, options, output->lines) : parse_measured(text, path, options);
 }
 
 }  // namespace meshbed::testbed

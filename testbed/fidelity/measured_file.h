@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "models/fit/sweep.h"
+#include "testbed/fidelity/stated_rate.h"
 
 namespace meshbed::testbed {
 
@@ -30,8 +31,9 @@ struct BadRow {
 struct MeasuredFile {
   std::string path, name;  // name: without folders
   std::string source, topology_class, quality;
-  std::string set_up;  // all set-up and note lines
-  std::string units;   // what the header says of its units
+  std::string set_up;              // all set-up and note lines
+  std::string units;               // what the header says of its units
+  std::optional<StatedRate> rate;  // of a node's adapters, where class or set-up states it
   std::vector<MeasuredRow> rows;
   std::vector<BadRow> bad;
 

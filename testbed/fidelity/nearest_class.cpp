@@ -16,8 +16,6 @@ namespace {
 
 using Parameter = models::MachineParameter;
 
-constexpr double kGbitsOfGByte = 8;
-
 std::set<std::string> word_set(const std::string& text) {
   std::set<std::string> words;
   std::string word;
@@ -47,9 +45,9 @@ double likeness_of(const MeasuredFile& file, const Gates& wanted, const Gates& h
         common, std::count_if(its.begin(), its.end(), [&](const std::string& word) { return own.count(word) > 0; }));
   }
   score += kWord * static_cast<double>(common);
-  const std::string told = lower_case(file.set_up);
+  const std::string words = lower_case(file.set_up);
   const auto found = std::count_if(machine.keywords.begin(), machine.keywords.end(), [&](const std::string& each) {
-    return told.find(lower_case(each)) != std::string::npos;
+    return words.find(lower_case(each)) != std::string::npos;
   });
   score += found == 0 && !machine.keywords.empty() ? -kKeyword : kKeyword * static_cast<double>(found);
   // What few points were fitted to stands for others last.
@@ -109,31 +107,27 @@ models::Machine machine_of_header(const Gates& gates) {
     const models::ParameterInfo& info = models::info_of(parameter);
     machine.set(parameter, {std::clamp(value, info.low, info.high), basis, source});
   };
-  const char* const kHeader = "the measured file's header";
-  if (gates.transport == models::MachineTransport::kWithin) {
+  const bool is_pcie = gates.link.rfind("PCIe", 0) == 0,
+             is_within = gates.transport == models::MachineTransport::kWithin;
+  if (gates.link_GBps && (is_within || gates.ranks_per_node > 1)) {
     constexpr double kOfNvLink = 0.8;  // NVLink 5: 18 links of 40.1 GB/s of 50 (NCCL graph/topo.h, SM100_NVLINK_BW)
-    const bool is_pcie = gates.link.rfind("PCIe", 0) == 0;
-    if (gates.link_GBps) {
-      set(Parameter::kIntraGBps, *gates.link_GBps * (is_pcie ? 1 : kOfNvLink), models::Basis::kDataSheet,
-          "links of the GPU that the header names");
-    }
+    set(Parameter::kIntraGBps, *gates.link_GBps * (is_pcie ? 1 : kOfNvLink), models::Basis::kDataSheet,
+        "links of the GPU that the header names");
+  }
+  if (is_within) {
     if (!is_pcie) set(Parameter::kDuplexFraction, 1, models::Basis::kDataSheet, "lanes of either way are apart");
     return machine;
   }
   if (gates.gbits) {
-    double adapters =
-        gates.adapters.value_or(std::max(1.0, std::min<double>(gates.ranks_per_node, *gates.gbits / 100)));
-    const double each = *gates.gbits / gates.adapters.value_or(adapters) / kGbitsOfGByte;
+    constexpr double kUsualGbits = 100;
+    const double adapters =
+        gates.adapters.value_or(std::max(1.0, std::min<double>(gates.ranks_per_node, *gates.gbits / kUsualGbits)));
+    const char* const kHeader = "the measured file's header";
     set(Parameter::kNics, adapters, models::Basis::kDataSheet, kHeader);
-    set(Parameter::kNicGBps, each, models::Basis::kDataSheet, kHeader);
+    set(Parameter::kNicGBps, *gates.gbits / adapters / kGbitsOfGByte, models::Basis::kDataSheet, kHeader);
   }
   if (gates.is_infiniband) {
     set(Parameter::kPacketOverheadBytes, 26, models::Basis::kDataSheet, "InfiniBand: LRH 8, BTH 12, ICRC 4, VCRC 2");
-  }
-  if (gates.ranks_per_node > 1 && gates.link_GBps) {
-    constexpr double kOfNvLink = 0.8;
-    set(Parameter::kIntraGBps, *gates.link_GBps * (gates.link.rfind("PCIe", 0) == 0 ? 1 : kOfNvLink),
-        models::Basis::kDataSheet, "links of the GPU that the header names");
   }
   return machine;
 }

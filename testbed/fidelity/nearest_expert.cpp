@@ -4,8 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <regex>
 #include <utility>
+
+#include "testbed/fidelity/gates.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -61,32 +62,6 @@ bool has_value(const Machine& machine, MachineParameter parameter) {
   return machine.values.at(static_cast<std::size_t>(parameter)).has_value();
 }
 
-/// GB/s of one GPU's links within a node, each way, by its maker's data sheet.
-std::optional<std::pair<std::string, double>> links_of_gpu(const std::string& text) {
-  constexpr double kNvLink5 = 900, kNvLink4 = 450, kNvLink3 = 300, kCut = 200, kFabric3 = 448, kFabric4 = 537.6;
-  static const std::vector<std::pair<const char*, double>> all{
-      {"gb300", kNvLink5}, {"gb200", kNvLink5}, {"b300", kNvLink5},  {"b200", kNvLink5},  {"gh200", kNvLink4},
-      {"h200", kNvLink4},  {"h100", kNvLink4},  {"h20", kNvLink4},   {"h800", kCut},      {"a100", kNvLink3},
-      {"a800", kCut},      {"mi355", kFabric4}, {"mi350", kFabric4}, {"mi325", kFabric3}, {"mi308", kFabric3},
-      {"mi300", kFabric3}, {"p5en", kNvLink4},  {"p5.48", kNvLink4}};
-  for (const auto& [name, rate] : all) {
-    if (has_text(text, name)) return std::pair(std::string(name), rate);
-  }
-  return std::nullopt;
-}
-
-/// Gb/s of a node's adapters: "8x400G"; "400G ... per GPU" of so many ranks; nothing else.
-std::optional<double> node_gbits(const std::string& text, int each_node) {
-  std::smatch match;
-  if (std::regex_search(text, match, std::regex("([0-9]{1,2}) ?x ?([0-9]{2,4}) ?g"))) {
-    return std::stod(match[1]) * std::stod(match[2]);
-  }
-  if (std::regex_search(text, match, std::regex("([0-9]{2,3}) ?g(?:b/s|bps|bit)?[^a-z0-9]"))) {
-    return std::stod(match[1]) * each_node;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<NearestExpert> nearest_expert(const MeasuredFile& file, const std::vector<Machine>& profiles) {
@@ -140,20 +115,22 @@ std::optional<NearestExpert> nearest_expert(const MeasuredFile& file, const std:
     changed += fmt::format(", {} ranks a node", each_node);
   }
   if (const auto links = links_of_gpu(header)) {
-    if (links->second != machine[MachineParameter::kIntraGBps]) {
+    if (links->GBps != machine[MachineParameter::kIntraGBps]) {
       machine.set(MachineParameter::kIntraGBps,
-                  {links->second, models::Basis::kDataSheet, "links of a " + links->first, {}});
-      changed += fmt::format(", links of {:g} GB/s ({})", links->second, links->first);
+                  {links->GBps, models::Basis::kDataSheet, "links of a " + links->gpu, {}});
+      changed += fmt::format(", links of {:g} GB/s ({})", links->GBps, links->gpu);
     }
   }
-  constexpr double kGbitsPerGByte = 8;
-  if (const auto gbits = nets ? node_gbits(header, each_node) : std::nullopt) {
-    const double each_GBps = *gbits / kGbitsPerGByte / machine[MachineParameter::kNics];
+  if (nets && file.rate) {
+    // One adapter alone is meant for each GPU.
+    const double adapters = file.rate->adapters > 1 ? file.rate->adapters : each_node;
+    const double gbits = adapters * file.rate->each_GBps * kGbitsOfGByte;
+    const double each_GBps = gbits / kGbitsOfGByte / machine[MachineParameter::kNics];
     const models::ParameterInfo& info = models::info_of(MachineParameter::kNicGBps);
     if (each_GBps >= info.low && each_GBps <= info.high && each_GBps != machine[MachineParameter::kNicGBps]) {
       machine.set(MachineParameter::kNicGBps,
                   {each_GBps, models::Basis::kDataSheet, "rate that the measured file's header states", {}});
-      changed += fmt::format(", adapters of {:g} Gb/s a node", *gbits);
+      changed += fmt::format(", adapters of {:g} Gb/s a node", gbits);
     }
   }
   nearest.why = fmt::format(
@@ -172,7 +149,7 @@ Machine as_expert(const Machine& machine, const std::vector<Machine>& profiles) 
     const auto links = links_of_gpu(text_of(machine));
     if (links) {
       expert.set(MachineParameter::kIntraGBps,
-                 {links->second, models::Basis::kDataSheet, "links of a " + links->first, {}});
+                 {links->GBps, models::Basis::kDataSheet, "links of a " + links->gpu, {}});
     } else {
       expert.set(
           MachineParameter::kIntraGBps,

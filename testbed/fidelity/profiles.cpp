@@ -37,12 +37,12 @@ double likeness(const MeasuredFile& file, const MeasuredRow& row, const models::
   if (!has_class && !(file.topology_class.empty() && machine.classes.empty())) return 0;
   // A profile of messages and one of collectives may share a class.
   if (!models::is_of_kind(machine, row.point)) return 0;
-  // What is told apart from others by words, and has none of them here, is the last choice of its class.
+  // What words distinguish from others, and what has none of them here, is the last choice of its class.
   double score = machine.keywords.empty() && machine.variants.empty() ? 1 : 0.5;
-  const std::string told = lower_case(file.set_up + file.source), variant = lower_case(row.variant);
+  const std::string words = lower_case(file.set_up + file.source), variant = lower_case(row.variant);
   bool has_keyword = false;
   for (const std::string& keyword : machine.keywords) {
-    if (told.find(lower_case(keyword)) == std::string::npos) continue;
+    if (words.find(lower_case(keyword)) == std::string::npos) continue;
     score += 2;
     has_keyword = true;
   }

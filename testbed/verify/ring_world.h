@@ -1,5 +1,5 @@
 #pragma once
-// RingWorld: a few ranks' rings under a program, stepped one action at a time in whatever order a walk chooses. It
+// RingWorld: a few ranks' rings under a program, stepped one action at a time in the order that a walk chooses. It
 // runs the product's own functions: queue/live_steps.h for hosts, kernel/step.h for lanes, kernel/mesh_ops.h for what
 // they do; who waits for whom is kernel/wait_chain.h's to say.
 //

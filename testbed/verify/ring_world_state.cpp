@@ -10,7 +10,7 @@ using ring::Word;
 
 namespace {
 
-/// What tells lanes apart; one that looks for work has nothing of the slot that it had.
+/// What distinguishes lanes; one that looks for work has nothing of the slot that it had.
 struct LaneBytes {
   std::uint8_t phase = 0, slot = 0, seen = 0, level = 0, ends_as = 0;
 };

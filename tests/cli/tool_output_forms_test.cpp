@@ -27,9 +27,9 @@ using meshbed::models::MessageTest;
 namespace {
 
 MeasuredFile read(const std::string& output, const MeasuredOptions& options = {}) {
-  const auto told = measured_text_of(output);
-  REQUIRE(told);
-  return parse_measured(told->text, "out.txt", options, told->lines);
+  const auto rows = measured_text_of(output);
+  REQUIRE(rows);
+  return parse_measured(rows->text, "out.txt", options, rows->lines);
 }
 
 /// Two nodes of one GPU and one adapter of 200 Gb/s, of which 0.8 are reached; launches of 8 us, hops of 20.
@@ -296,8 +296,8 @@ TEST_CASE("sizes may have units, and a rate is taken from words that state one")
   CHECK(parse_rate("25GB/s")->each_GBps == 25);
   CHECK_FALSE(parse_rate("fast").has_value());
   const auto stated = [](const std::string& header) {
-    return stated_rate(
-        parse_measured("# " + header + "\ncollective,ranks,nodes,bytes,time_us\nall_reduce,2,2,8,5\n", "x.csv", {}));
+    return parse_measured("# " + header + "\ncollective,ranks,nodes,bytes,time_us\nall_reduce,2,2,8,5\n", "x.csv", {})
+        .rate;
   };
   CHECK(stated("topology_class: 8gpu/node NVLink, 8x200G IB")->adapters == 8);
   CHECK(stated("setup: two nodes, ConnectX-7 400GbE, 80GB H100")->each_GBps == 50);

@@ -15,9 +15,9 @@ using namespace meshbed::testbed;
 namespace {
 
 MeasuredFile file_of(const std::string& output, const MeasuredOptions& options = {}) {
-  const auto told = measured_text_of(output);
-  REQUIRE(told);
-  return parse_measured(told->text, "out.txt", options, told->lines);
+  const auto rows = measured_text_of(output);
+  REQUIRE(rows);
+  return parse_measured(rows->text, "out.txt", options, rows->lines);
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST_CASE("the table that travels in the program is read, holds every distance, 
   for (const char* sizes : kSizeClasses) {
     CHECK(table.at(Distance::kSameKind, kAnyGate, sizes).half < table.at(Distance::kNoClass, kAnyGate, sizes).half);
   }
-  for (const auto& [text, told] :
+  for (const auto& [text, problem] :
        {std::pair{"interval = 3", "x.toml: there is no list \"interval\""},
         {"interval = [{ distance = \"far\" }]", "x.toml:1: distance is not one of those that there are"},
         {"interval = [{ distance = \"bare\", gate = \"any\", sizes = \"small\", low = 0.1, high = 1.0 }]",
@@ -147,7 +147,7 @@ TEST_CASE("the table that travels in the program is read, holds every distance, 
          "x.toml: no interval of any gate for \"same kind\", small sizes"}}) {
     const auto wrong = IntervalTable::parse(text, "x.toml");
     REQUIRE_FALSE(wrong);
-    CHECK(wrong.error().text == told);
+    CHECK(wrong.error().text == problem);
   }
 }
 

@@ -84,7 +84,7 @@ void take_rate(models::Machine& machine, const std::string& option, const std::v
     }
   }
   for (const MeasuredFile& file : files) {
-    if (!rate && crosses_adapters(file)) rate = stated_rate(file);
+    if (!rate && crosses_adapters(file)) rate = file.rate;
   }
   if (!rate) {
     for (const MeasuredFile& file : files) {

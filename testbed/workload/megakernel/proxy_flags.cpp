@@ -38,25 +38,28 @@ Result<void> RingProxy::close_flags() {
   return ok();
 }
 
-Result<bool> RingProxy::pass_flags(Send& send) {
-  Flags& flags = send.flags;
-  if (flags.comm == nullptr) return false;
-  bool moved = false;
-  while (!flags.requests.empty()) {
+Result<std::size_t> RingProxy::finish_flags(Flags& flags) {
+  std::size_t count = 0;
+  for (; !flags.requests.empty(); ++count) {
     std::uint64_t size_bytes = 0;
     const Result<bool> done = finished(flags.requests.front(), &size_bytes);
-    if (!done) return done;
+    if (!done) return done.error();
     if (!*done) break;
     flags.requests.pop_front();
-    moved = true;
   }
+  return count;
+}
+
+Result<bool> RingProxy::post_flags(Flags& flags, bool sends) {
+  bool moved = false;
   while (flags.posted < flags.due && flags.requests.size() < flags.signals.size()) {
     std::uint64_t* const word = &flags.signals[flags.posted % flags.signals.size()];
-    *word = flags.posted;
+    if (sends) *word = flags.posted;
     void* request = nullptr;
     const std::uint64_t warns = coll::warn_count();
-    const int code = setting_.net.send(flags.comm, word, kSignalBytes, kTag, flags.signals_memory, &request);
-    if (auto fine = checked("isend", code, warns); !fine) return fine.error();
+    const int code = sends ? setting_.net.send(flags.comm, word, kSignalBytes, kTag, flags.signals_memory, &request)
+                           : setting_.net.receive(flags.comm, word, kSignalBytes, kTag, flags.signals_memory, &request);
+    if (auto fine = checked(sends ? "isend" : "irecv", code, warns); !fine) return fine.error();
     if (request == nullptr) break;
     flags.requests.push_back(request);
     ++flags.posted;
@@ -65,31 +68,24 @@ Result<bool> RingProxy::pass_flags(Send& send) {
   return moved;
 }
 
+Result<bool> RingProxy::pass_flags(Send& send) {
+  if (send.flags.comm == nullptr) return false;
+  const Result<std::size_t> through = finish_flags(send.flags);
+  if (!through) return through.error();
+  const Result<bool> posted = post_flags(send.flags, true);
+  if (!posted) return posted;
+  return *through > 0 || *posted;
+}
+
 Result<bool> RingProxy::pass_flags(Word connection) {
   Flags& flags = receives_[connection].flags;
   if (flags.comm == nullptr) return false;
-  bool moved = false;
-  while (flags.posted < flags.due && flags.requests.size() < flags.signals.size()) {
-    void* const word = &flags.signals[flags.posted % flags.signals.size()];
-    void* request = nullptr;
-    const std::uint64_t warns = coll::warn_count();
-    const int code = setting_.net.receive(flags.comm, word, kSignalBytes, kTag, flags.signals_memory, &request);
-    if (auto fine = checked("irecv", code, warns); !fine) return fine.error();
-    if (request == nullptr) break;
-    flags.requests.push_back(request);
-    ++flags.posted;
-    moved = true;
-  }
-  while (!flags.requests.empty()) {
-    std::uint64_t size_bytes = 0;
-    const Result<bool> done = finished(flags.requests.front(), &size_bytes);
-    if (!done) return done;
-    if (!*done) break;
-    flags.requests.pop_front();
-    setting_.kernel.arrived(connection);
-    moved = true;
-  }
-  return moved;
+  const Result<bool> posted = post_flags(flags, false);
+  if (!posted) return posted;
+  const Result<std::size_t> came = finish_flags(flags);
+  if (!came) return came.error();
+  for (std::size_t flag = 0; flag < *came; ++flag) setting_.kernel.arrived(connection);
+  return *came > 0 || *posted;
 }
 
 }  // namespace meshbed::testbed

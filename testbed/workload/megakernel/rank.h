@@ -330,6 +330,10 @@ class RingProxy {
   void complete(Send& send);
   Result<bool> pass_ends(Send& send);
   bool has_flag_queues() const { return setting_.settings.other_flag_qp; }
+  /// How many of them are through.
+  Result<std::size_t> finish_flags(Flags& flags);
+  /// Those that are due; false: none could be posted.
+  Result<bool> post_flags(Flags& flags, bool sends);
   Result<bool> pass_flags(Send& send);
   Result<bool> pass_flags(ring::Word connection);
   Result<void> enlist_flags(Flags& flags);
