@@ -21,7 +21,7 @@ double excursion(const Machine& machine, const SizesOfKind& kind, double bytes) 
   if (static_cast<double>(above->first) > kFar * static_cast<double>(below->first)) return 0;
   SweepPoint point = kind.point;
   point.call.bytes = static_cast<std::uint64_t>(bytes);
-  const double us = predicted_us(machine, point);
+  const double us = fitted_us(machine, point);
   const double low_us = std::min(below->second.first, above->second.first);
   const double high_us = std::max(below->second.second, above->second.second);
   return std::max({0.0, std::log(us / high_us) - kFree, std::log(low_us / us) - kFree});

@@ -36,7 +36,7 @@ double calibration_loss(const Machine& machine, const Measured& measured) {
   for (const Sweep& sweep : sweeps) {
     double of_sweep = 0;
     for (const SweepPoint& point : sweep.points) {
-      const double error = std::abs(std::log(predicted_us(machine, point) / point.time_us));
+      const double error = std::abs(std::log(fitted_us(machine, point) / point.time_us));
       of_sweep += error + kTailWeight * std::max(0.0, error - kTail);
     }
     sum += of_sweep / static_cast<double>(std::max<std::size_t>(sweep.points.size(), 1));
@@ -159,7 +159,7 @@ std::vector<double> sensitivity(const Calibration& fit, MachineParameter paramet
   std::vector<double> all;
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
-      all.push_back(std::log(predicted_us(moved, point) / predicted_us(machine, point)) / std::log(kStep));
+      all.push_back(std::log(fitted_us(moved, point) / fitted_us(machine, point)) / std::log(kStep));
     }
   }
   return all;

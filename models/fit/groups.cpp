@@ -93,7 +93,8 @@ std::vector<std::vector<Start>> ladder(MachineParameter threshold, const std::ve
   return starts;
 }
 
-std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps, bool by_table) {
+/// `has_ll128`: the library may choose it.
+std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps, bool by_table, bool has_ll128) {
   std::vector<Group> groups;
   const MachineParameter rate = evidence.nets ? MachineParameter::kNicFraction : MachineParameter::kIntraGBps;
   const MachineParameter hop = evidence.nets ? MachineParameter::kNetSimpleUs : MachineParameter::kIntraSimpleUs;
@@ -112,7 +113,8 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
   }
   if (by_table) {
     // Ways that the table takes and the library does not: each, and all of them.
-    std::vector<MachineParameter> ways{MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes};
+    std::vector<MachineParameter> ways{MachineParameter::kLlMaxBytes};
+    if (has_ll128) ways.push_back(MachineParameter::kLl128MaxBytes);
     if (evidence.trees) ways.push_back(MachineParameter::kTreeMaxBytes);
     std::vector<Start> none;
     for (const MachineParameter way : ways) {
@@ -126,7 +128,7 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
     const MachineParameter ll128 = evidence.nets ? MachineParameter::kNetLl128Us : MachineParameter::kIntraLl128Us;
     groups.push_back({{MachineParameter::kLlMaxBytes, ll, MachineParameter::kLlFraction},
                       ladder(MachineParameter::kLlMaxBytes, shares)});
-    if (by_table)
+    if (by_table && has_ll128)
       groups.push_back({{MachineParameter::kLl128MaxBytes, ll128, MachineParameter::kLl128Fraction},
                         ladder(MachineParameter::kLl128MaxBytes, {8192, 32768, 131072, 524288, 2.1e6, 3.3e7})});
     groups.push_back({{MachineParameter::kLlWindowBytes, MachineParameter::kLlSpillGBps},
@@ -228,7 +230,9 @@ bool chooses_by_table(const Machine& machine) { return machine.transport != Mach
 std::vector<Group> groups_of(const Machine& machine, const Evidence& evidence, double wire_GBps) {
   if (evidence.experts) return expert_groups(machine, evidence);
   if (evidence.messages) return message_groups(evidence, wire_GBps);
-  return collective_groups(evidence, wire_GBps, chooses_by_table(machine));
+  constexpr double kNever = 1;
+  const bool has_ll128 = machine[MachineParameter::kLl128MaxBytes] != kNever;
+  return collective_groups(evidence, wire_GBps, chooses_by_table(machine), has_ll128);
 }
 
 }  // namespace meshbed::models

@@ -77,7 +77,7 @@ double loss_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
   for (const Sweep& sweep : sweeps) {
     double of_sweep = 0;
     for (const SweepPoint& point : sweep.points) {
-      const double error = std::abs(std::log(predicted_us(machine, point) / point.time_us));
+      const double error = std::abs(std::log(fitted_us(machine, point) / point.time_us));
       of_sweep += error / (1 + error);
     }
     sum += of_sweep / static_cast<double>(std::max<std::size_t>(sweep.points.size(), 1));

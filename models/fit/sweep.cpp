@@ -94,6 +94,11 @@ double predicted_us(const Machine& machine, const SweepPoint& point) {
   return point.is_message ? message_us(machine, point.message, point.call.bytes) : collective_us(machine, point.call);
 }
 
+double fitted_us(const Machine& machine, const SweepPoint& point) {
+  const bool is_collective = !point.expert && !point.is_message;
+  return is_collective ? collective_us_of_size(machine, point.call) : predicted_us(machine, point);
+}
+
 std::string measured_kind(const SweepPoint& point) {
   if (point.expert) {
     const ExpertCall& call = *point.expert;

@@ -36,6 +36,8 @@ std::vector<SweepPoint> points_of(const std::vector<Sweep>& sweeps);
 bool is_of_kind(const Machine& machine, const SweepPoint& point);
 
 double predicted_us(const Machine& machine, const SweepPoint& point);
+/// What a fit compares with the measured time: collective_us_of_size(), else the same.
+double fitted_us(const Machine& machine, const SweepPoint& point);
 /// "all_reduce, 4 ranks on 4 nodes", "stream", "ep_dispatch low latency, 16 ranks on 2 nodes".
 std::string measured_kind(const SweepPoint& point);
 /// Around that, for how the machine was chosen.

@@ -39,6 +39,8 @@ using Parts = std::array<double, kPartCount>;
 struct Way {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
   CollectiveProtocol protocol = CollectiveProtocol::kSimple;
+
+  bool operator==(const Way&) const = default;
 };
 
 double pick(const Machine& machine, CollectiveProtocol protocol, MachineParameter ll, MachineParameter ll128,
@@ -83,7 +85,8 @@ double rate_GBps(const Machine& machine, const CollectiveCall& call, const Way& 
   double rate = call.nodes > 1 ? node_GBps(machine, ranks_of_node(call)) : within_GBps(machine);
   if (call.nodes == 1 && !has_root(call.collective)) rate *= machine[MachineParameter::kDuplexFraction];
   if (call.nodes > 1 && call.ranks > call.nodes) rate = std::min(rate, machine[MachineParameter::kIntraGBps]);
-  if (const int most = static_cast<int>(std::lround(machine[MachineParameter::kChannels])); most >= 1) {
+  if (int most = static_cast<int>(std::lround(machine[MachineParameter::kChannels])); most >= 1) {
+    if (call.limits.most_channels > 0) most = std::min(most, call.limits.most_channels);
     const double used = channels == Channels::kAll ? most : channels_used(call, way.algorithm, way.protocol, most);
     rate = std::min(rate, used * machine[MachineParameter::kChannelGBps]);
   }
@@ -168,6 +171,18 @@ std::optional<bool> by_threshold(const Machine& machine, MachineParameter thresh
   return most > kNever && bytes <= most;
 }
 
+bool is_refused(std::uint8_t refused, std::size_t index) { return (refused >> index & 1U) != 0; }
+
+/// A stored piece of a message: an eighth of a channel's buffer (NCCL v2.30.7-1, src/include/comm.h, NCCL_STEPS), where
+/// none was fitted.
+double slice_bytes(const Machine& machine, const CollectiveCall& call) {
+  constexpr double kUsualBufferBytes = 4 << 20;
+  const double usual = machine[MachineParameter::kSliceBytes];
+  const auto& fitted = machine.values.at(static_cast<std::size_t>(MachineParameter::kSliceBytes));
+  if (call.limits.buffer_bytes == 0 || fitted) return usual;
+  return usual * static_cast<double>(call.limits.buffer_bytes) / kUsualBufferBytes;
+}
+
 /// NCCL's sends and receives between nodes have no buffers for LL; a library's own kernels are not NCCL's.
 bool has_simple_only(const Machine& machine, const CollectiveCall& call) {
   return call.nodes > 1 && machine.transport != MachineTransport::kKernel &&
@@ -199,12 +214,24 @@ Way way_of(const Machine& machine, const CollectiveCall& call) {
   } else {
     allowed = {!ll, !ll128, true};
   }
+  // What is left of it may be nothing: then all that is not refused competes.
+  std::array<bool, 3> left = allowed;
+  for (std::size_t index = 0; index < left.size(); ++index) {
+    left.at(index) = left.at(index) && !is_refused(call.limits.refused_protocols, index);
+  }
+  if (std::find(left.begin(), left.end(), true) == left.end() && !call.protocol) {
+    for (std::size_t index = 0; index < left.size(); ++index) {
+      left.at(index) = !is_refused(call.limits.refused_protocols, index);
+    }
+  }
+  if (std::find(left.begin(), left.end(), true) != left.end()) allowed = left;
   Way best;
   double least = -1;
   for (const CollectiveAlgorithm each : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree,
                                          CollectiveAlgorithm::kDirect, CollectiveAlgorithm::kTwoShot}) {
     const bool is_library = each == CollectiveAlgorithm::kRing || each == CollectiveAlgorithm::kTree;
     if (algorithm ? *algorithm != each : !is_library) continue;
+    if (!algorithm && is_refused(call.limits.refused_algorithms, static_cast<std::size_t>(each))) continue;
     for (const CollectiveProtocol protocol :
          {CollectiveProtocol::kSimple, CollectiveProtocol::kLl, CollectiveProtocol::kLl128}) {
       if (!allowed.at(static_cast<std::size_t>(protocol))) continue;
@@ -225,8 +252,8 @@ Parts all_parts(const Machine& machine, const CollectiveCall& call, const Way& w
   if (way.protocol == CollectiveProtocol::kSimple) {
     const double hops = call.nodes > 1 ? steps.between_nodes : steps.all;
     const double per_hop = hops > 0 ? sent_bytes(call, way.algorithm, machine.cabling) / hops : share;
-    parts[kFill] = hops * machine[MachineParameter::kFillStages] *
-                   std::min(per_hop, machine[MachineParameter::kSliceBytes]) / bytes_per_us;
+    parts[kFill] =
+        hops * machine[MachineParameter::kFillStages] * std::min(per_hop, slice_bytes(machine, call)) / bytes_per_us;
     const double ramp_us = machine[MachineParameter::kRampUs];
     parts[kRamp] = machine[MachineParameter::kRampDepth] * ramp_us * (1 - std::exp(-parts[kWire] / ramp_us));
   }
@@ -307,8 +334,64 @@ double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cab
   return bytes * (ranks - 1) / ranks * (direct && !is_of_pairs(call) ? relayed : 1);
 }
 
+namespace {
+
+/// What makes a time jump where it changes.
+struct Choice {
+  Way way;
+  int channels = 0;  // 0: the class has none
+
+  bool operator==(const Choice&) const = default;
+};
+
+Choice choice_of(const Machine& machine, const CollectiveCall& call) {
+  const Way way = way_of(machine, call);
+  const int most = static_cast<int>(std::lround(machine[MachineParameter::kChannels]));
+  return {way, most < 1 ? 0 : channels_used(call, way.algorithm, way.protocol, most)};
+}
+
+/// The least size above `call.bytes`, at most `larger`, that goes by another choice than `call`'s.
+std::uint64_t next_choice(const Machine& machine, CollectiveCall call, const Choice& choice, std::uint64_t larger) {
+  std::uint64_t below = call.bytes;
+  while (larger - below > 1) {
+    call.bytes = below + (larger - below) / 2;
+    (choice_of(machine, call) == choice ? below : larger) = call.bytes;
+  }
+  return larger;
+}
+
+/// The call, or a larger one that goes another way and takes less: a library that has both does not take longer for the
+/// part than for the whole. Thresholds and tables of one number of ranks, carried to another, would say that it does,
+/// and so would a channel more.
+CollectiveCall not_slower_than_larger(const Machine& machine, const CollectiveCall& call) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
+  CollectiveCall best = call, at = call;
+  Choice choice = choice_of(machine, call);
+  double least = sum_of(all_parts(machine, call, choice.way));
+  while (at.bytes < kMostBytes) {
+    CollectiveCall larger = at;
+    larger.bytes = at.bytes + at.bytes / 8 + 1;
+    // No way has less than half of the bytes of a ring of Simple.
+    const Way plain{call.algorithm.value_or(CollectiveAlgorithm::kRing), CollectiveProtocol::kSimple};
+    if (table_parts(machine, at, plain, Channels::kAll)[kWire] / 2 >= least) break;
+    if (!(choice_of(machine, larger) == choice)) {
+      larger.bytes = next_choice(machine, at, choice, larger.bytes);
+      choice = choice_of(machine, larger);
+      const double us = sum_of(all_parts(machine, larger, choice.way));
+      if (us < least) {
+        least = us;
+        best = larger;
+      }
+    }
+    at = larger;
+  }
+  return best;
+}
+
+}  // namespace
+
 CollectiveTime collective_time(const Machine& machine, const CollectiveCall& asked) {
-  const CollectiveCall call = as_run(machine, asked);
+  const CollectiveCall call = not_slower_than_larger(machine, as_run(machine, asked));
   const Way way = way_of(machine, call);
   const Parts parts = all_parts(machine, call, way);
   CollectiveTime time{.protocol = way.protocol, .algorithm = way.algorithm, .parts = {}, .us = sum_of(parts)};
@@ -319,8 +402,18 @@ CollectiveTime collective_time(const Machine& machine, const CollectiveCall& ask
 }
 
 double collective_us(const Machine& machine, const CollectiveCall& asked) {
+  const CollectiveCall call = not_slower_than_larger(machine, as_run(machine, asked));
+  return sum_of(all_parts(machine, call, way_of(machine, call)));
+}
+
+double collective_us_of_size(const Machine& machine, const CollectiveCall& asked) {
   const CollectiveCall call = as_run(machine, asked);
   return sum_of(all_parts(machine, call, way_of(machine, call)));
+}
+
+double cost_table_us(const Machine& machine, const CollectiveCall& asked) {
+  const CollectiveCall call = as_run(machine, asked);
+  return sum_of(table_parts(machine, call, way_of(machine, call), Channels::kAll));
 }
 
 }  // namespace meshbed::models

@@ -52,6 +52,14 @@ enum class CollectiveAlgorithm : std::uint8_t {
 const char* name_of(CollectiveProtocol protocol);
 const char* name_of(CollectiveAlgorithm algorithm);
 
+/// What variables of NCCL's forbid or limit of its own choice (nccl_settings.h).
+struct CollectiveLimits {
+  std::uint8_t refused_protocols = 0;   // a bit each, by CollectiveProtocol
+  std::uint8_t refused_algorithms = 0;  // likewise; those of CollectiveAlgorithm that are NCCL's
+  int most_channels = 0;                // 0: as many as the class has
+  std::uint64_t buffer_bytes = 0;       // of a channel; 0: NCCL's 4 MiB
+};
+
 struct CollectiveCall {
   Collective collective = Collective::kAllReduce;
   int ranks = 2;  // two or more
@@ -62,6 +70,7 @@ struct CollectiveCall {
   bool eager = false;                              // launched by itself, where the machine's usual is a graph
   bool barrier = false;                            // the kernel meets all others before and behind its work
   int iterations = 0;                              // of the test of nccl-tests that it is one of; 0: of none
+  CollectiveLimits limits{};
 };
 
 struct TimePart {
@@ -93,8 +102,14 @@ Steps steps_of(const CollectiveCall& call, CollectiveAlgorithm algorithm);
 /// W: bytes that a node sends to others, or a rank where there is one node only.
 double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cabling cabling);
 
+/// Never more than that of a larger call: where thresholds or tables say so, the larger call's way and parts.
 CollectiveTime collective_time(const Machine& machine, const CollectiveCall& call);
 /// The same without its parts.
 double collective_us(const Machine& machine, const CollectiveCall& call);
+/// By the way that the machine takes for this size, although a larger call may take less: for searches, which ask
+/// often.
+double collective_us_of_size(const Machine& machine, const CollectiveCall& call);
+/// What NCCL's cost table knows of it, the cheapest way: launch, hops and wire, with all channels.
+double cost_table_us(const Machine& machine, const CollectiveCall& call);
 
 }  // namespace meshbed::models

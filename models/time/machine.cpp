@@ -13,6 +13,8 @@ constexpr const char* kNccl = "NCCL src/graph/tuning.cc @5067397";
 constexpr const char* kNone = "no such limit unless a profile says so";
 constexpr const char* kNoLl128 =
     "NCCL src/graph/tuning.cc: LL128 only where a NIC writes GPU memory by way of a PCIe switch";
+constexpr const char* kNoLl128OverPcie =
+    "NCCL v2.30.7-1 src/graph/tuning.cc 531: LL128 only where GPUs of a node reach one another by NVLink";
 constexpr const char* kPcieHops =
     "NCCL src/graph/tuning.cc @5067397: hwLatencies, PCI, ring: within a node at most 64 GB/s, PCIe 5.0 x16";
 constexpr const char* kTcpRoundTrip = "half a round trip of TCP between machines of one zone, 30 to 60 us";
@@ -162,6 +164,11 @@ std::optional<Default> default_of(const Machine& machine, MachineParameter param
       kTransportDefaults.begin(), kTransportDefaults.end(),
       [&](const TransportDefault& each) { return each.transport == machine.transport && each.parameter == parameter; });
   if (own != kTransportDefaults.end()) return Default{own->value, own->basis, own->source};
+  const bool has_peers = machine.ranks_per_node > 1 && machine.transport != MachineTransport::kKernel;
+  if (parameter == MachineParameter::kLl128MaxBytes && has_peers &&
+      machine[MachineParameter::kIntraGBps] <= kMostOfPcieGBps) {
+    return Default{kNever, Basis::kConstant, kNoLl128OverPcie};
+  }
   for (const HopOverPcie& each : kHopsOverPcie) {
     if (each.parameter != parameter || machine[MachineParameter::kIntraGBps] > kMostOfPcieGBps) continue;
     return Default{each.us, Basis::kConstant, kPcieHops};

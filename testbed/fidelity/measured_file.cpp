@@ -15,6 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "models/time/nccl_settings.h"
 #include "plugin/base/units.h"
 #include "testbed/base/files.h"
 #include "testbed/base/units.h"
@@ -174,25 +175,9 @@ int iterations_of(const std::string& set_up) {
 void force(models::CollectiveCall& call, const std::string& set_up, const std::string& variant) {
   using Protocol = models::CollectiveProtocol;
   using Algorithm = models::CollectiveAlgorithm;
-  const auto says = [](const std::string& text, const std::string& word) {
-    const auto at = text.find(word);
-    if (at == std::string::npos) return false;
-    const auto behind = at + word.size();
-    if (behind == text.size()) return true;
-    // "NCCL_PROTO=LL,LL128" leaves the choice to the library; a comma that ends a clause has a space behind it.
-    const bool is_list = text[behind] == ',' && behind + 1 < text.size() && text[behind + 1] != ' ';
-    return !is_list && std::isalnum(static_cast<unsigned char>(text[behind])) == 0;
-  };
   const std::string words = lower_case(set_up), kind = lower_case(variant);
-  // NCCL_PROTO is of collectives: sends and receives have a threshold of their own.
-  const bool is_of_messages = models::is_of_pairs(call) || call.collective == models::Collective::kSendRecv;
-  if (!is_of_messages) {
-    if (says(words, "nccl_proto=ll")) call.protocol = Protocol::kLl;
-    if (says(words, "nccl_proto=ll128")) call.protocol = Protocol::kLl128;
-    if (says(words, "nccl_proto=simple")) call.protocol = Protocol::kSimple;
-  }
-  if (says(words, "nccl_algo=ring") || says(words, "ring-only")) call.algorithm = Algorithm::kRing;
-  if (says(words, "nccl_algo=tree") || says(words, "=> tree")) call.algorithm = Algorithm::kTree;
+  models::apply_nccl_settings(call, set_up);
+  if (words.find("ring-only") != std::string::npos) call.algorithm = Algorithm::kRing;
   if (kind == "ll") call.protocol = Protocol::kLl;
   if (kind == "ll128") call.protocol = Protocol::kLl128;
   if (kind.rfind("simple", 0) == 0) call.protocol = Protocol::kSimple;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "plugin/base/units.h"
+#include "testbed/fidelity/competitors.h"
 #include "testbed/fidelity/decode_step.h"
 #include "testbed/fidelity/fidelity.h"
 #include "testbed/fidelity/left_out.h"
@@ -275,6 +276,7 @@ std::string fidelity_page(const std::vector<Validated>& all, const std::vector<m
   add_table(text, errors, plots);
   text += targets_section(all, errors, left_out);
   text += left_out_sources_section(score_groups(leave_sources_out(files, profiles)));
+  text += competitors_section(sweeps, profiles, peers);
   text += left_out_section(left_out);
   text += failures_section();
   text += decode_section(profiles);
