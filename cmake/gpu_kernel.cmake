@@ -30,7 +30,7 @@ function(gpu_kernel target source)
   # As the product's C++: no fused multiply-add that the source does not ask for.
   add_custom_command(OUTPUT ${made} DEPENDS ${source} DEPFILE ${made}.d VERBATIM
                      COMMAND ${NVCC} -ptx -arch=compute_80 -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr
-                             -I${CMAKE_SOURCE_DIR} -MD -MT ${made} -MF ${made}.d -o ${made} ${source})
+                             -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/plugin/ring/include -MD -MT ${made} -MF ${made}.d -o ${made} ${source})
   set(binaries "")
   foreach(machine ${gpu_machines})
     set(binary ${CMAKE_BINARY_DIR}/ptx/${name}.sm_${machine}.cubin)

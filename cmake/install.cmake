@@ -27,6 +27,7 @@ endforeach()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/scenarios ${CMAKE_SOURCE_DIR}/models/profiles DESTINATION share/meshbed)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/testbed/include/meshbed DESTINATION include)
 install(FILES ${CMAKE_SOURCE_DIR}/plugin/coll/meshcoll.h DESTINATION include/meshbed)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugin/ring/include/meshbed DESTINATION include)
 
 # libmeshbed: find_package(Meshbed) and pkg-config meshbed, both wherever the prefix lies.
 install(TARGETS libmeshbed EXPORT MeshbedTargets LIBRARY DESTINATION lib)

@@ -1,11 +1,15 @@
 #include "sim/cuda/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "plugin/base/log.h"
 #include "sim/cuda/process/variables.h"
 #include "sim/cuda/system.h"
+#include "sim/perfetto/demangled.h"
 
 namespace meshbed::sim::cuda {
 
@@ -55,6 +59,22 @@ std::string blocked_launch(const Driver& driver) {
          " launches of its stream's queue are pending (" + kPendingLaunchesVariable + ")";
 }
 
+/// For a kernel that polls the host's memory: the words, and where they are. Empty: it polls none.
+std::string polled_text(const Work& work) {
+  constexpr std::size_t kMost = 4;
+  std::string text;
+  for (const ptx::Execution::PolledWord& word : work.run->execution->polled_words(kMost)) {
+    const auto& allocations = work.context->driver->allocations;
+    auto found = allocations.upper_bound(word.address);
+    if (found == allocations.begin()) continue;
+    const Allocation& memory = (--found)->second;
+    if (word.address >= memory.address + memory.size_bytes) continue;
+    text += fmt::format("{}byte {} of the {} bytes of host memory at 0x{:x}, which holds {}", text.empty() ? "" : ", ",
+                        word.address - memory.address, memory.size_bytes, memory.address, word.value);
+  }
+  return text.empty() ? "" : "; it looks at " + text + ": a thread of the host or a copy has to write there";
+}
+
 /// Counts one more look that changed nothing, and those that were left out before it. If blocks wait for room that the
 /// polling blocks do not release, a few looks of all of them are enough evidence.
 void name_spin(const Work& work) {
@@ -68,9 +88,9 @@ void name_spin(const Work& work) {
   // Once for each kernel: a host under load lets many launches of it wait long.
   if (!system().refused.insert("polls " + std::get<KernelLaunch>(work.task).name()).second) return;
   MESHBED_WARN(
-      "kernel %s polls memory and nothing changes it (%s): if the host waits for this kernel, both wait for ever%s",
-      std::get<KernelLaunch>(work.task).name().c_str(), execution.waiting().c_str(),
-      blocked_launch(*work.context->driver).c_str());
+      "kernel %s polls memory and nothing changes it (%s)%s; if the host waits for this kernel, both wait for ever%s",
+      demangled(std::get<KernelLaunch>(work.task).name()).c_str(), execution.waiting().c_str(),
+      polled_text(work).c_str(), blocked_launch(*work.context->driver).c_str());
 }
 
 void step_kernel(void* self, std::uint64_t id);

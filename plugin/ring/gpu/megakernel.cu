@@ -15,25 +15,8 @@ namespace meshbed::ring::gpu {
 
 /// Puts a trigger into the FIFO; false: there is no room. The steps of ProxyQueueProducer.
 __device__ __noinline__ bool try_push(const GpuMesh& mesh, const FifoTrigger& what) {
-  std::uint64_t position = DeviceWords::load(mesh.head);
-  for (;;) {
-    // Acquire: the proxy has read the place before it gave it back.
-    const std::uint64_t tail = DeviceWords::acquire(mesh.tail);
-    if (position - tail >= mesh.depth) {
-      const std::uint64_t now = DeviceWords::load(mesh.head);
-      if (now == position) return false;
-      position = now;
-      continue;
-    }
-    const std::uint64_t before = DeviceWords::swap(mesh.head, position, position + 1);
-    if (before == position) break;
-    position = before;
-  }
-  std::uint64_t* const place = mesh.triggers + 2 * (position & (mesh.depth - 1));
-  DeviceWords::store(place, fifo_first_word(what));
-  // Release: a thread that sees the commit sees the bytes to be sent.
-  DeviceWords::release(place + 1, fifo_second_word(what) | fifo_commit(position, mesh.depth));
-  return true;
+  const meshbed_fifo fifo{mesh.triggers, mesh.head, mesh.tail, mesh.depth};
+  return meshbed_fifo_try_push(fifo, fifo_first_word(what), fifo_second_word(what), nullptr);
 }
 
 template <typename T>
@@ -137,7 +120,7 @@ struct Port {
     while (!try_push(mesh, trigger)) {
     }
   }
-  __device__ Word completed(Word connection) const { return DeviceWords::acquire(mesh.completed + connection); }
+  __device__ Word completed(Word connection) const { return meshbed_acquire(mesh.completed + connection); }
   __device__ void reduce(const Word* args) const { move(opcode::kReduce, args); }
   __device__ void copy(const Word* args) const { move(opcode::kCopy, args); }
 

@@ -28,12 +28,12 @@ inline constexpr Word kGpuSpacesMost = 8;
 /// What the mesh operations of slots work on; `spaces[0]` null and no board: the user's opcodes have no handler.
 struct GpuMesh {
   MeshBoard board;
-  char* spaces[kGpuSpacesMost] = {};    // the memories that slots name
-  const Word* completed = nullptr;      // by connection, from the host: puts that may be overwritten
-  std::uint64_t* triggers = nullptr;    // of the FIFO to the host's proxy (proxy_queue.h, FifoScheme)
-  std::uint64_t* head = nullptr;        // its places taken; the GPU's alone
-  const std::uint64_t* tail = nullptr;  // its places given back, from the host
-  std::uint64_t depth = 0;              // a power of two
+  char* spaces[kGpuSpacesMost] = {};  // the memories that slots name
+  const Word* completed = nullptr;    // by connection, from the host: puts that may be overwritten
+  std::uint64_t* triggers = nullptr;  // of the FIFO to the host's proxy (proxy_queue.h, FifoScheme)
+  std::uint64_t* head = nullptr;      // its places taken; the GPU's alone
+  std::uint64_t* tail = nullptr;      // its places given back, from the host
+  std::uint64_t depth = 0;            // a power of two
   GpuElement element = GpuElement::kFloat32;
   GpuReduction reduction = GpuReduction::kSum;
 };

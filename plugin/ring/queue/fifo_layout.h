@@ -4,10 +4,12 @@
 
 #include <cstdint>
 
+#include "plugin/ring/include/meshbed/ring.h"
+
 namespace meshbed::ring {
 
 namespace fifo_type {
-inline constexpr std::uint8_t kData = 1, kFlag = 2, kSync = 4;
+inline constexpr std::uint8_t kData = MESHBED_FIFO_DATA, kFlag = MESHBED_FIFO_FLAG, kSync = MESHBED_FIFO_SYNC;
 }  // namespace fifo_type
 
 struct FifoTrigger {
@@ -27,18 +29,17 @@ inline constexpr std::uint64_t kMemoryMost = (1U << 9U) - 1, kTypeMost = 7, kSem
 
 // Numbers that their bits hold.
 constexpr std::uint64_t fifo_first_word(const FifoTrigger& what) {
-  return std::uint64_t{what.size_bytes} | std::uint64_t{what.source_offset} << 32U;
+  return meshbed_fifo_first(what.size_bytes, what.source_offset);
 }
 /// Without its commit bit.
 constexpr std::uint64_t fifo_second_word(const FifoTrigger& what) {
-  return std::uint64_t{what.destination_offset} | std::uint64_t{what.source_memory} << fifo_bits::kSourceMemoryAt |
-         std::uint64_t{what.destination_memory} << fifo_bits::kDestinationMemoryAt |
-         std::uint64_t{what.type} << fifo_bits::kTypeAt | std::uint64_t{what.semaphore} << fifo_bits::kSemaphoreAt;
+  return meshbed_fifo_second(what.destination_offset, what.source_memory, what.destination_memory, what.type,
+                             what.semaphore);
 }
 
 /// The commit bit of the lap that `position` is in.
 constexpr std::uint64_t fifo_commit(std::uint64_t position, std::uint64_t depth) {
-  return ((position / depth & 1U) ^ 1U) << 63U;
+  return meshbed_fifo_commit(position, depth);
 }
 
 }  // namespace meshbed::ring

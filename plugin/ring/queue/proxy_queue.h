@@ -11,7 +11,7 @@
 //   indexes          32 bits, wrap                           64 bits
 //
 // Nomenclature: head - what producers have reserved; tail - below it all places are free again; next - what the one
-// consumer looks at. Any number of producers; one consumer. A producer reserves only a place that is free, so that one
+// consumer looks at. Any number of producers; one consumer. push() reserves only a place that is free, so that one
 // whose wait ends in vain leaves nothing behind. Its words are written with release, and read with acquire: what the
 // producer wrote before is there when the consumer sees the operation.
 
@@ -152,6 +152,13 @@ class ProxyQueueProducer {
                               (Scheme::kFreeWhenPosted ? " has not been posted" : " has not been completed"),
                           timeout_ms);
   }
+  // The originals reserve by fetch-and-add whether there is room or not, and then wait for their own place: the head
+  // may run ahead of what the queue holds, and one that never writes blocks all behind it.
+  Index reserve() { return std::atomic_ref(*memory_.head).fetch_add(1, std::memory_order_relaxed); }
+  /// The reserved place may be written.
+  bool is_free(Index position) const { return static_cast<Index>(position - tail()) < depth_; }
+  void write(Index position, const Item& item) { Scheme::write(slot(position), item, position, depth_); }
+
   /// All places below are free again: of GIN, everything before was completed; of the FIFO, posted.
   Index tail() const { return std::atomic_ref(*memory_.tail).load(std::memory_order_acquire); }
 

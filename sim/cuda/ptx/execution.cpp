@@ -352,4 +352,22 @@ std::string Execution::waiting() const {
   return text;
 }
 
+std::vector<Execution::PolledWord> Execution::polled_words(std::size_t most) const {
+  std::vector<PolledWord> words;
+  for (const auto& block : grid_->resident) {
+    if (block == nullptr) continue;
+    for (const auto& warp : block->warps) {
+      if (warp->alive == 0) continue;
+      for (const FarWord& word : warp->far_words) {
+        const bool is_known =
+            std::any_of(words.begin(), words.end(), [&](const PolledWord& one) { return one.address == word.address; });
+        if (is_known) continue;
+        if (words.size() == most) return words;
+        words.push_back({word.address, word.bytes, word.value});
+      }
+    }
+  }
+  return words;
+}
+
 }  // namespace meshbed::sim::ptx

@@ -209,6 +209,11 @@ class Execution {
   const std::string& race() const;
   /// What the threads that have not ended do: at which lines they poll or wait, most of them first. One line.
   std::string waiting() const;
+  struct PolledWord {
+    std::uint64_t address = 0, bytes = 0, value = 0;
+  };
+  /// Words of the host's memory (Memory::is_far) at which its threads have looked again and again, at most `most`.
+  std::vector<PolledWord> polled_words(std::size_t most) const;
 
  private:
   explicit Execution(std::unique_ptr<Grid> grid);
