@@ -2,6 +2,7 @@
 // say.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -102,6 +103,44 @@ TEST_CASE("a place that comes back late costs time in every queue, and so does e
     CHECK(time_of(scenario, "--set workload.megakernel.credit=10us --set workload.megakernel.queue_depth=256") <
           time_of(scenario, "--set workload.megakernel.credit=10us"));
   }
+}
+
+TEST_CASE("lanes that reserve by fetch-and-add overcommit the head, take turns, and give the same bits") {
+  const auto beyond = [](const nlohmann::json& summary) {
+    std::uint64_t most = 0;
+    for (const auto& rank : summary.at("rings").at("ranks")) {
+      most = std::max(most, rank.at("overcommitted_most").get<std::uint64_t>());
+    }
+    return most;
+  };
+  for (const std::string queue : {"gin", "fifo"}) {
+    for (const std::string fused : {"fused", "apart"}) {
+      CAPTURE(queue);
+      CAPTURE(fused);
+      const std::string options =
+          kSmall + "--set workload.megakernel.program=moe --set workload.megakernel.queue_depth=2 " +
+          "--set workload.megakernel.credit=50us --set workload.megakernel.put_and_signal=" + fused;
+      int status = -1;
+      const nlohmann::json if_free = run_rings("megakernel-" + queue, options, status);
+      CHECK(status == 0);
+      CHECK(beyond(if_free) == 0);
+      const nlohmann::json reserved =
+          run_rings("megakernel-" + queue, options + " --set workload.megakernel.reserve=fetch-add", status);
+      CHECK(status == 0);
+      CHECK(reserved.at("wrong") == 0);
+      CHECK(beyond(reserved) > 0);
+      CHECK(credit_waits(reserved) > 0);
+      const nlohmann::json again =
+          run_rings("megakernel-" + queue, options + " --set workload.megakernel.reserve=fetch-add", status);
+      CHECK(again.at("digest") == reserved.at("digest"));
+      CHECK(again.at("time_ns") == reserved.at("time_ns"));
+    }
+  }
+  int status = -1;
+  const nlohmann::json roomy =
+      run_rings("megakernel-fifo", kSmall + "--set workload.megakernel.reserve=fetch-add", status);
+  CHECK(status == 0);
+  CHECK(beyond(roomy) == 0);
 }
 
 TEST_CASE("put and signal are one message where they are fused, and two where they are not") {

@@ -48,6 +48,9 @@ void add_ring_lines(Section& section, const RingOutcome& rings) {
         one.watch.counters.tenant_fairness_skew, one.watch.looks, one.watch.health);
     if (waits) {
       line += fmt::format("  {}, {}", counted(one.credit_waits.count, "wait"), duration_text(one.credit_waits.time_ps));
+      if (const auto beyond = one.credit_waits.overcommitted_most; beyond > 0) {
+        line += fmt::format(", {} beyond the queue", counted(beyond, "place"));
+      }
     }
     section.line("{}", line);
   }
@@ -168,7 +171,8 @@ Section rings_shape() {
                    integer("ancestor_suspected", "", "times that the ancestor's rule suspects a stall"),
                    text("health", "its last verdict")}),
            integer("credit_waits", "", "times that the ring waited for credit"),
-           number("credit_wait_ns", "ns", "in all")}) {
+           number("credit_wait_ns", "ns", "in all"),
+           integer("overcommitted_most", "", "places of a queue that were reserved and that it does not have")}) {
     ranks.columns.push_back(std::move(field));
   }
   section.with(std::move(ranks));
@@ -229,6 +233,7 @@ std::vector<Value> rank_cells(const RingRank& one) {
                    {"health", one.watch.health}});
   cells.emplace_back(one.credit_waits.count);
   cells.emplace_back(static_cast<double>(one.credit_waits.time_ps) / 1e3);
+  cells.emplace_back(one.credit_waits.overcommitted_most);
   return cells;
 }
 

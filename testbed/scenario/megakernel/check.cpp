@@ -28,9 +28,9 @@ constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsP
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
 constexpr const char* kOfPrograms[] = {
-    "initiation",      "exchange",         "forward", "doorbell",   "flag",           "memory_rate",
-    "queue",           "queue_depth",      "post",    "proxy_pass", "put_and_signal", "credit",
-    "device_doorbell", "operation_launch", "flag_qp"};
+    "initiation", "exchange",        "forward",          "doorbell", "flag",       "memory_rate",
+    "queue",      "queue_depth",     "reserve",          "post",     "proxy_pass", "put_and_signal",
+    "credit",     "device_doorbell", "operation_launch", "flag_qp"};
 constexpr const char* kOfNamedPrograms[] = {"exchange", "forward",        "layers",        "parts",
                                             "compute",  "splits",         "speed",         "routing",
                                             "top_k",    "dispatch_dtype", "combine_dtype", "hidden"};
@@ -47,6 +47,7 @@ constexpr const char* kOfModelledKernels[] = {"mode",
                                               "forward",
                                               "queue",
                                               "queue_depth",
+                                              "reserve",
                                               "put_and_signal",
                                               "proxy_pass",
                                               "rings",
@@ -151,6 +152,9 @@ struct MegakernelCheck {
     const int depth = kernel.queue_depth;
     if (kernel.queue == "direct" && said.has("queue_depth")) {
       add("queue_depth", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no queue");
+    }
+    if (kernel.queue == "direct" && said.has("reserve")) {
+      add("reserve", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no queue");
     }
     if (kernel.queue == "direct" && said.has("put_and_signal")) {
       add("put_and_signal", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no descriptors");

@@ -92,6 +92,16 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.queue_depth, {0, kQueueDepthMost});
          }},
+        {"reserve", "text", "'if-free'",
+         "of gin and fifo, how a lane takes a place: if-free: once there is one; fetch-add: as NCCL's GIN and MSCCL++, "
+         "by "
+         "an addition to the head at once, and then it waits for that place, so that the head may run ahead of the "
+         "queue",
+         [](const Value& v, MegakernelSpec& s) {
+           std::string how = "if-free";
+           v.choice(how, {"if-free", "fetch-add"});
+           s.value.reserves = how == "fetch-add";
+         }},
         {"put_and_signal", "text", "'fused'",
          "of gin and fifo: fused, one descriptor and one message, as NCCL's GIN (ops 9 and 17) and MSCCL++ "
          "(TriggerData "

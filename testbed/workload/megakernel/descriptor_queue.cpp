@@ -1,5 +1,6 @@
 #include "testbed/workload/megakernel/descriptor_queue.h"
 
+#include <set>
 #include <vector>
 
 #include "plugin/base/check.h"
@@ -80,17 +81,28 @@ class QueueOf final : public DescriptorQueue {
         consumer_(over<ring::ProxyQueueConsumer<Scheme>>(memory_)) {}
 
   bool has_room() const override { return static_cast<Index>(head_ - tail_) < depth_; }
-  void push(const RingDescriptor& what) override {
+  std::uint64_t push(const RingDescriptor& what) override {
     const auto position = producer_.try_push(words_of(what, static_cast<const Scheme*>(nullptr)));
     MESHBED_CHECK_MSG(position.has_value(), "who pushes has looked for room");
+    return *position;
   }
-  void show() override { ++shown_; }
+  std::uint64_t reserve() override { return producer_.reserve(); }
+  bool is_free(std::uint64_t position) const override { return producer_.is_free(static_cast<Index>(position)); }
+  void write(std::uint64_t position, const RingDescriptor& what) override {
+    producer_.write(static_cast<Index>(position), words_of(what, static_cast<const Scheme*>(nullptr)));
+  }
+  std::uint64_t overcommitted() const override {
+    const auto reserved = static_cast<Index>(head_ - tail_);
+    return reserved > depth_ ? reserved - depth_ : 0;
+  }
+  void show(std::uint64_t position) override { shown_.insert(static_cast<Index>(position)); }
 
   std::optional<Taken> take() override {
-    if (consumer_.next() == shown_) return std::nullopt;
+    if (shown_.count(consumer_.next()) == 0) return std::nullopt;
     const auto taken = consumer_.take();
     // Of the GIN queue: all places wait for their completion, and what is shown is behind them.
     if (!taken || !*taken) return std::nullopt;
+    shown_.erase((*taken)->position);
     return Taken{.position = (*taken)->position, .what = descriptor_of((*taken)->item)};
   }
   void posted(std::uint64_t position) override { consumer_.posted(static_cast<Index>(position)); }
@@ -106,7 +118,8 @@ class QueueOf final : public DescriptorQueue {
 
   Index depth_;
   std::vector<std::uint64_t> words_;
-  Index head_ = 0, tail_ = 0, shown_ = 0;
+  Index head_ = 0, tail_ = 0;
+  std::set<Index> shown_;  // positions that the proxy sees and has not taken
   ring::ProxyQueueMemory<Scheme> memory_;
   ring::ProxyQueueProducer<Scheme> producer_;
   ring::ProxyQueueConsumer<Scheme> consumer_;

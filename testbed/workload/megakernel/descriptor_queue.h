@@ -37,10 +37,16 @@ class DescriptorQueue {
 
   // The lanes'.
   virtual bool has_room() const = 0;
-  /// There is room.
-  virtual void push(const RingDescriptor& what) = 0;
-  /// One descriptor more is seen by the proxy.
-  virtual void show() = 0;
+  /// There is room. Returns the position.
+  virtual std::uint64_t push(const RingDescriptor& what) = 0;
+  // As NCCL's GIN and MSCCL++ do: reserved by fetch-and-add, then waited for.
+  virtual std::uint64_t reserve() = 0;
+  virtual bool is_free(std::uint64_t position) const = 0;
+  virtual void write(std::uint64_t position, const RingDescriptor& what) = 0;
+  /// Places that were reserved and that the queue does not have.
+  virtual std::uint64_t overcommitted() const = 0;
+  /// The proxy sees that descriptor from now on.
+  virtual void show(std::uint64_t position) = 0;
 
   // The proxy's.
   /// The next that is seen, in its order; nothing: there is none.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "plugin/ring/abi/control.h"
 #include "plugin/ring/telemetry/recorded_work.h"
@@ -272,7 +273,12 @@ bool RingKernel::may_describe(const ring::KernelLane& lane, LaneClock& clock, Wo
   }
   // It takes its place with its SIGNAL.
   if (op == ring::opcode::kPut && setting_.settings.fuses) return true;
-  if (!proxy_->has_room(connection)) {
+  const bool reserves = setting_.settings.reserves;
+  if (reserves && !clock.place) {
+    clock.place = proxy_->reserve(connection);
+    credit_waits_.overcommitted_most = std::max(credit_waits_.overcommitted_most, proxy_->overcommitted(connection));
+  }
+  if (reserves ? !proxy_->is_free(connection, *clock.place) : !proxy_->has_room(connection)) {
     if (clock.without_credit_ps < 0) {
       clock.without_credit_ps = setting_.host.now_ps();
       ++credit_waits_.count;
@@ -284,6 +290,7 @@ bool RingKernel::may_describe(const ring::KernelLane& lane, LaneClock& clock, Wo
   }
   if (clock.without_credit_ps >= 0) credit_waits_.time_ps += setting_.host.now_ps() - clock.without_credit_ps;
   clock.without_credit_ps = -1;
+  place_ = std::exchange(clock.place, std::nullopt);
   return true;
 }
 

@@ -1,6 +1,7 @@
 // What a kernel's operations do: to the proxy, and to memory.
 
 #include <cstring>
+#include <utility>
 
 #include "testbed/workload/megakernel/rank.h"
 #include "testbed/workload/megakernel/times.h"
@@ -50,10 +51,20 @@ bool RingKernel::Port::put(Word connection, Word space, Word offset, Word bytes,
     proxy->hold(what);
     return true;
   }
-  proxy->describe(what);
-  kernel->at(kernel->setting_.host.now_ps() + doorbell_of(kernel->setting_.settings),
-             [proxy, connection] { proxy->show(connection); });
+  describe(what, kernel->setting_.host.now_ps() + doorbell_of(kernel->setting_.settings));
   return true;
+}
+
+void RingKernel::Port::describe(const RingDescriptor& what, Picoseconds seen_ps) const {
+  RingProxy* const proxy = kernel->proxy_;
+  std::uint64_t position = 0;
+  if (kernel->place_) {
+    position = *std::exchange(kernel->place_, std::nullopt);
+    proxy->describe_at(position, what);
+  } else {
+    position = proxy->describe(what);
+  }
+  kernel->at(seen_ps, [proxy, connection = what.connection, position] { proxy->show(connection, position); });
 }
 
 void RingKernel::Port::signal(Word connection, Word puts) {
@@ -70,8 +81,7 @@ void RingKernel::Port::signal(Word connection, Word puts) {
       what = proxy->held(connection);
       what.is_signal = true;
     }
-    proxy->describe(what);
-    kernel->at(seen_ps, [proxy, connection] { proxy->show(connection); });
+    describe(what, seen_ps);
     return;
   }
   kernel->at(seen_ps, [proxy, connection, puts] { proxy->commit(connection, puts); });

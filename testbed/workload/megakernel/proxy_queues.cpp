@@ -26,8 +26,8 @@ void RingProxy::make_queues() {
   for (Queue& queue : queues_) queue.queue = gin ? make_gin_queue(depth) : make_fifo_queue(depth);
 }
 
-void RingProxy::show(Word connection) {
-  queue_of(connection).queue->show();
+void RingProxy::show(Word connection, std::uint64_t position) {
+  queue_of(connection).queue->show(position);
   setting_.host.nudge(setting_.thread);
 }
 

@@ -84,6 +84,7 @@ struct RingLaunch {
 struct RingCreditWaits {
   std::uint64_t count = 0;
   Picoseconds time_ps = 0;
+  std::uint64_t overcommitted_most = 0;  // places reserved beyond those that a queue has
 };
 
 class RingKernel final : public RingProxyUser {
@@ -160,6 +161,7 @@ class RingKernel final : public RingProxyUser {
   /// What MeshOperations asks of us.
   struct Port {
     RingKernel* kernel;
+    void describe(const RingDescriptor& what, Picoseconds seen_ps) const;
     bool put(ring::Word connection, ring::Word space, ring::Word offset, ring::Word bytes, ring::Word message);
     void signal(ring::Word connection, ring::Word puts);
     ring::Word completed(ring::Word connection) const;
@@ -172,8 +174,9 @@ class RingKernel final : public RingProxyUser {
   };
   struct LaneClock {
     Picoseconds free_ps = 0;
-    bool paid = false;                   // for the operation that it has claimed
-    Picoseconds without_credit_ps = -1;  // since when it waits for room for its descriptor; -1: it does not
+    bool paid = false;                     // for the operation that it has claimed
+    Picoseconds without_credit_ps = -1;    // since when it waits for room for its descriptor; -1: it does not
+    std::optional<std::uint64_t> place{};  // that it has reserved, and not written
   };
   using Lanes = std::vector<std::size_t>;
 
@@ -218,6 +221,7 @@ class RingKernel final : public RingProxyUser {
   std::vector<ring::Word> signals_;  // by connection: so many were described
   RingLaunch launch_{};
   RingCreditWaits credit_waits_{};
+  std::optional<std::uint64_t> place_;   // reserved, of the lane that describes now
   std::vector<ring::Word> tasks_;        // by slot: how often the task has come to its first end
   std::vector<Picoseconds> visible_ps_;  // by slot: when a lane can see what was published
   std::map<std::pair<Picoseconds, std::uint64_t>, std::function<void()>>
@@ -270,12 +274,19 @@ class RingProxy {
   ring::Word completed(ring::Word connection) const { return sends_[connection].completed; }
   // Likewise, with descriptor queues.
   bool has_room(ring::Word connection) const { return queue_of(connection).queue->has_room(); }
-  void describe(const RingDescriptor& what) { queue_of(what.connection).queue->push(what); }
+  std::uint64_t describe(const RingDescriptor& what) { return queue_of(what.connection).queue->push(what); }
+  // With a place that was reserved before (Megakernel::reserves).
+  std::uint64_t reserve(ring::Word connection) const { return queue_of(connection).queue->reserve(); }
+  bool is_free(ring::Word connection, std::uint64_t place) const { return queue_of(connection).queue->is_free(place); }
+  void describe_at(std::uint64_t place, const RingDescriptor& what) {
+    queue_of(what.connection).queue->write(place, what);
+  }
+  std::uint64_t overcommitted(ring::Word connection) const { return queue_of(connection).queue->overcommitted(); }
   /// A PUT that waits for its SIGNAL: one at a time of a connection.
   void hold(const RingDescriptor& put) { sends_[put.connection].held = put; }
   const RingDescriptor& held(ring::Word connection) const { return sends_[connection].held; }
-  /// The first that is not seen yet.
-  void show(ring::Word connection);
+  /// The descriptor at that position is seen.
+  void show(ring::Word connection, std::uint64_t position);
 
  private:
   struct End {
