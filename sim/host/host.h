@@ -10,6 +10,7 @@
 #include <string>
 
 #include "sim/engine/world.h"
+#include "sim/host/load/nccl_calls.h"
 
 namespace meshbed::sim {
 
@@ -19,6 +20,8 @@ struct HostOptions {
   std::map<std::string, std::string> libraries;
   /// Bytes that one direction of a TCP connection holds, on the wire and unread, before its writer must wait.
   std::size_t tcp_window_bytes = std::size_t{4} << 20U;
+  /// Where the programs' calls of NCCL are kept; must outlive the World. nullptr: they are not kept.
+  NcclCalls* nccl_calls = nullptr;
 };
 
 struct HostCounters {

@@ -81,6 +81,7 @@ struct ProcessState {
   std::vector<char***> environ_copies;      // of it, in a program
   std::map<std::string, void*, std::less<>> program_variables;  // its copies of variables of this process's libraries
   std::map<std::FILE*, int> streams;                            // fopen() of a simulated file -> its descriptor
+  std::vector<void*> nccl_functions;                            // the library's own: load/nccl_calls.cpp
   std::set<const void*> directories;                            // opendir() of a simulated directory
   std::set<std::string> warned;                                 // warnings that were logged
 

@@ -30,7 +30,7 @@ constexpr std::uint32_t kRdmaRead = 4;  // infiniband/verbs.h, enum ibv_wr_opcod
 
 /// Where tracks stand below their parent.
 enum NodePlace : std::uint32_t { kRankPlace = 0, kNicPlace = 100'000, kLinkPlace = 200'000 };
-enum RankPlace : std::uint32_t { kCallPlace = 0, kSendPlace, kReceivePlace, kGpuPlace, kRingPlace };
+enum RankPlace : std::uint32_t { kCallPlace = 0, kNcclPlace, kSendPlace, kReceivePlace, kGpuPlace, kRingPlace };
 
 std::string_view node_of_port(std::string_view port) { return port.substr(0, port.find('/')); }
 
@@ -375,6 +375,38 @@ void write_slots(TrackWriter& writer, Groups& groups, const RingOutcome& rings) 
   }
 }
 
+/// How NCCL carried out such a call of a program's; nullptr: its profiler did not announce it.
+const NcclDecision* decision_of(const NcclCallSpan& call, const std::vector<NcclDecision>& all) {
+  for (const NcclDecision& one : all) {
+    const bool is_same = call.name == "nccl" + one.operation && call.datatype == one.datatype;
+    const auto ranks = static_cast<std::uint64_t>(one.ranks);
+    if (is_same && one.is_announced() && (one.bytes == call.bytes || one.bytes == call.bytes * ranks)) return &one;
+  }
+  return nullptr;
+}
+
+void write_nccl_calls(TrackWriter& writer, Groups& groups, const RunResult& result) {
+  std::map<std::pair<int, std::uint64_t>, Lanes> threads;
+  for (const NcclCallSpan& call : result.simulation.nccl_calls) {
+    Event event = writer.event("nccl", call.name);
+    if (!call.datatype.empty()) {
+      event.argument("count", call.count).argument("datatype", call.datatype).argument("bytes", call.bytes);
+    }
+    if (call.peer >= 0) {
+      const bool is_message = call.name == "ncclSend" || call.name == "ncclRecv";
+      event.argument(is_message ? "peer" : "root", static_cast<std::uint64_t>(call.peer));
+    }
+    if (const NcclDecision* decision = decision_of(call, result.simulation.nccl.decisions)) {
+      event.argument("algorithm", decision->algorithm).argument("protocol", decision->protocol);
+      event.argument("channels", static_cast<std::uint64_t>(decision->channels));
+    }
+    if (call.end_ps < 0) event.argument("end", "it did not return");
+    const std::string title = call.thread == 1 ? "NCCL calls" : fmt::format("NCCL calls, thread {}", call.thread);
+    threads.try_emplace({call.rank, call.thread}, writer, groups.rank(call.rank), title, kNcclPlace)
+        .first->second.slice(call.start_ps, call.end_ps < 0 ? result.simulation.elapsed_ps : call.end_ps, event);
+  }
+}
+
 void write_gpus(TrackWriter& writer, Groups& groups, const RunResult& result) {
   std::vector<GpuSpan> spans = result.simulation.gpu_spans;
   std::stable_sort(spans.begin(), spans.end(),
@@ -418,6 +450,7 @@ std::string track_events(const Scenario& scenario, const RunResult& result,
   write_utilisation(writer, groups, result);
   write_queues(writer, groups, scenario, result, messages);
   if (result.rings != nullptr) write_slots(writer, groups, *result.rings);
+  write_nccl_calls(writer, groups, result);
   write_gpus(writer, groups, result);
   write_faults(writer, groups, scenario, result);
   return writer.finish();

@@ -198,6 +198,12 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.busy_limit_s, {0, 1'000'000});
          }},
+        {"output_limit_mib", "integer", "256",
+         "program: MiB that all ranks together may write to standard output and standard error; then the rank that "
+         "writes fails",
+         [](const Value& v, WorkloadSpec& s) {
+           v.integer(s.value.output_limit_mib, {1, 1'000'000});
+         }},
         {"megakernel", "[workload.megakernel]", "{}", "of kind = 'megakernel'",
          [](const Value& v, WorkloadSpec& s) { v.table(s.megakernel); }},
         {"nodes", "integer", "(all)", "so many run ranks, from the first on; the others only hang on their cables",

@@ -40,6 +40,7 @@ struct Megakernel {
   int layers = 60;                         // of decode
   std::string queue = "direct";            // direct gin fifo: what lies between lanes and proxy
   int queue_depth = 0;                     // of gin and fifo; 0: their own default
+  bool reserves = false;                   // likewise: a place is reserved by fetch-and-add, then waited for
   bool fuses = true;                       // likewise: a PUT and its SIGNAL are one descriptor and one message
   bool other_flag_qp = false;              // a message's flag goes over another queue pair than its data
   int rings = 1;                           // a rank has
@@ -126,6 +127,7 @@ struct Workload {
   std::vector<std::string> arguments;  // argv[1] and on
   std::string nccl = "drop-in";        // its libnccl.so.2: "drop-in", "system", or a file: nccl_library.h
   int busy_limit_s = 60;               // of wall-clock time; 0: none
+  int output_limit_mib = 256;          // of all ranks together, on standard output and standard error
   // all
   int nodes = 0;                    // that run ranks, from the first on; 0: all
   std::vector<int> ranks_per_node;  // of each node; empty: all have as many, or one a GPU, or one where GPUs are not

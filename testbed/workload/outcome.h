@@ -52,6 +52,17 @@ struct GpuSpan {
   std::uint64_t bytes = 0;  // of a copy or fill
 };
 
+/// A program's call of NCCL: sim/host/load/nccl_calls.h.
+struct NcclCallSpan {
+  int rank = 0;
+  std::string name;                       // "ncclAllReduce"
+  std::uint64_t thread = 0;               // of its process, from 1
+  Picoseconds start_ps = 0, end_ps = -1;  // -1: it did not return
+  std::uint64_t count = 0, bytes = 0;     // of elements; 0: the call has none
+  std::string datatype;                   // "float"; empty likewise
+  int peer = -1;                          // or the root; -1: the call has none
+};
+
 /// How NCCL carries out an operation of a size, as its profiler announces it (plugin/profiler).
 struct NcclDecision {
   std::string operation, datatype;  // "AllReduce", "Send"; "float"
@@ -83,6 +94,7 @@ struct Simulation {
   std::vector<BarrierWait> waits;           // as they ended
   std::vector<GpuMemoryChange> gpu_memory;  // in order
   std::vector<GpuSpan> gpu_spans;           // where they were asked for (WorldProgram::for_time_line), as they ended
+  std::vector<NcclCallSpan> nccl_calls;     // likewise, as they began
   std::vector<FaultEvent> faults;           // the steps that were taken, in order
   std::string plugin_sha256;                // of the net plugin as the ranks loaded it; empty where nobody did
   std::string engine_sha256;                // of libmeshcoll.so likewise

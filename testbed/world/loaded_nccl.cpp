@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/log.h"
 #include "sim/host/host.h"
 #include "testbed/scenario/nccl/library.h"
 #include "testbed/workload/nccl/decisions.h"
@@ -41,6 +42,28 @@ LoadedNccl loaded_nccl(const sim::World& world, const std::string& file, const s
     return loaded;
   }
   return {};
+}
+
+std::vector<NcclCallSpan> nccl_call_spans(const sim::NcclCalls& kept) {
+  if (kept.lost > 0) {
+    MESHBED_WARN("the trace has the first %zu calls of NCCL; %llu later ones are left out", kept.calls.size(),
+                 static_cast<unsigned long long>(kept.lost));
+  }
+  std::vector<NcclCallSpan> spans;
+  spans.reserve(kept.calls.size());
+  for (const sim::NcclCall& call : kept.calls) {
+    const NcclDatatype* datatype = nccl_datatype(call.datatype);
+    spans.push_back({.rank = call.rank,
+                     .name = call.name,
+                     .thread = call.thread,
+                     .start_ps = call.start_ps,
+                     .end_ps = call.end_ps,
+                     .count = call.count,
+                     .bytes = datatype != nullptr ? call.count * datatype->bytes : 0,
+                     .datatype = datatype != nullptr ? datatype->name : "",
+                     .peer = call.peer});
+  }
+  return spans;
 }
 
 }  // namespace meshbed::testbed

@@ -408,12 +408,15 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   const std::string nccl = nccl_library_of(scenario, options.files.nccl);
   Simulation result;
   Gate gate{.ranks = ranks_of(scenario)};
+  const bool is_program = scenario.workload.kind == WorkloadKind::kProgram;
+  sim::NcclCalls nccl_calls;
   sim::World world(world_options(scenario, options));
   sim::install_host(world, {.libraries = {{"libnccl-net-mesh.so", options.files.net_plugin},
                                           {"libmeshcoll.so", options.files.engine},
                                           {"libnccl.so.2", nccl},
                                           {"libnccl-profiler-meshbed.so", options.files.profiler},
-                                          {"libmpi.so.40", options.files.mpi}}});
+                                          {"libmpi.so.40", options.files.mpi}},
+                            .nccl_calls = is_program && options.for_time_line ? &nccl_calls : nullptr});
   FollowedMessages messages(recorder);
   sim::install_verbs(world, options.files.libibverbs, &messages);
   std::optional<sim::WorldCuda> gpus;
@@ -432,12 +435,13 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   });
   GpuMemoryLog gpu_log(world, result.gpu_memory);
   PluginLook look(world, net_plugin);
-  const bool is_program = scenario.workload.kind == WorkloadKind::kProgram;
   Failures failures(world, gate, look, result, {.ends_all = is_program});
   std::optional<sim::ProgramOutput> output;
   std::optional<sim::ProgramGuard> guard;
   if (is_program) {
-    output.emplace(&print_line);
+    constexpr std::uint64_t kMiB = 1 << 20;
+    output.emplace(sim::ProgramOutput::Options{
+        .print = &print_line, .limit_bytes = static_cast<std::uint64_t>(scenario.workload.output_limit_mib) * kMiB});
     world.never_hold(&end_all_nodes);
     const auto end = [&failures](const sim::Process& process, const sim::ProgramStop& stop) {
       const Error error{.code = ErrorCode::kInternal, .scope = Scope::kJob, .text = stop.text};
@@ -487,6 +491,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   result.plugin_sha256 = sim::loaded_sha256(net_plugin);
   result.engine_sha256 = sim::loaded_sha256(options.files.engine);
   if (is_program) result.nccl = loaded_nccl(world, nccl, options.files.profiler);
+  result.nccl_calls = nccl_call_spans(nccl_calls);
   return result;
 }
 

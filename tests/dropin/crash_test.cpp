@@ -133,6 +133,53 @@ TEST_CASE("a rank that is stopped is in the summary, and the digest does not dep
   }
 }
 
+TEST_CASE("a rank that writes without end is stopped by the limit of output, by any way of writing") {
+  const Programs programs("crash-flood");
+  programs.compile("c++ -g", "flood", R"(
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <sys/uio.h>
+#include <unistd.h>
+int main(int, char** arguments) {
+  const std::string how = arguments[1], line(1000, 'x');
+  for (long turn = 0;; ++turn) {
+    if (std::strcmp(std::getenv("RANK"), "1") != 0) {  // the others write a little and wait
+      if (turn < 3) std::printf("waits\n");
+      usleep(1000);
+      continue;
+    }
+    if (how == "printf") std::printf("%s\n", line.c_str());
+    if (how == "endless-line") std::fputs(line.c_str(), stdout);
+    if (how == "cout") std::cout << line << std::endl;
+    if (how == "stderr") std::fprintf(stderr, "%s\n", line.c_str());
+    if (how == "cerr") std::cerr << line << "\n";
+    if (how == "write") if (write(1, line.data(), line.size()) != 1000) return 3;
+    if (how == "writev") {
+      iovec parts[2] = {{(void*)line.data(), 500}, {(void*)line.data(), 500}};
+      if (writev(2, parts, 2) != 1000) return 3;
+    }
+    if (turn % 100 == 99) usleep(1);
+  }
+}
+)");
+  for (const char* const how : {"printf", "endless-line", "cout", "stderr", "cerr", "write", "writev"}) {
+    const CommandResult run =
+        programs.run("flood", 3, fmt::format("arguments = [\"{}\"]\noutput_limit_mib = 1\nbusy_limit_s = 20", how));
+    INFO(how);
+    const std::string end = run.output.substr(run.output.size() - std::min<std::size_t>(run.output.size(), 3000));
+    CAPTURE(end);
+    CHECK(run.status == 1);
+    CHECK(run.output.size() < 1'200'000);
+    CHECK(lines_with(run.output, ": waits\n") == 6);
+    CHECK(lines_with(run.output,
+                     "rank 1: the ranks have written more than 1 MiB of output, rank1 1.0 MiB of it: write less, write "
+                     "to a file, or raise workload.output_limit_mib") == 1);
+  }
+}
+
 TEST_CASE("a rank that computes for long between its calls, and one that only waits, are no busy loops") {
   const Programs programs("crash-not-busy");
   programs.compile("c++", "works", R"(

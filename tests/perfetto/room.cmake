@@ -14,7 +14,7 @@ if(PROTOC AND PROTOBUF_INCLUDE AND PROTOBUF_LIBRARY)
                      COMMAND ${PROTOC} --proto_path=${here} --cpp_out=${decoder} ${here}/trace.proto
                      DEPENDS ${here}/trace.proto VERBATIM)
   meshbed_test(perfetto ALSO ${here}/decoded.cpp ${decoder}/trace.pb.cc LINKS meshbed_perfetto nlohmann_json::nlohmann_json NEEDS meshbed
-               cuda-saxpy COST 20)
+               worlds cuda-saxpy COST 20)
   target_include_directories(perfetto_tests SYSTEM PRIVATE ${decoder} ${PROTOBUF_INCLUDE})
   target_link_libraries(perfetto_tests PRIVATE ${PROTOBUF_LIBRARY})
   set_source_files_properties(${decoder}/trace.pb.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS -w)

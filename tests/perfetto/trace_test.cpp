@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/dropin/programs.h"
 #include "tests/perfetto/decoded.h"
 #include "tests/support/command.h"
 
@@ -298,6 +299,92 @@ TEST_CASE("cuda run's trace: the program's calls, and each stream's kernels with
   }
   CHECK(calls.count("cudaMalloc") == 1);
   CHECK(kernels.count("saxpy") == 1);
+}
+
+TEST_CASE("a program's calls of NCCL: imported, found by dlsym, of a second thread, and one that never returns") {
+  const Programs programs("perfetto-nccl");
+  programs.compile("c++ -pthread", "calls", R"(
+#include <cstdlib>
+#include <dlfcn.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <unistd.h>
+static ncclComm_t comm;
+static float x[1024], y[2048];
+static void* broadcast(void*) {
+  return (void*)(long)ncclBroadcast(x, x, 512, ncclHalf, 1, comm, nullptr);
+}
+int main() {
+  const int rank = std::atoi(std::getenv("RANK"));
+  ncclUniqueId id;
+  if (ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return 2;
+  if (ncclAllReduce(x, x, 1024, ncclFloat, ncclSum, comm, nullptr) != ncclSuccess) return 3;
+  auto* gather = (ncclResult_t(*)(const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t))dlsym(
+      RTLD_DEFAULT, "ncclAllGather");
+  if (gather == nullptr || gather(x, y, 1024, ncclFloat, comm, nullptr) != ncclSuccess) return 4;
+  ncclGroupStart();
+  ncclSend(x, 100, ncclInt8, 1 - rank, comm, nullptr);
+  ncclRecv(y, 100, ncclInt8, 1 - rank, comm, nullptr);
+  if (ncclGroupEnd() != ncclSuccess) return 5;
+  pthread_t thread;
+  pthread_create(&thread, nullptr, broadcast, nullptr);
+  void* result = nullptr;
+  pthread_join(thread, &result);
+  if (result != nullptr) return 6;
+  if (rank == 0) return ncclAllReduce(x, x, 1, ncclFloat, ncclSum, comm, nullptr);
+  usleep(1000);
+  return 7;
+}
+)");
+  const auto run = [&](const std::string& options) {
+    const CommandResult result = programs.run("calls", 2, "", "", "--results . " + options);
+    CAPTURE(result.output);
+    CHECK(result.status == 1);  // rank 1 ends with 7 while rank 0 waits for it
+    return result.output.substr(result.output.find("\ndigest "), 24);
+  };
+  const std::string digest = run("");
+  CHECK(run("--perfetto-out run.pftrace") == digest);
+  const DecodedTrace trace = decode_trace(content_of(programs.folder() + "/run.pftrace"));
+  CHECK(trace.problems.empty());
+  check_nesting(trace);
+  std::map<std::string, std::vector<DecodedEvent>> calls;  // of rank 0, by name
+  for (const DecodedEvent& event : trace.events) {
+    if (event.category == "nccl" && trace.path_of(event.track).find("rank 0 / NCCL calls") != std::string::npos) {
+      calls[event.name].push_back(event);
+    }
+  }
+  using Arguments = std::map<std::string, std::string>;
+  REQUIRE(calls["ncclAllReduce"].size() == 2);
+  CHECK(calls["ncclAllReduce"][0].arguments == Arguments{{"count", "1024"}, {"datatype", "float"}, {"bytes", "4096"}});
+  CHECK(calls["ncclAllReduce"][1].arguments.at("end") == "it did not return");
+  REQUIRE(calls["ncclAllGather"].size() == 1);
+  CHECK(calls["ncclAllGather"][0].arguments.at("bytes") == "4096");
+  REQUIRE(calls["ncclSend"].size() == 1);
+  CHECK(calls["ncclSend"][0].arguments ==
+        Arguments{{"count", "100"}, {"datatype", "int8"}, {"bytes", "100"}, {"peer", "1"}});
+  REQUIRE(calls["ncclBroadcast"].size() == 1);
+  CHECK(calls["ncclBroadcast"][0].arguments ==
+        Arguments{{"count", "512"}, {"datatype", "half"}, {"bytes", "1024"}, {"root", "1"}});
+  CHECK(trace.path_of(calls["ncclBroadcast"][0].track).ends_with("rank 0 / NCCL calls, thread 2"));
+  for (const char* once : {"ncclGetUniqueId", "ncclCommInitRank", "ncclGroupStart", "ncclGroupEnd", "ncclRecv"}) {
+    CHECK_MESSAGE(calls[once].size() == 1, once);
+  }
+  // Their slices are as long as the calls took: none of a collective on host memory is empty.
+  std::map<std::uint64_t, std::vector<DecodedEvent>> open;
+  std::map<std::string, std::uint64_t> longest_ns;
+  for (const DecodedEvent& event : trace.events) {
+    if (event.type == TrackEvent::TYPE_SLICE_BEGIN) open[event.track].push_back(event);
+    if (event.type != TrackEvent::TYPE_SLICE_END) continue;
+    const DecodedEvent begun = open[event.track].back();
+    open[event.track].pop_back();
+    if (begun.category == "nccl") {
+      std::uint64_t& longest = longest_ns[begun.name];
+      longest = std::max(longest, event.at_ns - begun.at_ns);
+    }
+  }
+  for (const char* waits : {"ncclAllReduce", "ncclAllGather", "ncclBroadcast", "ncclGroupEnd", "ncclCommInitRank"}) {
+    CHECK_MESSAGE(longest_ns[waits] > 0, waits);
+  }
 }
 
 }  // namespace trace_test

@@ -8,9 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <span>
+#include <string>
 
 #include "plugin/base/log.h"
 #include "sim/host/load/calls.h"
+#include "sim/host/load/program.h"
 #include "sim/host/load/redirection.h"
 #include "sim/host/socket/transfer.h"
 
@@ -28,7 +31,10 @@ ssize_t read_bytes_checked(int descriptor, void* data, std::size_t size, std::si
 }
 
 ssize_t write_bytes(int descriptor, const void* data, std::size_t size) {
-  if (is_real(descriptor)) return ::write(descriptor, data, size);
+  if (is_real(descriptor)) {
+    const bool is_output = !outside() && write_program_output(descriptor, {static_cast<const char*>(data), size});
+    return is_output ? static_cast<ssize_t>(size) : ::write(descriptor, data, size);
+  }
   const auto file = file_at(descriptor);
   return file != nullptr ? write_some(*file, {static_cast<const char*>(data), size}, 0, "write") : fail(EBADF);
 }
@@ -41,7 +47,14 @@ ssize_t read_parts(int descriptor, const iovec* vectors, int count) {
 }
 
 ssize_t write_parts(int descriptor, const iovec* vectors, int count) {
-  if (is_real(descriptor)) return ::writev(descriptor, vectors, count);
+  if (is_real(descriptor)) {
+    if (outside() || count < 0) return ::writev(descriptor, vectors, count);
+    std::string text;
+    for (const iovec& part : std::span(vectors, static_cast<std::size_t>(count))) {
+      text.append(static_cast<const char*>(part.iov_base), part.iov_len);
+    }
+    return write_bytes(descriptor, text.data(), text.size());
+  }
   const auto file = file_at(descriptor);
   if (file == nullptr || count < 0) return fail(file == nullptr ? EBADF : EINVAL);
   return write_vector(*file, vectors, static_cast<std::size_t>(count), 0, "writev");

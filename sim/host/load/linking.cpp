@@ -74,6 +74,7 @@ void* find_symbol(void* handle, const char* name) {
     if (void* function = redirection_of(name)) return function;
   }
   void* symbol = ::dlsym(handle, name);
+  if (void* kept = kept_nccl_call(current_state(), name, symbol)) return kept;
   if (symbol != nullptr) return symbol;
   const char* error = ::dlerror();
   return error != nullptr ? not_found(error) : nullptr;

@@ -297,6 +297,7 @@ std::uint64_t redirect_imports(const ElfImage& image, const std::vector<void*>& 
     }
     if (function == nullptr) function = symbol_in(needed, name);
     if (function == nullptr) return;
+    if (void* kept = kept_nccl_call(state, symbol, function)) function = kept;
     *slot = function;
     ++changed;
   });

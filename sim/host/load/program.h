@@ -6,7 +6,9 @@
 // its _start contains the address of main() (System V ABI; glibc's sysdeps/x86_64/start.S passes it to
 // __libc_start_main).
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,20 +22,30 @@ namespace meshbed::sim {
 /// be loaded, with what to do about it, and ProgramStopped where a ProgramGuard has stopped it.
 int run_program(const std::string& path, const std::vector<std::string>& arguments);
 
-/// While it lives, what is written to stdout and std::cout in a simulated process goes to `print`, a line at a time and
-/// each from one process; what does not end with a line's end comes last. One at a time.
+/// While it lives, what simulated processes write to stdout, std::cout and descriptor 1 goes to `print`, a line at a
+/// time and each from one process; what does not end with a line's end comes last. What they write to stderr,
+/// std::cerr, std::clog and descriptor 2 passes through. A program that writes when all of them have written more than
+/// `limit_bytes` is stopped (ProgramGuard), and what comes after is dropped. One at a time.
 class ProgramOutput {
  public:
-  using Print = std::function<void(const Process&, std::string_view line)>;
+  struct Options {
+    std::function<void(const Process& process, std::string_view line)> print;
+    std::uint64_t limit_bytes = std::numeric_limits<std::uint64_t>::max();
+  };
 
-  explicit ProgramOutput(Print print);
+  explicit ProgramOutput(Options options);
   ~ProgramOutput();
   ProgramOutput(const ProgramOutput&) = delete;
   ProgramOutput& operator=(const ProgramOutput&) = delete;
 
- private:
   class State;
+
+ private:
   State* const state_;
 };
+
+/// write(2) of a simulated process to a descriptor of the operating system. False where that is not standard output or
+/// standard error, or no ProgramOutput exists: nothing was written.
+bool write_program_output(int descriptor, std::string_view text);
 
 }  // namespace meshbed::sim

@@ -395,7 +395,8 @@ ProgramStop ProgramGuard::State::describe(const Escape& escape) {
     text = escape.said;
   } else if (stop.signal == kTick) {
     text = fmt::format(
-        "its program has run for {:g} s of wall-clock time without a call that waits (workload.busy_limit_s)",
+        "its program has run for {:g} s of wall-clock time without a call that waits (workload.busy_limit_s; a loop on "
+        "memory that another thread or a GPU writes has to call sched_yield())",
         options_.busy_limit_s);
   } else if (stop.code == SEGV_ACCERR && stop.signal == SIGSEGV && stop.address > end - guard_bytes(stack_bytes) &&
              stop.address < end + stack_bytes / 16) {

@@ -13,15 +13,15 @@ namespace {
 
 struct TypeName {
   const char* nccl;
-  const char* tests;  // nccl-tests' name
-  std::uint64_t bytes;
+  NcclDatatype type;
 };
-// As NCCL v2.30.7-1 writes them (src/misc/utils.cc, ncclDatatypeToString), which has no name for ncclUint8.
+// By ncclDataType_t, as NCCL v2.30.7-1 writes them (src/misc/utils.cc, ncclDatatypeToString), which has no name for
+// ncclUint8.
 constexpr TypeName kTypes[] = {
-    {"ncclInt8", "int8", 1},         {"Unknown", "uint8", 1},         {"ncclInt32", "int32", 4},
-    {"ncclUint32", "uint32", 4},     {"ncclInt64", "int64", 8},       {"ncclUint64", "uint64", 8},
-    {"ncclFloat16", "half", 2},      {"ncclFloat32", "float", 4},     {"ncclFloat64", "double", 8},
-    {"ncclBfloat16", "bfloat16", 2}, {"ncclFloat8e4m3", "f8e4m3", 1}, {"ncclFloat8e5m2", "f8e5m2", 1}};
+    {"ncclInt8", {"int8", 1}},         {"Unknown", {"uint8", 1}},         {"ncclInt32", {"int32", 4}},
+    {"ncclUint32", {"uint32", 4}},     {"ncclInt64", {"int64", 8}},       {"ncclUint64", {"uint64", 8}},
+    {"ncclFloat16", {"half", 2}},      {"ncclFloat32", {"float", 4}},     {"ncclFloat64", {"double", 8}},
+    {"ncclBfloat16", {"bfloat16", 2}}, {"ncclFloat8e4m3", {"f8e4m3", 1}}, {"ncclFloat8e5m2", {"f8e5m2", 1}}};
 
 /// What the caller's count comes to: of an all-gather, a reduce-scatter and their like all ranks' shares.
 std::uint64_t size_of_call(const std::string& operation, std::uint64_t bytes, int ranks) {
@@ -41,8 +41,8 @@ NcclDecision decision_of(const nlohmann::json& seen) {
                         .calls = seen.at("calls")};
   const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                  [&](const TypeName& one) { return decision.datatype == one.nccl; });
-  const std::uint64_t element_bytes = type != std::end(kTypes) ? type->bytes : 1;
-  if (type != std::end(kTypes)) decision.datatype = type->tests;
+  const std::uint64_t element_bytes = type != std::end(kTypes) ? type->type.bytes : 1;
+  if (type != std::end(kTypes)) decision.datatype = type->type.name;
   decision.bytes =
       size_of_call(decision.operation, seen.at("count").get<std::uint64_t>() * element_bytes, decision.ranks);
   return decision;
@@ -79,6 +79,10 @@ void add_decisions(std::vector<NcclDecision>* all, std::vector<NcclDecision> mor
   for (NcclDecision& decision : more) {
     add(all, std::move(decision), [](std::uint64_t known, std::uint64_t here) { return std::max(known, here); });
   }
+}
+
+const NcclDatatype* nccl_datatype(int number) {
+  return number >= 0 && number < std::ssize(kTypes) ? &kTypes[number].type : nullptr;
 }
 
 }  // namespace meshbed::testbed
