@@ -29,7 +29,7 @@ int count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// Empty: no nvcc is here, and a message says so.
+/// Empty, with a message: no nvcc is installed.
 std::string nvcc() {
   const std::string found = run_command_line("ls /usr/local/cuda*/bin/nvcc 2>/dev/null | head -1 | tr -d '\n'").output;
   if (found.empty()) MESSAGE("skipped: no nvcc in /usr/local/cuda*/bin makes the program");

@@ -1,6 +1,6 @@
 // A kernel that stays on the GPU and has its chunks summed over all ranks: the host publishes slots, the kernel claims
-// them, computes, asks the host by a FIFO for an all-reduce, waits for its end, and goes on. docs/own-kernel.md explains
-// it. Needs NCCL (Meshbed's drop-in or NVIDIA's) and the launcher's variables RANK and WORLD_SIZE.
+// them, computes, requests an all-reduce from the host by a FIFO, waits for its end, and goes on. docs/own-kernel.md
+// explains it. Needs NCCL (Meshbed's drop-in or NVIDIA's) and the launcher's variables RANK and WORLD_SIZE.
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <time.h>

@@ -109,7 +109,7 @@ double collective_us(const Machine& machine, const CollectiveCall& call);
 /// By the way that the machine takes for this size, although a larger call may take less: for searches, which ask
 /// often.
 double collective_us_of_size(const Machine& machine, const CollectiveCall& call);
-/// What NCCL's cost table knows of it, the cheapest way: launch, hops and wire, with all channels.
+/// The estimate of NCCL's cost table for the cheapest way: launch, hops and wire, with all channels.
 double cost_table_us(const Machine& machine, const CollectiveCall& call);
 
 }  // namespace meshbed::models

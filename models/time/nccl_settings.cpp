@@ -66,8 +66,8 @@ std::string function_of(Collective collective) {
   return name;
 }
 
-/// Whether each of `names` is enabled for the function; nullopt: the list has a name that is none of them, or says
-/// nothing of the function.
+/// Whether each of `names` is enabled for the function; nullopt: the list has another name, or nothing
+/// for the function.
 template <std::size_t N>
 std::optional<std::array<bool, N>> enabled_by(const std::string& list, const std::array<const char*, N>& names,
                                               const std::vector<std::string>& others, Collective collective) {

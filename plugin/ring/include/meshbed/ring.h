@@ -130,7 +130,7 @@ typedef struct meshbed_gin_descriptor {
   uint64_t words[MESHBED_GIN_WORDS]; /* bit 0 of each: it is written */
 } meshbed_gin_descriptor;
 
-/* What a descriptor of version 2 says. Offsets and handles have 63 bits, a size 57, a counter 23, a signal 24. */
+/* The content of a descriptor of version 2. Offsets and handles have 63 bits, a size 57, a counter 23, a signal 24. */
 typedef struct meshbed_gin_operation {
   uint32_t op;
   uint64_t size_bytes;

@@ -94,7 +94,7 @@ __device__ inline bool meshbed_slot_claim(uint32_t* ring, const uint32_t* contro
 
 /// Ends a slot that this thread has claimed: DONE (which counts), YIELD or REQUEUE (it is claimed again), or FAULT.
 __device__ inline void meshbed_slot_complete(uint32_t* ring, uint32_t* control, uint32_t slot, uint32_t status) {
-  // Counted before: whoever sees the slot DONE sees it counted.
+  // Counted before: a thread that sees the slot DONE sees it counted.
   if (status == MESHBED_SLOT_DONE) meshbed_add(control + MESHBED_CONTROL_DONE_COUNT, 1);
   meshbed_release(ring + (uint64_t)slot * MESHBED_SLOT_WORDS + MESHBED_SLOT_STATUS, status);
 }
