@@ -287,7 +287,7 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
     point.call.nodes = static_cast<int>(*nodes);
   } else {
     point.call.nodes = std::max(1, (point.call.ranks + each - 1) / each);
-    taken.nodes_are_told = options.ranks_per_node.has_value();
+    taken.nodes_are_known = options.ranks_per_node.has_value();
   }
   if (collective) point.call.collective = *collective;
   point.is_message = !collective;
@@ -334,7 +334,7 @@ models::Sweep MeasuredFile::sweep() const {
 }
 
 MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options,
-                            const std::vector<int>& lines_told) {
+                            const std::vector<int>& line_numbers) {
   MeasuredFile file;
   file.path = path;
   file.name = std::filesystem::path(path).filename();
@@ -344,7 +344,7 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
   int number = 0;
   std::size_t read = 0;
   for (std::string line; std::getline(lines, line);) {
-    number = read < lines_told.size() ? lines_told[read] : number + 1;
+    number = read < line_numbers.size() ? line_numbers[read] : number + 1;
     ++read;
     if (trimmed(line).empty()) continue;
     if (const auto comment = comment_of(line)) {
@@ -376,7 +376,7 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
     }
     const std::vector<std::string> fields = fields_of(line, separator);
     MeasuredRow row{
-        .line = number, .collective = {}, .placement = {}, .variant = {}, .nodes_are_told = true, .point = {}};
+        .line = number, .collective = {}, .placement = {}, .variant = {}, .nodes_are_known = true, .point = {}};
     const std::string reason = take_row(row, Row(columns, fields), file, options);
     if (reason.empty()) {
       file.rows.push_back(std::move(row));

@@ -134,7 +134,7 @@ void EmulatedFaults::go_on(int node) {
 void EmulatedFaults::kill(int node) { machines_.kill_vm(name_of(node)); }
 
 void EmulatedFaults::strangers(std::size_t fault, bool) {
-  throw std::runtime_error(text_of(scenario_, {.fault = fault}) + ": nobody refused it in time");
+  throw std::runtime_error(text_of(scenario_, {.fault = fault}) + ": no node refused the connections in time");
 }
 
 void refuse_what_machines_cannot(const Scenario& scenario) {

@@ -57,7 +57,7 @@ TEST_CASE("fields of a megakernel that make no sense together are refused in wor
   CHECK(refused({kKernel + "program=queue", kKernel + "mix=[\"adds\"]"}, "mix: 'adds' is no kind with a weight"));
   CHECK(refused({kKernel + "program=queue", kKernel + "priorities=[1]"}, "priorities: 1 weights; there are 5 levels"));
   CHECK(refused({kKernel + "program=queue", kKernel + "arrivals=poisson"}, "arrival_gap: poisson needs one"));
-  CHECK(refused({kKernel + "mode=strict", kKernel + "quota=1"}, "quota: nobody reads quotas in strict mode"));
+  CHECK(refused({kKernel + "mode=strict", kKernel + "quota=1"}, "quota: quotas are not read in strict mode"));
   CHECK(refused({kKernel + "masked_tenant=1"}, "masked_tenant: there is no tenant 1; there are 1"));
   CHECK(refused({kKernel + "stopped_rank=4"}, "stopped_rank: 4 is no rank; there are 4 ranks"));
   CHECK(refused({kKernel + "faulty_item=3"}, "faulty_item: goes with program = \"queue\""));

@@ -217,7 +217,7 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
   machine.name = name;
   for (MeasuredFile& file : files) {
     for (MeasuredRow& row : file.rows) {
-      if (!row.nodes_are_told && !row.point.is_message)
+      if (!row.nodes_are_known && !row.point.is_message)
         row.point.call.nodes = models::nodes_of(machine, row.point.call.ranks);
     }
     sweeps.push_back(file.sweep());

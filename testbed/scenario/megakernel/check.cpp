@@ -1,4 +1,4 @@
-// What a megakernel's fields must make sense of together.
+// Checks of a megakernel's fields against each other.
 
 #include "testbed/scenario/check.h"
 
@@ -18,13 +18,13 @@
 namespace meshbed::testbed {
 namespace {
 
-constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 64;  // what programs are held against the engine for
+constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 64;  // for which programs are compared with the engine
 /// Each slot's arguments are words, and each message is in the trace.
 constexpr std::uint64_t kProgramBytesMost = 1ULL << 30U;
 /// A COMPUTE's time is a word of nanoseconds.
 constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsPerNanosecond;
 
-// Fields that some programs do not read. Whoever writes one there is told, rather than left to wonder.
+// Fields that some programs do not read. Setting one for such a program is an error, so that it is not ignored silently.
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
 constexpr const char* kOfPrograms[] = {
@@ -40,7 +40,7 @@ constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",   "in_place
                                              "cases",      "receives", "parts",     "recording",      "other_devices"};
 constexpr const char* kOfWorkloadsPrograms[] = {"bytes",       "dtype",      "op",          "iterations",
                                                 "slice_bytes", "net_plugin", "net_version", "memory"};
-// Of memory = "gpu", where a kernel of PTX does it in the GPU model's time.
+// For memory = "gpu": a PTX kernel does it, in the time of the GPU model.
 constexpr const char* kOfModelledKernels[] = {"mode",
                                               "initiation",
                                               "exchange",
@@ -88,7 +88,7 @@ struct MegakernelCheck {
     diagnostics.add(said.at(key), fmt::format("{}: {}", key, text));
   }
 
-  /// What was said, and nothing reads.
+  /// Adds findings for fields that are set and never read.
   void ignored() const {
     for (const char* key : kOfOtherWorkloads) {
       if (!spec.workload.has(key)) continue;
@@ -255,7 +255,7 @@ struct MegakernelCheck {
       diagnostics.add(spec.workload.at("slice_bytes"),
                       "slice_bytes: exchange = \"one-shot\" sends each input whole; leave it out");
     }
-    // What the engine is to give for comparison.
+    // The engine's results, for comparison.
     if (workload.algorithm != "auto" && workload.algorithm != "ring") {
       diagnostics.add(
           spec.workload.at("algorithm"),
@@ -349,7 +349,7 @@ struct MegakernelCheck {
                                ring::priority::kLevels, kernel.slots));
     }
     if (kernel.arrivals != "all" && kernel.arrival_gap_ps == 0) add("arrival_gap", kernel.arrivals + " needs one");
-    if (kernel.quota > 0 && kernel.strict) add("quota", "nobody reads quotas in strict mode");
+    if (kernel.quota > 0 && kernel.strict) add("quota", "quotas are not read in strict mode");
   }
 
   void faults() const {
