@@ -60,7 +60,7 @@ struct Megakernel {
   int tenants = 1;
   std::vector<int> priorities;   // weights of CRITICAL to IDLE; empty: NORMAL alone
   std::vector<std::string> mix;  // "add:3", weights by kind; empty: adds
-  std::uint64_t quota = 0;       // claims of each tenant; 0: as many as it likes
+  std::uint64_t quota = 0;       // claims of each tenant; 0: no limit
   std::string recording;         // of a ring, whose items replace generated ones; empty: none
   std::shared_ptr<const ring::RecordedWork> recorded;  // what it shows
   // faults

@@ -177,7 +177,7 @@ TEST_CASE("a node that loses its power: the others end, and each names it or one
   CHECK(exit_status(named) == kExitOk);
 
   const std::vector<std::string> promise{
-      "without node1 every rank ends, and says whom it missed, with no element wrong"};
+      "without node1 every rank ends and names a lost node, with no element wrong"};
   RunResult nameless = lost("failure peer=192.168.100.20", "rank 0: gone");
   CHECK(broken(scenario, nameless) == promise);
   CHECK(exit_status(nameless) == kExitBroken);
