@@ -37,7 +37,7 @@ void explore_run(const Scenario& scenario, const ExploreOptions& options, const 
                  Chooser& chooser) {
   Interleaver::Options play{.ranks = 2, .interruptions = options.interruptions, .late = options.late};
   if (options.transcript != nullptr) {
-    play.tell = [&options](const std::string& line) { *options.transcript << line << "\n" << std::flush; };
+    play.print = [&options](const std::string& line) { *options.transcript << line << "\n" << std::flush; };
   }
   Interleaver interleaver(play, chooser);
   HandleBoard board;

@@ -133,7 +133,7 @@ TEST_CASE("faults that only some orders meet are found, and the schedule that is
   };
   const std::vector<Fault> faults{
       {"a look too early loses it", "message", "0",
-       "deadlock: nobody gets anything done for 120 s; rank 0 has ended, rank 1 waits in test of the send"},
+       "deadlock: no rank makes progress for 120 s; rank 0 has ended, rank 1 waits in test of the send"},
       {"sends under way are left behind", "sender-closes", "0", "left behind after finalize: "},
       {"a close half-way is forgotten", "receiver-closes", "1", "left behind after finalize: "},
   };

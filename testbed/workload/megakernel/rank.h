@@ -157,7 +157,7 @@ class RingKernel final : public RingProxyUser {
   const RingCreditWaits& credit_waits() const { return credit_waits_; }
 
  private:
-  /// What MeshOperations asks of us.
+  /// The interface that MeshOperations needs.
   struct Port {
     RingKernel* kernel;
     bool put(ring::Word connection, ring::Word space, ring::Word offset, ring::Word bytes, ring::Word message);
