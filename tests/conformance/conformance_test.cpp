@@ -72,7 +72,7 @@ TEST_CASE("each fault is found by the case whose rule it breaks") {
       {"no host pointers", "devices", "ptrSupport has NCCL_PTR_HOST"},
       {"other properties each time", "devices", "says the same when it is asked again"},
       {"no physical device", "devices", "vProps.ndevs is 1 at least"},
-      {"any device will do", "no-such-device", "listen on a device that is not there is an error"},
+      {"any device will do", "no-such-device", "listen on a device that does not exist is an error"},
       {"handle of 140 bytes", "handles", "no more than the 128 bytes of a handle"},
       {"connect waits", "connect-polled", "connect does not wait"},
       {"accept waits", "accept-polled", "accept does not wait"},
