@@ -138,7 +138,7 @@ class Twins {
     if (!good(gpu->shut_down(), name) || !good(gpu->wait_for_end(kWait_ms), name) || !good(gpu->fetch(), name)) return;
     compare(name, "control", launch.control, gpu->control());
     compare(name, "slots", launch.slots, gpu->slots());
-    // Who prints first is anybody's guess; the log has room for all.
+    // The order of the prints is not defined; the log has room for all.
     compare(name, "debug", sorted(launch.debug), sorted({gpu->debug().begin(), gpu->debug().end()}));
   }
 
