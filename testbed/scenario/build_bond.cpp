@@ -1,4 +1,4 @@
-// Bonds: which NICs are functions of one, what RDMA device and addresses it has, and where its cables may lead.
+// Bonds: NICs that are functions of one bond, its RDMA device and addresses, and the valid ends of its cables.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// What a scenario's software costs: the class of machines that [models] names.
+// The cost of a scenario's software: the class of machines that [models] names.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// What differs between two scenarios, and what that does.
+// The differences between two scenarios, and their effects.
 #include <fmt/format.h>
 
 #include <algorithm>

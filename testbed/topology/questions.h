@@ -1,7 +1,7 @@
 #pragma once
-// Questions about a cluster's cabling, and their answers as documents: why a node does not reach another one, what a
-// single failure partitions, which environment stock NCCL needs, what a change of a scenario changes. Nothing is run;
-// each "no" comes with the command of a run that shows it.
+// Questions about a cluster's cabling, and their answers as documents: why a node does not reach another one, which
+// single failures partition it, which environment stock NCCL needs, and the effects of a change of a scenario. Nothing
+// is run; each "no" comes with the command of a run that demonstrates it.
 //
 // Nomenclature: way - one NIC of a node towards another node; obstacle - why it does not lead there.
 

@@ -1,6 +1,6 @@
 #pragma once
-// `meshbed conformance PLUGIN.so`: does a net plugin keep the rules that NCCL relies on? For every version of the table
-// that the file has, in virtual time, in virtual machines or over real devices.
+// `meshbed conformance PLUGIN.so`: checks whether a net plugin keeps the rules that NCCL relies on, for every version
+// of the table in the file, in virtual time, in virtual machines or over real devices.
 
 #include <iosfwd>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Bounds: the closed forms of models/algorithm.h on the ports that a run really used.
+// Bounds: the closed forms of models/algorithm.h for the ports that a run actually used.
 
 #include <map>
 #include <vector>

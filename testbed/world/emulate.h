@@ -1,6 +1,6 @@
 #pragma once
 // Emulate: a scenario's run in the emulated world: one small virtual machine a node, or all nodes in this host's
-// kernel, and in each `meshbed run --world metal` over the real rdma-core and the kernel's soft-RoCE.
+// kernel, each running `meshbed run --world metal` over the real rdma-core and the kernel's soft-RoCE.
 
 #include <functional>
 #include <iosfwd>

@@ -1,5 +1,5 @@
 #pragma once
-// EmulatedFaults: carries out a scenario's faults on virtual machines, when their ranks say that a point has come.
+// EmulatedFaults: carries out a scenario's faults on virtual machines, when their ranks have reached a point.
 
 #include <functional>
 #include <map>

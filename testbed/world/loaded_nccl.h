@@ -1,5 +1,5 @@
 #pragma once
-// Which libnccl.so.2 the ranks of a simulation have loaded.
+// The libnccl.so.2 that the ranks of a simulation have loaded.
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
-// RingHost: the host's side of one rank's rings: publishes slots, waits for what comes of them, and looks now and then
-// whether anything does (plugin/ring/kernel/verdict.h). It runs in the rank's "host" thread; all rings are its own.
+// RingHost: the host's side of one rank's rings: publishes slots, waits for their results, and checks periodically for
+// progress (plugin/ring/kernel/verdict.h). It runs in the rank's "host" thread and owns all rings of the rank.
 
 #include <functional>
 #include <optional>
