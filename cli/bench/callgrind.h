@@ -1,5 +1,5 @@
 #pragma once
-// What callgrind counted: instructions by function, read from its own file (Valgrind's manual, "Callgrind Format
+// Callgrind's counts: instructions by function, read from its own file (Valgrind's manual, "Callgrind Format
 // Specification"), which was written with --compress-strings=no --compress-pos=no.
 
 #include <cstdint>

@@ -96,7 +96,7 @@ std::string seed_line(const Scenario& scenario, const std::string& world) {
                      scenario.assumed.empty() ? "" : "  with assumed values");
 }
 
-/// One of several ranks that are a process each. Rank 0 speaks for all; the others say what went wrong with them, and
+/// One of several ranks that are a process each. Rank 0 reports for all; the others report their errors, and
 /// nothing else.
 int run_silently(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options, std::ostream& err) {
   sim::Recorder unread(scenario.cluster, "");

@@ -1,4 +1,4 @@
-// ring check and ring replay: recordings and buffers held against the rules, and what their telemetry says.
+// ring check and ring replay: checks recordings and buffers against the rules, and prints their telemetry.
 #include <fmt/format.h>
 
 #include <algorithm>

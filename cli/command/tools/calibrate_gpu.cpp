@@ -1,4 +1,4 @@
-// meshbed calibrate gpu: what the GPU of this process takes for what the models count with, as a profile.
+// meshbed calibrate gpu: measures the parameters of the GPU models on the GPU of this process, and writes a profile.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// meshbed cuda run: one CUDA program, as it is, on a simulated GPU.
+// meshbed cuda run: one unchanged CUDA program on a simulated GPU.
 
 #include <fmt/format.h>
 #include <unistd.h>

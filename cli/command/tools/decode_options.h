@@ -1,5 +1,5 @@
 #pragma once
-// models --decode: its options beside --layers, --calls, --bytes and --ranks.
+// models --decode: its options in addition to --layers, --calls, --bytes and --ranks.
 
 #include <iosfwd>
 #include <string>

@@ -1,4 +1,4 @@
-// meshbed models: the profiles there are, and what one is made of.
+// meshbed models: the existing profiles, and the contents of one.
 
 #include <fmt/format.h>
 

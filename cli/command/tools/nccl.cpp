@@ -1,4 +1,4 @@
-// meshbed nccl check, meshbed nccl run: NVIDIA's own NCCL, as its user has built it.
+// meshbed nccl check, meshbed nccl run: NVIDIA's own NCCL, as built by the user.
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>

@@ -355,7 +355,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   }
   if (world.boots_nodes()) return perf_in_nodes(world, *options, scenario, json_file, out, err);
 
-  // Rank 0 speaks for all; the others say what went wrong with them, and nothing else.
+  // Rank 0 reports for all; the others report only their errors.
   const bool speaks = world.speaks();
   const WorldFacts facts = world.facts();
   if (speaks) (options->run.json ? err : out) << sweep_preamble(*options, scenario, facts) << std::flush;

@@ -5,8 +5,7 @@
 //   fused_all_reduce         `parts` tiles: each is computed (COMPUTE, then COPY from its source), and reduced over
 //                            separate connections while the next one is computed
 //   pipeline                 `parts` micro-batches pass from rank to rank; each stage computes, and adds its own data
-//   to
-//                            the received data
+//                            to the received data
 //   decode                   a token's layers, each computed after the previous one is reduced, then all-reduced over
 //                            the same connections; results of all layers are kept
 //   moe                      tokens are dispatched to their experts (all-to-all), each expert computes and adds its
