@@ -229,7 +229,7 @@ int run_perftest_emulated(const Scenario& scenario, const PerftestOptions& optio
 
 void require_pair(const Scenario& scenario) {
   if (scenario.cluster.nodes.size() == 2 && ranks_of(scenario) == 2) return;
-  throw std::runtime_error(fmt::format("bench perftest: {} has {} nodes and {} ranks; it wants a pair, one rank a node",
+  throw std::runtime_error(fmt::format("bench perftest: {} has {} nodes and {} ranks; it needs a pair, one rank a node",
                                        scenario.path, scenario.cluster.nodes.size(), ranks_of(scenario)));
 }
 

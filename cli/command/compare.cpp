@@ -48,7 +48,7 @@ Run read_run(const std::string& name, const std::string& folder, const std::stri
     try {
       return json::parse(read_text_file(path));
     } catch (const json::exception& problem) {
-      throw std::runtime_error(fmt::format("compare: {} is no result: {}", path, problem.what()));
+      throw std::runtime_error(fmt::format("compare: {} is not a result: {}", path, problem.what()));
     }
   };
   return {name, folder, read("summary.json"), read("provenance.json")};

@@ -38,7 +38,7 @@ void assign(ring::LaunchRequest& request, std::uint64_t value) {
 
 constexpr PolicyField kFields[] = {
     {"queue", "slots that wait", "0", kWord, assign<&ring::LaunchRequest::queue_length>},
-    {"workers", "workgroups asked for; 0: as the limits suggest; default: 64", "64", kWord,
+    {"workers", "requested workgroups; 0: by the limits; default: 64", "64", kWord,
      assign<&ring::LaunchRequest::requested_worker_groups>},
     {"max-x", "invocations that the device takes in a workgroup's x; default: 256", "256", kWord,
      assign<&ring::LaunchRequest::max_workgroup_size_x>},

@@ -276,7 +276,7 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   const auto bytes_each = bytes_of(row.text("bytes_each"));
   if (!bytes && bytes_each) bytes = *bytes_each * *ranks;
   if (!bytes || *bytes < 1 || *bytes > 1e15)
-    return fmt::format("bytes are no positive number: \"{}\"", row.text("bytes"));
+    return fmt::format("bytes are not a positive number: \"{}\"", row.text("bytes"));
   point.call.bytes = static_cast<std::uint64_t>(*bytes);
   const auto nodes = row.number("nodes");
   const int each = options.ranks_per_node.value_or(1);

@@ -86,7 +86,8 @@ class Connection {
 
 std::string problem_of(int error) {
   if (error == EAGAIN) return "it accepts no connection: it is stopped, or other clients query it all the time";
-  if (error == EACCES || error == EPERM) return "permission denied: it belongs to another user; run the command as root";
+  if (error == EACCES || error == EPERM)
+    return "permission denied: it belongs to another user; run the command as root";
   if (error == ENOENT) return "there is no such socket";
   return std::strerror(error);
 }
@@ -160,15 +161,14 @@ std::string read_answer(int descriptor, std::string& text, int patience_ms) {
     const ssize_t count = ::recv(descriptor, bytes, sizeof bytes, 0);
     if (count == 0) return text.empty() ? "it hung up without a word" : "";
     if (count > 0) text.append(bytes, static_cast<std::size_t>(count));
-    if (text.size() > kLargestAnswerBytes) return "it does not stop talking: this is no state";
+    if (text.size() > kLargestAnswerBytes) return "the reply is too long: this is not a state";
     if (count > 0 && !give_up.passed()) continue;
     if (count > 0) errno = EAGAIN;  // slow single bytes do not count as a reply
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return std::strerror(errno);
     pollfd ready{.fd = descriptor, .events = POLLIN, .revents = 0};
     if (give_up.passed() || ::poll(&ready, 1, give_up.remaining_ms()) == 0) {
-      return fmt::format("no answer within {} s: the process stands still, or its service thread does",
-                         patience_ms / 1000.0);
+      return fmt::format("no answer within {} s: the process or its service thread is stopped", patience_ms / 1000.0);
     }
   }
 }

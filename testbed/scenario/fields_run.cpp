@@ -144,7 +144,7 @@ const Section<WorkloadSpec> kWorkload{
            v.integer(s.value.late_iteration, {0, 1'000'000});
          }},
         {"differing_rank", "integer", "-1",
-         "this rank asks for half of `bytes` where the others ask for all of it, in the iterations that are timed: the "
+         "this rank requests half of `bytes` while the others request all of it, in the iterations that are timed: the "
          "ranks do not call the same operation; -1: none",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.differing_rank, {-1, models::kNodesMax});

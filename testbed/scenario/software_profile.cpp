@@ -64,7 +64,7 @@ Result<models::Machine> read_machine(const std::string& wanted, const std::strin
   }
   if (!profile) return profile.error();
   if (!profile->machine_class()) {
-    return refused(profile->name() + " has values alone, and is no class of machines; of megakernels it is " +
+    return refused(profile->name() + " has only values, and is not a class of machines; of megakernels it is " +
                    "workload.megakernel.profile");
   }
   auto machine = models::machine_of(*profile);

@@ -38,7 +38,7 @@ void devices_described(CaseRank& rank) {
   }
   for (int device = devices - 1; device >= 0; --device) {
     rank.require(rank.properties(device) == first[static_cast<std::size_t>(device)],
-                 fmt::format("device {} says the same when it is asked again, after others", device));
+                 fmt::format("device {} reports the same properties when queried again, after others", device));
   }
 }
 

@@ -49,7 +49,7 @@ void explore_run(const Scenario& scenario, const ExploreOptions& options, const 
         if (opened->table == nullptr) {
           return Error{.code = ErrorCode::kUnsupported,
                        .scope = Scope::kJob,
-                       .text = "the file exports no ncclNetPlugin_v8 to v12 that was asked for"};
+                       .text = "the file exports none of the requested ncclNetPlugin_v8 to v12"};
         }
         coll::NetTable& table = *opened->table;
         const std::uint64_t warns = coll::warn_count();

@@ -50,7 +50,7 @@ bool EmulatedFaults::waits_for_the_stopped() const {
 
 std::vector<std::string> EmulatedFaults::stopped() const {
   std::vector<std::string> nodes;
-  for (const auto& [node, changes] : later_) nodes.push_back(name_of(node) + " stands still (node_stop)");
+  for (const auto& [node, changes] : later_) nodes.push_back(name_of(node) + " is stopped (node_stop)");
   return nodes;
 }
 

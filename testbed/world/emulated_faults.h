@@ -27,7 +27,7 @@ class EmulatedFaults final : private FaultSite {
   std::vector<std::string> serve();
   /// All nodes have ended or stand still, and no fault that is left lets one go on.
   bool waits_for_the_stopped() const;
-  /// "node1 stands still (node_stop)", for each node that does.
+  /// "node1 is stopped (node_stop)", for each node that does.
   std::vector<std::string> stopped() const;
 
   /// There is something left to look for.

@@ -82,7 +82,7 @@ int calibrate_gpu_command(const Arguments& arguments, std::ostream& out, std::os
   if (const auto profile = models::Profile::parse(text, "the profile"); !profile) {
     throw std::runtime_error("calibrate gpu: " + profile.error().text);
   } else if (const auto model = models::gpu_of_profile(*profile); !model) {
-    throw std::runtime_error("calibrate gpu: what was measured is no model of a GPU: " + model.error().text);
+    throw std::runtime_error("calibrate gpu: the measured values are not a valid GPU model: " + model.error().text);
   }
   (out_path.empty() ? err : out) << gpu_table(measured, report);
   if (out_path.empty()) {

@@ -84,7 +84,7 @@ void take_reductions(PerfOptions& options) {
   options.reductions.clear();
   for (const std::string& name : reduction_names()) options.reductions.push_back(parse_reduction("-o", name));
   options.notes.emplace_back(
-      "-o all leaves out mulsum: a sum with a factor for each rank is no operation of the engine");
+      "-o all leaves out mulsum: a sum with a factor for each rank is not an operation of the engine");
 }
 
 /// After the scenario is read, which says how many there are.

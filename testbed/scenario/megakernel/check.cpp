@@ -24,7 +24,8 @@ constexpr std::uint64_t kProgramBytesMost = 1ULL << 30U;
 /// A COMPUTE's time is a word of nanoseconds.
 constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsPerNanosecond;
 
-// Fields that some programs do not read. Setting one for such a program is an error, so that it is not ignored silently.
+// Fields that some programs do not read. Setting one for such a program is an error, so that it is not ignored
+// silently.
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
 constexpr const char* kOfPrograms[] = {
@@ -156,7 +157,7 @@ struct MegakernelCheck {
       add("put_and_signal", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no descriptors");
     }
     if ((depth & (depth - 1)) != 0) {
-      add("queue_depth", fmt::format("{} is no power of two: a place in the queue is an index's lower bits", depth));
+      add("queue_depth", fmt::format("{} is not a power of two: a place in the queue is an index's lower bits", depth));
     }
   }
 
@@ -205,7 +206,7 @@ struct MegakernelCheck {
 
   void compute() const {
     if (kernel.compute_ps % kPicosecondsPerNanosecond != 0) {
-      add("compute", fmt::format("{} ps are no whole number of nanoseconds, in which slots say it", kernel.compute_ps));
+      add("compute", fmt::format("{} ps are not a whole number of nanoseconds, the unit of slots", kernel.compute_ps));
     } else if (kernel.compute_ps > kComputeMost_ps) {
       add("compute", fmt::format("a slot says at most {} s", kComputeMost_ps / kPicosecondsPerSecond));
     }
@@ -332,7 +333,7 @@ struct MegakernelCheck {
   void queue() const {
     for (const auto& [text, place] : said.mix) {
       if (ring_weight_of(text)) continue;
-      diagnostics.add(place, fmt::format("mix: '{}' is no kind with a weight, as in 'add:3'; kinds are: {}",
+      diagnostics.add(place, fmt::format("mix: '{}' is not a kind with a weight, as in 'add:3'; kinds are: {}",
                                          text.substr(0, 64), list_names(ring_mix_names())));
     }
     if (!kernel.priorities.empty() && kernel.priorities.size() != ring::priority::kLevels) {
@@ -357,7 +358,7 @@ struct MegakernelCheck {
       add("masked_tenant", fmt::format("there is no tenant {}; there are {}", kernel.masked_tenant, kernel.tenants));
     }
     if (kernel.stopped_rank >= ranks_of(scenario) && ranks_of(scenario) > 0) {
-      add("stopped_rank", fmt::format("{} is no rank; there are {} ranks", kernel.stopped_rank, ranks_of(scenario)));
+      add("stopped_rank", fmt::format("{} is not a rank; there are {} ranks", kernel.stopped_rank, ranks_of(scenario)));
     }
     if (kernel.faulty_item >= kernel.items) {
       add("faulty_item", fmt::format("{} never comes; there are {} items", kernel.faulty_item, kernel.items));

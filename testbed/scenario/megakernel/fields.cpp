@@ -202,8 +202,7 @@ const Section<MegakernelSpec> kMegakernel{
          }},
         {"masked_at", "time", "'0s'", "simulated",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.masked_at_ps); }},
-        {"stopped_rank", "integer", "-1",
-         "its kernel stands still once it has done stopped_after slots; -1: none's does",
+        {"stopped_rank", "integer", "-1", "its kernel stops after stopped_after slots; -1: none",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.stopped_rank, {-1, models::kNodesMax - 1});
          }},
