@@ -318,7 +318,7 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[expect]\nunreachable = [[\"node0\", \"node9\"]]\n") ==
         "test.toml:5:15: unreachable: there is no node 'node9'; nodes are: node0, node1, node2");
   CHECK(on_triangle("[[fault]]\nkind = \"cable_down\"\ntarget = \"node0\"\n")
-            .find("test.toml:6:10: target: cable_down needs a cable, or NODE-SWITCH, and 'node0' is not one here") == 0);
+            .find("test.toml:6:10: target: cable_down needs a cable, or NODE-SWITCH, and 'node0' is not one") == 0);
   CHECK(on_triangle("[[fault]]\nkind = \"port_down\"\ntarget = \"node0/nope\"\n")
             .find("test.toml:6:10: target: port_down needs NODE/DEVICE, and 'node0/nope' is not one here; ") == 0);
   CHECK(on_triangle("[[fault]]\nkind = \"loss\"\ntarget = \"node0-node1\"\namount = 2\n") ==
