@@ -29,8 +29,8 @@ inline constexpr std::size_t kCutNodesMost = 256;
 /// of NCCL's source that it rests on.
 document::Document environment_document(const Scenario& scenario);
 
-/// What differs between two scenarios, and what that does: who reaches whom, findings that came or went, the lower
-/// bound of the workload's time.
+/// The differences between two scenarios and their effects: on reachability, on findings, and on the lower bound of the
+/// workload's time.
 document::Document difference_document(const Scenario& older, const Scenario& newer);
 
 /// "meshbed run FILE --set KEY=VALUE...", for a shell.

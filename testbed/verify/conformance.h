@@ -30,10 +30,10 @@ struct ConformanceFindings {
   bool no_progress = false;
 };
 
-/// What is asked of a plugin.
+/// The conformance run of a plugin.
 struct ConformancePlan {
   std::string plugin;             // absolute path
-  std::vector<int> versions;      // those to be looked for
+  std::vector<int> versions;      // those to be tested
   std::vector<std::string> only;  // names of cases; empty: all
 };
 

@@ -47,7 +47,7 @@ struct RingPlaces {
 inline ring::Word ring_slots_whole(const RingProgram& program) {
   return static_cast<ring::Word>(program.slots.slots.size() + 1);
 }
-/// Slots of a ring: as many as are asked for, or one for each of its program's; without one (a queue's) 64.
+/// Slots of a ring: the given number, or one for each slot of its program; 64 without a program (for a queue).
 ring::Word ring_slots_of(const Megakernel& settings, const RingProgram* program);
 RingPlaces ring_places_of(const Megakernel& settings, const RingProgram& program);
 

@@ -83,7 +83,7 @@ class RingHost {
   RingVerdict verdict(std::size_t ring) const;
   const QueueCount& counted(std::size_t ring) const { return rings_[ring].counted; }
   const RingWatch& watched(std::size_t ring) const { return rings_[ring].watch; }
-  /// The counters as they are now, for who has ended.
+  /// Updates the counters to their present values, after the end of a run.
   void look_once_more();
   /// Of a queue: where its ADDs go.
   static constexpr ring::Word kAddWords = 16;
