@@ -1,4 +1,4 @@
-// meshbed._meshbed: libmeshbed's public headers as Python classes. What is written in Python is in python/meshbed.
+// meshbed._meshbed: libmeshbed's public headers as Python classes. The part written in Python is in python/meshbed.
 #include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -17,7 +17,7 @@ namespace py = pybind11;
 
 namespace {
 
-/// A value of Python's as the TOML text that set() takes.
+/// A Python value as the TOML text that set() accepts.
 std::string toml_text(const py::handle& value, bool quoted = false) {
   if (py::isinstance<py::bool_>(value)) return value.cast<bool>() ? "true" : "false";
   if (py::isinstance<py::str>(value)) {

@@ -64,7 +64,7 @@ TEST_CASE("a world that does not exist is answered with those that do, and each 
   CHECK(has(command_all("bench perftest --world sim " + scenario_file("pair")),
             "--world sim: there is no such world; accepted: emu, metal"));
   CHECK(has(command_all("bench perftest " + scenario_file("spark-triangle")),
-            "has 3 nodes and 3 ranks; it wants a pair, one rank a node"));
+            "has 3 nodes and 3 ranks; it needs a pair, one rank a node"));
   CHECK(has(command_all("perf all_reduce --world metal --scenario " + scenario_file("pair")),
             "does not know its rank; start one a rank with"));
   CHECK(

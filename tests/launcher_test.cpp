@@ -126,11 +126,11 @@ TEST_CASE("the test command explains itself, and refuses what it does not know")
   }
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"--fast", "there is no option '--fast'; ./meshbed test --help lists them"},
-      {"--stage", "--stage wants a name; ./meshbed test --help lists them"},
+      {"--stage", "--stage needs a name; ./meshbed test --help lists them"},
       {"--stage moon",
        "there is no stage 'moon'; stages are: ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz "
        "page"},
-      {"--quick --stage asan", "--quick is the ordinary suites alone; it goes with no stage"},
+      {"--quick --stage asan", "--quick runs only the ordinary suites; it cannot be combined with a stage"},
       {"--stage=tsan --room=net", "no stage of tsan has a suite of net"},
   };
   for (const auto& [arguments, answer] : wrong) {
@@ -144,12 +144,12 @@ TEST_CASE("the test command explains itself, and refuses what it does not know")
   CHECK(room.output.find(" house\n") != std::string::npos);
 }
 
-TEST_CASE("install wants one folder, and says what it puts there") {
+TEST_CASE("install needs one folder, and its help lists the installed files") {
   const std::string install = kWithThisBuild + "'" + kLauncher + "' install ";
   for (const char* wrong : {"", "one two", "--prefix", "''"}) {
     const CommandResult result = run_command_line(install + wrong + " 2>&1");
     CHECK(result.status == 2);
-    CHECK(result.output == "meshbed: install wants one folder: ./meshbed install PREFIX\n");
+    CHECK(result.output == "meshbed: install needs one folder: ./meshbed install PREFIX\n");
   }
   const CommandResult help = run_command_line(install + "--help");
   CHECK(help.status == 0);
@@ -166,7 +166,7 @@ TEST_CASE("a build folder that cannot be written to is named, with the variable 
   CHECK(result.output.find("Set MESHBED_BUILD_DIR to a folder of your own") != std::string::npos);
 }
 
-TEST_CASE("a build folder of another checkout, or from another place, is configured afresh") {
+TEST_CASE("a build folder of another checkout, or from another place, is configured again") {
   const std::string folder = scratch_folder("launcher_moved");
   // Stand-ins that write what the launcher reads: nothing is built here.
   const std::string tools = stand_ins(
@@ -185,17 +185,17 @@ TEST_CASE("a build folder of another checkout, or from another place, is configu
     return run_command_line("PATH='" + tools + "':$PATH MESHBED_BUILD_DIR='" + folder + build + "' '" + folder +
                             checkout + "/meshbed' env 2>&1");
   };
-  const std::string afresh = "was configured for another checkout or in another place: it is configured afresh";
-  const auto starts_afresh = [&](const CommandResult& result) {
+  const std::string again = "was configured for another checkout or in another place: it will be configured again";
+  const auto configures_again = [&](const CommandResult& result) {
     CHECK_MESSAGE(result.status == 0, result.output);
-    return result.output.find(afresh) != std::string::npos;
+    return result.output.find(again) != std::string::npos;
   };
-  CHECK_FALSE(starts_afresh(run("/a", "/build")));
-  CHECK_FALSE(starts_afresh(run("/a", "/build")));
-  CHECK(starts_afresh(run("/b", "/build")));
+  CHECK_FALSE(configures_again(run("/a", "/build")));
+  CHECK_FALSE(configures_again(run("/a", "/build")));
+  CHECK(configures_again(run("/b", "/build")));
   fs::rename(folder + "/build", folder + "/moved");
-  CHECK(starts_afresh(run("/b", "/moved")));
-  CHECK_FALSE(starts_afresh(run("/b", "/moved")));
+  CHECK(configures_again(run("/b", "/moved")));
+  CHECK_FALSE(configures_again(run("/b", "/moved")));
   CHECK(run_command_line("wc -l <'" + folder + "/log'").output == "3\n");
 }
 

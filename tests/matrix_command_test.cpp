@@ -87,8 +87,7 @@ TEST_CASE("a matrix of no case gets an error, and one whose telemetry is asked f
   CHECK_MESSAGE(empty.output.find("-      data right: nothing to check") != std::string::npos, empty.output);
   const CommandResult told = run_matrix(folder, "--set workload.cases=9 --zernel-out '" + folder + "/z'");
   CHECK(told.status == 0);
-  CHECK_MESSAGE(told.output.find("it tells of one that is repeated, not of a matrix") != std::string::npos,
-                told.output);
+  CHECK_MESSAGE(told.output.find("it covers one repeated collective, not a matrix") != std::string::npos, told.output);
 }
 
 }  // namespace matrix_command_test

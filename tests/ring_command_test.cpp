@@ -219,7 +219,7 @@ TEST_CASE("ring dump, check and replay: bad input is one line with its place, an
   };
   refused("dump", "give at least one of RING, --control");
   refused("dump --windows 7", "--windows needs RING and --control FILE");
-  refused("dump --windows 7,x " + folder + "/odd.bin", "--windows 7,x: \"x\" is no opcode");
+  refused("dump --windows 7,x " + folder + "/odd.bin", "--windows 7,x: \"x\" is not an opcode");
   refused("check", "give a recording, or at least one of");
   refused("replay", "give a recording");
   refused("dump --abi 2026-06 --ring x", "--abi 2026-06");
@@ -268,7 +268,7 @@ TEST_CASE("ring check refuses empty files and names what no host and no kernel w
     CAPTURE(option);
     const CommandResult empty = ring(std::string("check ") + option + " " + folder + "/empty");
     CHECK(empty.status == 2);
-    CHECK(empty.output.find("empty: an empty file is no ") != std::string::npos);
+    CHECK(empty.output.find("empty: the file is empty, not a ") != std::string::npos);
   }
   write("control", std::string(640, '\x5a'));
   const CommandResult control = ring("check --control " + folder + "/control");

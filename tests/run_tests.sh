@@ -1,16 +1,16 @@
 # shellcheck shell=bash disable=SC2154,SC2034  # root, build, jobs and the package lists are the launcher's
-# The test command of the launcher; sourced by ./meshbed, whose functions it uses. ./meshbed test --help says what there is.
+# The test command of the launcher; sourced by ./meshbed, whose functions it uses. ./meshbed test --help lists the options.
 #
-# One line for each suite; then the slowest test cases, how long each stage took, and what each failed assertion said. The
-# last line of standard output is "N passed, N failed, N skipped", in doctest test cases and checks of the text.
+# It prints one line for each suite, then the slowest test cases, the time of each stage, and the text of each failed
+# assertion. The last line of standard output is "N passed, N failed, N skipped", in doctest test cases and checks of the text.
 #
-# What it tells the tests: MESHBED_TEST_EMU, how much of the emulated world runs (unset: nothing, short, full);
-# MESHBED_TEST_WALKS=full, that slow walks go all the way instead of over a seeded sample, and =ends, that they take only
-# their first and last case; MESHBED_OTHER_BUILDS, folders with builds by another compiler, for the digests.
+# Variables that it sets for the tests: MESHBED_TEST_EMU, the part of the emulated world to run (unset: nothing, short,
+# full); MESHBED_TEST_WALKS: full - slow walks run all cases instead of a seeded sample, ends - only the first and the last
+# case; MESHBED_OTHER_BUILDS, folders with builds by another compiler, for the digests.
 #
-# What it is told: MESHBED_FUZZ_SECONDS, how long each fuzzer of the stage fuzz runs (20).
+# Variable that it reads: MESHBED_FUZZ_SECONDS, the run time of each fuzzer of the stage fuzz (20).
 
-# In the order that they run in; `walks` and `ordinary` together are one run of the suites.
+# Stages in the order in which they run; `walks` and `ordinary` together are one run of the suites.
 all_stages=(ordinary walks emu other-compiler asan tsan memcheck clang-tidy fuzz page)
 
 # The rooms of each stage that does not take all of them.
@@ -19,12 +19,12 @@ asan_rooms=(base models net cli trace cuda)  # those that read bytes from elsewh
 tsan_rooms=(coll local ring threads cuda)  # threads of the engine, the plugin and programs, outside the simulator
 memcheck_rooms=(net verbs host engine coll trace)
 
-# Where a test that hangs is cut off: a suite, or its part; and one that walks all the way, in virtual machines or under
-# Valgrind. Six times what they take alone on two cores: neighbours may have the machine meanwhile.
+# Time limits of a suite or a part of it: ordinary, and for full walks, in virtual machines or under Valgrind. Six times
+# the time that they take alone on two cores, because the machine may be busy.
 ordinary_s=1200 slow_s=5400
 
-# What a stage needs beside what the build does. Open MPI and an ssh server that installs no service start ranks; perftest
-# is a program that nobody here wrote.
+# Packages that a stage needs in addition to those of the build. Open MPI and an ssh server that installs no service start
+# ranks; perftest is tested as an unchanged program.
 stage_packages() {
   case $1 in
     ordinary) printf '%s\n' clang-format "${emu_packages[@]}" "${python_packages[@]}" ;;
@@ -37,17 +37,17 @@ stage_packages() {
   esac
 }
 
-# What the command line asks for.
+# The options of the command line.
 stages=() rooms=() quick=0
 chosen=()  # rooms_of's answer
 
 passed=0 failed=0 skipped=0
-failures=    # what each failed assertion says, to be said once more at the end
-kept_outputs=  # the files with all that failed tests and checks printed
+failures=    # texts of failed assertions, repeated at the end
+kept_outputs=  # files with the whole output of failed tests and checks
 case_times=  # lines "SECONDS SUITE: TEST CASE"
 stage_times=
 
-# What ctest's logs are read with. tests/support/main.cpp writes "[begins] TEST CASE" and "[ends] SECONDS s, passed: TEST
+# awk functions to read ctest's logs. tests/support/main.cpp writes "[begins] TEST CASE" and "[ends] SECONDS s, passed: TEST
 # CASE" (or failed) around each; a suite goes in several tests, NAME/1, NAME/2, ..., that are one here.
 log_words='
   function read_case(line) { test_case = line; sub(/^\[begins\] |^TEST CASE: */, "", test_case) }
@@ -55,8 +55,8 @@ log_words='
   function suite_of(test) { sub(/\/[0-9]+$/, "", test); return test }
 '
 
-# Reads ctest's log: each failed assertion of doctest's, its test case first, so far as it fits a few lines; and of a test
-# that ended without doctest's summary the test case that was running.
+# Reads ctest's log: each failed assertion of doctest, with its test case first, cut to a few lines; for a test that
+# ended without doctest's summary, the test case that was running.
 read_failures() {
   awk -v prefix="$2" "$log_words"'
     function flush_test() {
@@ -78,7 +78,7 @@ read_failures() {
 }
 
 # Reads ctest's log: "NAME PASSED FAILED SKIPPED" for each suite, then its skips as "- NAME: reason". A test that ended
-# without doctest's summary, or badly in spite of it, has failed.
+# without doctest's summary, or with a failure status in spite of it, has failed.
 read_ctest_log() {
   awk "$log_words"'
     function flush_test(  suite, i) {
@@ -116,7 +116,7 @@ read_case_times() {
   ' "$1"
 }
 
-# Reads ctest's log: all that the tests said that did not pass.
+# Reads ctest's log: the whole output of tests that did not pass.
 read_failed_tests() {
   awk "$log_words"'
     function flush_test() { if (text != "" && !good) printf "%s", text; text = ""; good = 0 }
@@ -133,17 +133,17 @@ pattern_of() {
   printf '^(%s)(/[0-9]+)?$' "$*"
 }
 
-# run_suites FOLDER PREFIX SUITE_PATTERN SECONDS [CTEST_OPTION...]: runs them with ctest and adds up what they say. After so
-# many seconds a test is cut off.
+# run_suites FOLDER PREFIX SUITE_PATTERN SECONDS [CTEST_OPTION...]: runs them with ctest and adds up their results. A test
+# is ended after SECONDS.
 run_suites() {
   local folder=$1 prefix=$2 pattern=$3 seconds=$4 name good bad skips
   local log=$folder/Testing/Temporary/LastTest.log
   shift 4
   rm -f "$log"
-  # One more than there are cores: some wait for a peer that never comes.
+  # One more than the number of cores, because some tests wait for a peer that never comes.
   ctest --test-dir "$folder" -j "$((jobs + 1))" -R "$pattern" --timeout "$seconds" "$@" 2>&1 </dev/null |
     tee "$folder/ctest.out" | follow tests /dev/null || true
-  # No test is no success.
+  # No test at all is a failure.
   grep -q '^[0-9]*/[0-9]* Testing: ' "$log" 2>/dev/null || { cat "$folder/ctest.out" >&2; die "ctest ran nothing"; }
   while read -r name good bad skips; do
     if [[ $name == - ]]; then
@@ -218,7 +218,7 @@ tidy_is_clean() {
   xargs -P "$jobs" -n 1 clang-tidy --quiet --config-file="$root/.clang-tidy" -p "$tidy" --warnings-as-errors='*' <<<"$units"
 }
 
-# The names that --room takes: the folders with tests, and `house` for the tests beside them.
+# The values of --room: the folders with tests, and `house` for the tests beside them.
 all_rooms() {
   local file
   for file in "$root"/tests/*/*_test.cpp; do
@@ -228,7 +228,7 @@ all_rooms() {
   echo house
 }
 
-# among WORD WORD...: is the first one of the others?
+# among WORD WORD...: whether the first is one of the others.
 among() {
   local word=$1 other_word
   shift
@@ -280,7 +280,7 @@ read_test_options() {
       --full) stages=("${all_stages[@]}") ;;
       --stage=* | --room=*) set -- "${1%%=*}" "${1#*=}" "${@:2}"; continue ;;
       --stage | --room)
-        (($# > 1)) || die "test: $1 wants a name; ./meshbed test --help lists them"
+        (($# > 1)) || die "test: $1 needs a name; ./meshbed test --help lists them"
         value=$2
         if [[ $1 == --stage ]]; then
           among "$value" "${all_stages[@]}" || die "test: there is no stage '$value'; stages are: ${all_stages[*]}"
@@ -296,18 +296,18 @@ read_test_options() {
     esac
     shift
   done
-  if ((quick && ${#stages[@]})); then die "test: --quick is the ordinary suites alone; it goes with no stage"; fi
+  if ((quick && ${#stages[@]})); then die "test: --quick runs only the ordinary suites; it cannot be combined with a stage"; fi
   ((${#stages[@]})) || stages=(ordinary)
   for stage in "${all_stages[@]}"; do
     rooms_of "$stage"
-    # Of the rooms asked for it may have none; these have none at all.
+    # A stage may have none of the requested rooms; these stages have no rooms at all.
     if has_stage "$stage" && { ((${#chosen[@]})) || among "$stage" clang-tidy fuzz page; }; then wanted+=("$stage"); fi
   done
   ((${#wanted[@]})) || die "test: no stage of ${stages[*]} has a suite of ${rooms[*]}"
   stages=("${wanted[@]}")
 }
 
-# rooms_of STAGE: those of its rooms that were asked for, or all of its rooms, in `chosen`.
+# rooms_of STAGE: sets `chosen` to the requested rooms of the stage, or to all of its rooms.
 rooms_of() {
   local room
   local -a own=()
@@ -322,7 +322,7 @@ rooms_of() {
   esac
   chosen=()
   for room in "${own[@]}"; do
-    # What the stage emu runs whole need not run in part.
+    # Suites that the stage emu runs as a whole need not run in part.
     if [[ $1 == ordinary || $1 == walks ]] && has_stage emu && among "$room" "${emu_rooms[@]}"; then continue; fi
     if ((${#rooms[@]} == 0)) || among "$room" "${rooms[@]}"; then chosen+=("$room"); fi
   done
@@ -330,7 +330,7 @@ rooms_of() {
 
 has_stage() { among "$1" "${stages[@]}"; }
 
-# What a stage's suites want built: the rooms' test programs and the product; everything where all rooms run.
+# The targets of a stage's suites: the rooms' test programs and the product; everything if all rooms run.
 suite_targets() {
   ((${#rooms[@]})) || { printf 'all\nworlds\ncost_programs\n'; return; }
   printf '%s_tests\n' "${chosen[@]}"
@@ -342,7 +342,7 @@ suite_targets() {
   done
 }
 
-# build_for STAGE: what it runs, in a folder of its own where it wants other options.
+# build_for STAGE: builds its programs, in a separate folder if it uses other options.
 build_for() {
   local -a wanted
   rooms_of "$1"
@@ -379,7 +379,7 @@ build_for() {
   esac
 }
 
-# The fuzzers by name: `ring` is tests/fuzz/ring_fuzz.cpp, whose seeds lie in seeds/ring, and words in ring.dict.
+# The fuzzers by name: `ring` is tests/fuzz/ring_fuzz.cpp, with its seeds in seeds/ring and its words in ring.dict.
 all_fuzzers() {
   local file
   for file in "$root"/tests/fuzz/*_fuzz.cpp; do
@@ -387,7 +387,7 @@ all_fuzzers() {
   done
 }
 
-# run_fuzzer NAME: goes on from what it has found so far, which is kept in the build folder; so is an input that fails.
+# run_fuzzer NAME: continues from its previous corpus, which is kept in the build folder, as is an input that fails.
 run_fuzzer() {
   local corpus=$fuzz/corpus/$1 dictionary=$root/tests/fuzz/$1.dict folder
   local -a folders=("$corpus") options=()
@@ -439,9 +439,9 @@ run_stage() {
       elif has_stage ordinary && ((!quick)); then
         emu_part=short
       fi
-      ((${#rooms[@]})) || pattern='.*'  # all that there is
+      ((${#rooms[@]})) || pattern='.*'  # all tests
       with_parts "$emu_part" "$walks" run_suites "$build" "" "$pattern" "$limit_s" "${but[@]}"
-      # The text of all the sources, not of some rooms.
+      # The format check reads all sources, not those of some rooms.
       if has_stage ordinary && ((!quick && ${#rooms[@]} == 0)); then check format format_is_clean; fi
       ;;
     emu) with_parts full "$walks" run_suites "$build" "" "$pattern" "$slow_s" ;;
@@ -464,7 +464,7 @@ run_stage() {
   esac
 }
 
-# with_parts EMU WALKS COMMAND...: with these told to the tests; empty: not set.
+# with_parts EMU WALKS COMMAND...: runs the command with these variables for the tests; empty: not set.
 with_parts() {
   local -x MESHBED_TEST_EMU=$1 MESHBED_TEST_WALKS=$2
   [[ -n $1 ]] || unset MESHBED_TEST_EMU
@@ -473,9 +473,9 @@ with_parts() {
   "$@"
 }
 
-# What the later stages have in folders of their own, with what time others leave.
+# Builds the separate folders of the later stages, at low priority.
 build_later() {
-  local stage progress=off  # which the launcher's functions read
+  local stage progress=off  # read by the launcher's functions
   renice -n 19 "$BASHPID" >/dev/null
   for stage in "$@"; do
     case $stage in
@@ -522,7 +522,7 @@ run_tests() {
       beside=
     fi
     build_for "$stage"
-    # Virtual machines wait a lot: what the later stages need is built meanwhile.
+    # Virtual machines are often idle: build for the later stages meanwhile.
     if [[ $stage == emu ]]; then
       build_later "${stages[@]}" &
       beside=$!
@@ -538,7 +538,7 @@ run_tests() {
 report_tests() {
   local seconds name
   printf 'the slowest test cases:\n'
-  # awk reads to the end, where head would leave sort with a pipe that nobody reads, which ends this script.
+  # awk reads to the end. head would close the pipe early: sort would then fail and end this script.
   sort -rn <<<"$case_times" | awk 'NR <= 10' | while read -r seconds name; do
     [[ -z $seconds ]] || printf '%8.1f s  %s\n' "$seconds" "$name"
   done

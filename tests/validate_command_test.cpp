@@ -67,7 +67,7 @@ TEST_CASE("bad rows are named by line and reason, and the rest is judged; no row
                       "all_reduce,2,2,-4,70,,,out,\nall_reduce,2,2,1024,,,,out,\nall_reduce,2,3,1024,70,,,out,\n");
   const CommandResult result = run_meshbed("validate " + some);
   CHECK(result.status == 0);
-  for (const char* told : {":4: 1 ranks; 2 to 1000000", ":5: there is no collective \"all_dance\"", ":6: bytes are no",
+  for (const char* told : {":4: 1 ranks; 2 to 1000000", ":5: there is no collective \"all_dance\"", ":6: bytes are not",
                            ":7: no time", ":8: 3 nodes for 2 ranks", "1 points: median"}) {
     CHECK_MESSAGE(result.output.find(told) != std::string::npos, told, "\n", result.output);
   }

@@ -28,15 +28,15 @@ namespace {
 
 namespace po = boost::program_options;
 
-// The second run's messages beyond the first's are counted: what a connection does once drops out. A multiple of what
-// every so many messages cause (a signalled clear-to-send, the ring's end).
+// Only the second run's additional messages are counted, so that the set-up of a connection cancels out. Their number
+// is a multiple of all periods of extra work (a signalled clear-to-send, the ring's end).
 constexpr std::uint64_t kFewMessages = 1024, kManyMessages = 3072;
 constexpr std::size_t kFunctionsShown = 12;
-// A relay tells credits for every fourth piece and signals every sixteenth write back.
+// A relay reports credits for every fourth piece and signals every sixteenth write back.
 constexpr std::uint64_t kFewRelayed = 64, kManyRelayed = 320, kRelayedBytes = 128 * kKiB;
 
-// Each run tells the CPU time of a burst of one, two and eight messages; what one takes differs from run to run by what
-// else the machine does.
+// Each run measures the CPU time of a burst of one, two and eight messages. Results differ from run to run with the
+// machine's other load.
 constexpr int kRuns = 9;
 constexpr std::uint64_t kBursts = 400;
 constexpr double kFewInBurst = 2;
@@ -45,8 +45,8 @@ constexpr const char* kCommand = "bench cost";
 
 /// Instructions by function, for each message.
 struct Cost {
-  std::map<std::string, double> entries;    // of the plugin's, with all that they call: "isend"
-  std::map<std::string, double> functions;  // of their own
+  std::map<std::string, double> entries;    // of the plugin's entry points, with all functions that they call: "isend"
+  std::map<std::string, double> functions;  // without the functions that they call
 };
 
 /// `kind`: the last argument of meshbed-cost.
@@ -64,7 +64,7 @@ std::vector<CountedFunction> count(const emu::Scratch& scratch, std::uint64_t me
   return read_callgrind(read_text_file(file));
 }
 
-/// What the plugin's service thread, the first that the program starts, did by itself and in all that it called.
+/// The cost of the plugin's service thread, the first that the program starts, including all calls.
 std::vector<CountedFunction> count_relay(const emu::Scratch& scratch, std::uint64_t messages) {
   const std::string file = fmt::format("{}/relay-{}", scratch.path(), messages);
   count_messages(file,
@@ -92,7 +92,7 @@ Cost cost_of_message(const emu::Scratch& scratch, std::uint64_t bytes, int vain)
   return cost;
 }
 
-/// Of one relayed message, by function.
+/// The cost of one relayed message, by function.
 std::map<std::string, double> cost_of_relayed_message(const emu::Scratch& scratch) {
   std::map<std::string, double> functions;
   const auto add = [&](std::uint64_t messages, double share) {
@@ -106,8 +106,7 @@ std::map<std::string, double> cost_of_relayed_message(const emu::Scratch& scratc
   return functions;
 }
 
-/// What two ranks' engines take together for one message, without the null net's own: of the messages that a second run
-/// has more.
+/// The cost of both ranks' engines for one message, without the null net: from the second run's additional messages.
 double cost_in_engine(const emu::Scratch& scratch, const std::string& call, std::uint64_t bytes) {
   const BuiltFiles files = built_files();
   double instructions = 0, messages = 0;
@@ -126,10 +125,10 @@ double cost_in_engine(const emu::Scratch& scratch, const std::string& call, std:
   return instructions / messages;
 }
 
-/// Of a relay's service, for one message.
+/// CPU time of a relay's service for one message.
 struct RelayTime {
-  double one_more_ns = 0;  // of several that it is woken for together
-  double alone_ns = 0;     // it sleeps and is woken for each step
+  double one_more_ns = 0;  // of several messages for which it is woken once
+  double alone_ns = 0;     // if it sleeps and is woken for each step
 };
 
 /// Medians of kRuns runs, without valgrind.
@@ -151,7 +150,7 @@ RelayTime time_of_relayed_message() {
   return {.one_more_ns = median(one_more), .alone_ns = median(alone)};
 }
 
-/// The dearest first.
+/// The most expensive first.
 nlohmann::json by_cost(const std::map<std::string, double>& costs) {
   nlohmann::json functions = nlohmann::json::array();
   for (const auto& [name, instructions] : costs) {

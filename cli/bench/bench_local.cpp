@@ -1,7 +1,6 @@
-// Both jobs are this program, started by the same mpirun with the same words: what the two do with one machine, whose
-// processors the ranks may outnumber, is all that differs. They take turns, so that a neighbour of the machine meets
-// both, and each turn begins with an iteration that is not timed. An iteration's time is from the first rank's begin to
-// the last one's end.
+// Both jobs are this program, started by the same mpirun with the same arguments; they differ only in their use of a
+// machine whose processors the ranks may outnumber. They alternate, so that other load affects both, and each turn
+// begins with an iteration that is not timed. An iteration's time is from the first rank's begin to the last one's end.
 #include "cli/bench/bench_local.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #pragma once
-// bench local: an all-reduce between the processes of this machine, by the engine over the local net plugin and by Open
-// MPI's MPI_Allreduce, in turns.
+// bench local: an all-reduce between the processes of this machine, alternately by the engine over the local net plugin
+// and by Open MPI's MPI_Allreduce.
 
 #include <iosfwd>
 

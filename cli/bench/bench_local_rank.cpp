@@ -1,5 +1,5 @@
-// Open MPI's library is loaded, not linked: its handles are data symbols (ompi_mpi_comm_world, ...) of libmpi.so.40, as
-// its own mpi.h says, so that neither the header nor the library is needed to build.
+// Open MPI's library is loaded, not linked: its handles are data symbols (ompi_mpi_comm_world, ...) of libmpi.so.40, by
+// its own mpi.h, so that neither the header nor the library is needed to build.
 #include "cli/bench/bench_local_rank.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 #pragma once
-// What benchmarks have in common: runs in processes of their own, CPU time, and where figures were measured.
+// The common part of benchmarks: runs in separate processes, CPU time, and the provenance of figures.
 //
 // Speed is CPU time (never wall time) and comes with its provenance; nothing here is a test.
 

@@ -32,10 +32,10 @@ constexpr int kPerftestPort = 3;  // beyond MASTER_PORT
 constexpr std::uint64_t kSmallest = 64 * kKiB, kLargest = 8 * kMiB;
 constexpr std::uint64_t kStreamBytes = 32 * kMiB, kStreamMessagesMin = 5;
 constexpr std::uint64_t kLatencyBytes = 8, kLatencyMessages = 1000;
-// A repetition is made of slices, by turns: the machine is 30 % faster or slower from one second to the next, for both.
-// So a slice of perftest's is compared with the mean of ours before and after it, and the ratio is the median of all.
+// A repetition consists of alternating slices, because the machine's speed varies by 30 % from one second to the next.
+// A slice of perftest is compared with the mean of our slices before and after it; the result is the median ratio.
 constexpr int kStreamSlices = 4;
-constexpr int kLatencyRounds = 3;  // a repetition: each takes a second, in which a busy neighbour shows
+constexpr int kLatencyRounds = 3;  // a repetition: each takes a second
 constexpr double kBandwidthWanted = 0.95, kLatencyWanted = 1.15;
 
 struct PerftestOptions {
@@ -44,13 +44,13 @@ struct PerftestOptions {
   std::string keep;
 };
 
-/// What one side found out for one size, by repetition.
+/// One side's results for one size, by repetition.
 struct Series {
   std::uint64_t size_bytes = 0;
   std::vector<double> plugin, perftest;  // bytes/s, or microseconds
 };
 
-/// Both ranks walk through the same rounds; each keeps what shows at its own end.
+/// Both ranks run the same rounds; each keeps the values measured at its own end.
 struct Rounds {
   MetalHost& host;
   NetLink& link;
@@ -119,7 +119,7 @@ nlohmann::json to_json(const Series& series) {
   return {{"size_bytes", series.size_bytes}, {"plugin", series.plugin}, {"perftest", series.perftest}};
 }
 
-/// All rounds, by turns: plugin, perftest, plugin, ... Rank 1, which sends, hands over what rank 0 cannot see.
+/// All rounds, alternating: plugin, perftest, plugin, ... Rank 1, the sender, passes its measurements to rank 0.
 Result<void> run_rounds(MetalHost& host, const Scenario& scenario, const MetalPlace& place, int repetitions,
                         nlohmann::json& result) {
   auto link = NetLink::open(host, net_plugin_of(scenario, built_files()), kLargest);
@@ -144,12 +144,12 @@ Result<void> run_rounds(MetalHost& host, const Scenario& scenario, const MetalPl
   for (const Series& series : bandwidth) ours["bandwidth"].push_back(to_json(series));
   constexpr const char* kKey = "perftest rounds";
   if (place.rank == 1) {
-    if (const Result<void> told = host.hand_over(kKey, json_text(ours)); !told) return told;
+    if (const Result<void> sent = host.hand_over(kKey, json_text(ours)); !sent) return sent;
     return host.rendezvous();
   }
   const Result<std::string> text = host.take_over(kKey);
   if (!text) return text.error();
-  // The sender's end shows a stream, and perftest's figures; the receiver's how long a message took.
+  // The sender measures streams and runs perftest; the receiver measures the time of a message.
   result = nlohmann::json::parse(*text);
   result["latency"]["plugin"] = ours["latency"]["plugin"];
   return host.rendezvous();
@@ -191,7 +191,7 @@ int repetitions_of(const PerftestOptions& options) {
   return static_cast<int>(parse_count("--repetitions", options.repetitions_text, 1, 1000));
 }
 
-/// null where it failed, or at rank 1; what went wrong is said.
+/// null on failure, which is reported, and at rank 1.
 int run_perftest_on_metal(const Scenario& scenario, const PerftestOptions& options, std::ostream& err,
                           nlohmann::json& result) {
   const MetalPlace place = metal_place(from_environment);
@@ -229,7 +229,7 @@ int run_perftest_emulated(const Scenario& scenario, const PerftestOptions& optio
 
 void require_pair(const Scenario& scenario) {
   if (scenario.cluster.nodes.size() == 2 && ranks_of(scenario) == 2) return;
-  throw std::runtime_error(fmt::format("bench perftest: {} has {} nodes and {} ranks; it wants a pair, one rank a node",
+  throw std::runtime_error(fmt::format("bench perftest: {} has {} nodes and {} ranks; it needs a pair, one rank a node",
                                        scenario.path, scenario.cluster.nodes.size(), ranks_of(scenario)));
 }
 
@@ -253,12 +253,12 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
   syntax.positions.add("scenario", 1);
   syntax.options.add_options()  //
       ("world", po::value(&world)->value_name("emu|metal")->default_value(world),
-       "where it is run")                                                                                     //
+       "world to run in")                                                                                     //
       ("set", po::value(&options.run.overrides)->value_name("KEY=VALUE"), "override a key; may be repeated")  //
       ("repetitions", po::value(&options.repetitions_text)->value_name("N")->default_value("5"),
-       "of plugin and perftest, by turns; medians count")  //
+       "repetitions, alternating between plugin and perftest; medians are reported")  //
       ("time-limit", po::value(&options.run.time_limit_text)->value_name("SECONDS")->default_value("1200"),
-       "it is given up after this")                                                                                  //
+       "give up after this time")                                                                                    //
       ("keep", po::value(&options.keep)->value_name("FILE"), "also write the result, with its provenance, to FILE")  //
       ("json", po::bool_switch(&options.run.json), "print JSON instead of the table");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;

@@ -1,8 +1,8 @@
 #pragma once
-// meshbed bench perftest: the net plugin against Debian's perftest, by turns, on the same pair of nodes.
+// meshbed bench perftest: compares the net plugin with Debian's perftest, alternately, on the same pair of nodes.
 //
-// Bandwidth against ib_write_bw with as many messages under way; the latency of a send that has to wait for its
-// clear-to-send against ib_write_lat, of which it is two. Wall time, medians; nothing here is a test.
+// Bandwidth is compared with ib_write_bw with the same number of messages under way. The latency of a send that waits
+// for its clear-to-send is compared with twice that of ib_write_lat. Wall time, medians; nothing here is a test.
 
 #include "cli/common/command_line.h"
 

@@ -1,8 +1,8 @@
 #pragma once
-// meshbed bench reduce: how fast the engine's reduction kernels are, as a share of what a copy moves through memory in
-// the same run (as STREAM's Copy counts: one read and one written byte each; a reduction reads two and writes one). By
-// turns, for a shared machine is faster or slower from one second to the next; the share is the median of neighbours.
-// With --gpu the kernels of a GPU (bench_reduce_gpu.h).
+// meshbed bench reduce: the speed of the engine's reduction kernels, relative to the rate of a copy in the same run (as
+// STREAM's Copy counts: one read and one written byte each; a reduction reads two and writes one). The two alternate,
+// because the speed of a shared machine varies from one second to the next; the result is the median over neighbouring
+// pairs. With --gpu the kernels of a GPU (bench_reduce_gpu.h).
 
 #include <iosfwd>
 

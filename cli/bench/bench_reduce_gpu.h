@@ -1,7 +1,7 @@
 #pragma once
 // The engine's reductions on the GPU that this process finds, for meshbed bench reduce --gpu: both operands in the
-// GPU's memory, or what arrived in pinned memory, where the kernel reads it over the link. Times are the GPU's own,
-// between events before and behind one launch; a simulated GPU's are its model's.
+// GPU's memory, or received data in pinned memory, which the kernel reads over the link. Times are the GPU's own,
+// between events before and after one launch; for a simulated GPU they come from its model.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>

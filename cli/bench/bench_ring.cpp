@@ -1,7 +1,8 @@
 #include "cli/bench/bench_ring.h"
 
-// Decoding against memcpy by turns in the same run (a shared machine is faster or slower from one second to the next;
-// the share is the median of neighbours), in CPU time; and one slot at a time between two threads, on the wall.
+// Decoding and memcpy alternate in the same run, in CPU time (the speed of a shared machine varies from one second to
+// the next; the share is the median over neighbouring pairs). One slot at a time between two threads is measured in
+// wall time.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
-// meshbed ring bench: how fast rings are decoded, as a share of what a copy moves through memory in the same run, how
-// long a slot takes from one thread to another and back, and how many slots a CPU second simulates.
+// meshbed ring bench: the speed of decoding rings, relative to the rate of a copy in the same run, the round-trip time
+// of a slot between two threads, and the number of slots that a CPU second simulates.
 
 #include <iosfwd>
 

@@ -1,7 +1,7 @@
 #include "cli/bench/bench_ring_gpu.h"
 
-// Each operation is timed from the host's call until the host sees its effect: the only thing that both ways have in
-// common. What is published into a ring is a NOP, what is launched an empty kernel.
+// Each operation is timed from the host's call until the host sees its effect, which both methods have in common. The
+// slot published into a ring is a NOP, the launched kernel is empty.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,14 +68,14 @@ class GpuBench {
       launch(nothing_, {});
       gpu_done(stream_.synchronize());
     });
-    std::uint32_t told = 0;
+    std::uint32_t number = 0;
     auto* const word = reinterpret_cast<std::uint32_t*>(word_.data());
     *word = 0;
     add("launch, until the host sees the kernel's store", 1, [&] {
       cuda::CUdeviceptr where = word_.device_address();
-      ++told;
-      launch(tell_, {&where, &told});
-      wait_for([&] { return std::atomic_ref(*word).load(std::memory_order_acquire) == told; }, "a kernel's store");
+      ++number;
+      launch(tell_, {&where, &number});
+      wait_for([&] { return std::atomic_ref(*word).load(std::memory_order_acquire) == number; }, "a kernel's store");
     });
     gpu_done(stream_.synchronize());
     add(fmt::format("{} launches, and synchronize: each", kSlotBurst), kSlotBurst, [&] {
@@ -134,7 +134,7 @@ class GpuBench {
     }
   }
 
-  /// `each`: so many operations a call.
+  /// `each`: the number of operations in a call.
   void add(const std::string& what, ring::Word each, const std::function<void()>& call) {
     for (int count = 0; count < kBenchWarmUps; ++count) call();
     std::vector<double> times_us;
@@ -164,7 +164,7 @@ class GpuBench {
   cuda::CUfunction nothing_, tell_;
 };
 
-/// Of the driver's kernel module; "": it cannot be read.
+/// The version of the driver's kernel module; "": it cannot be read.
 std::string kernel_module_version() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line;

@@ -1,6 +1,6 @@
 #pragma once
-// ring bench --gpu: a kernel's launch against a slot of a megakernel that is resident, in one harness, on the GPU that
-// this process finds: by the host's clock on a real one, by the simulated host's on a simulated one.
+// ring bench --gpu: compares a kernel's launch with a slot of a resident megakernel, in one harness, on the GPU that
+// this process finds: by the host's clock for a real one, by the simulated host's for a simulated one.
 
 #include <nlohmann/json_fwd.hpp>
 #include <ostream>

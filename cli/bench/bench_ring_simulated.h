@@ -1,5 +1,5 @@
 #pragma once
-// How many slots a CPU second simulates: by the interpreter alone, and with everything that a run has around it.
+// The number of slots that a CPU second simulates: by the interpreter alone, and in a whole run.
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -25,7 +25,7 @@ std::uint64_t cost_of(const std::string& line) {
   std::istringstream in(line);
   std::uint64_t position = 0, cost = 0;
   if (in >> position >> cost) return cost;
-  throw std::runtime_error("callgrind: this is no cost line with one event: " + line);
+  throw std::runtime_error("callgrind: this is not a cost line with one event: " + line);
 }
 
 }  // namespace

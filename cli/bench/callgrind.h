@@ -1,5 +1,5 @@
 #pragma once
-// What callgrind counted: instructions by function, read from its own file (Valgrind's manual, "Callgrind Format
+// Callgrind's counts: instructions by function, read from its own file (Valgrind's manual, "Callgrind Format
 // Specification"), which was written with --compress-strings=no --compress-pos=no.
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct CountedFunction {
 /// Collection begins and ends with each call of a function whose name begins so.
 std::string toggle_collect(const std::string& prefix);
 
-/// Runs the command under callgrind, with these options; what it printed. Leaves callgrind's file, or one a thread,
-/// FILE-01 being the main one's. Throws std::runtime_error where it does not end well; `who`: says so.
+/// Runs the command under callgrind with these options, and returns its output. Leaves callgrind's file, or one a
+/// thread; FILE-01 is the main thread's. Throws std::runtime_error, with the prefix `who`, if the command fails.
 std::string run_under_callgrind(const std::string& who, const std::string& file,
                                 const std::vector<std::string>& options, const std::vector<std::string>& command);
 

@@ -15,8 +15,8 @@ namespace {
 constexpr const char* kHandleKey = "net link handle";
 constexpr int kTag = 0;
 constexpr int kTurnsBeforeYield = 16;
-/// Of the end of a stream that rests: what it has posted ahead lasts twice as long (32 messages of 64 KiB or more, 0.6
-/// ms each on emulated processors).
+/// Rest of a stream's receiver: its posted receives last twice as long (32 messages of 64 KiB or more, 0.6 ms each on
+/// emulated processors).
 constexpr int kStreamRestMs = 8;
 
 Error broken(std::string text) { return {.code = ErrorCode::kRemote, .scope = Scope::kJob, .text = std::move(text)}; }
@@ -53,8 +53,8 @@ Result<void> NetLink::connect() {
   const std::uint64_t warns = coll::warn_count();
   std::array<char, nccl::kHandleBytes> handle{};
   if (!sends()) {
-    if (const auto heard = checked(table.listen(0, handle.data(), &listen_), warns); !heard) return heard;
-    if (const auto told = host_.publish(kHandleKey, {handle.data(), handle.size()}); !told) return told;
+    if (const auto done = checked(table.listen(0, handle.data(), &listen_), warns); !done) return done;
+    if (const auto done = host_.publish(kHandleKey, {handle.data(), handle.size()}); !done) return done;
   } else {
     for (bool there = false; !there;) {
       const Result<std::optional<std::string>> text = host_.look_up(kHandleKey);
@@ -109,7 +109,8 @@ Result<void> NetLink::transfer(const Transfer& wanted) {
   while (done < count) {
     bool moved = false;
     while (posted < count && under_way.size() < depth) {
-      // The clock is read no more often than it must be: a virtual machine pays microseconds for it, perftest does not.
+      // The clock is read as seldom as possible: reading takes microseconds in a virtual machine, and perftest does
+      // not.
       if (posted == 0) before_ps = first_posted_ps_ = host_.now_ps();
       void* request = nullptr;
       const Result<bool> taken = post(size_bytes, &request);
@@ -135,8 +136,8 @@ Result<void> NetLink::transfer(const Transfer& wanted) {
       idle_turns = 0;
       continue;
     }
-    // perftest has nobody at the end that rests, and what spins there takes its processor from the kernel's RoCE. Its
-    // loops never yield; ours does now and then.
+    // perftest runs no process at the receiver of a stream; a spinning one would take the processor from the kernel's
+    // RoCE. perftest's loops never yield; ours yields at times.
     if (!rests && ++idle_turns % kTurnsBeforeYield != 0) continue;
     if (host_.others_failed()) return broken("the other rank has failed");
     rests ? host_.rest(kStreamRestMs) : host_.idle("net link: messages");
@@ -158,7 +159,7 @@ Result<std::vector<std::int64_t>> NetLink::one_by_one(std::uint64_t size_bytes, 
   if (const Result<void> all = host_.rendezvous(); !all) return all.error();
   std::vector<std::int64_t> times_ns;
   times_ns.reserve(count);
-  // The sender may be ahead by what is not acknowledged yet; the receiver never posts a receive ahead.
+  // The sender may be ahead by unacknowledged messages; the receiver posts no receive ahead.
   const Result<void> moved = transfer({.size_bytes = size_bytes,
                                        .count = count,
                                        .depth = sends() ? kDepth : 1,

@@ -1,11 +1,10 @@
 #pragma once
-// NetLink: a net plugin's table from one rank to another, and what a message costs on it. Rank 1 sends, rank 0
-// receives.
+// NetLink: a connection over a net plugin's table, and the cost of a message on it. Rank 1 sends, rank 0 receives.
 //
-// Driven as NCCL's proxy drives it: up to kDepth sends under way, each tested until it is done. The receiver of a
-// stream posts as many receives ahead as NCCL's table allows, for perftest's has its memory open from the start. Both
-// ends spin, as perftest's do, but for the receiver of a stream: perftest has nobody there, and this one rests when
-// nothing has come for a while.
+// It makes the calls of NCCL's proxy: up to kDepth sends under way, each tested until it is done. The receiver of a
+// stream posts as many receives ahead as NCCL's table allows, because perftest's memory is open from the start. Both
+// ends spin, as perftest's do, except the receiver of a stream: perftest runs no process there, and this one rests
+// when nothing has arrived for a while.
 
 #include <cstdint>
 #include <memory>
@@ -31,11 +30,11 @@ class NetLink {
   /// The verbs device that this rank uses.
   const std::string& device() const { return transport_->devices().front().name; }
 
-  /// `count` messages of that size; at rank 1 the bytes per second, from the first send that is taken to the last
+  /// `count` messages of that size; at rank 1 the bytes per second, from the first accepted send to the last
   /// completion.
   Result<double> stream(std::uint64_t size_bytes, std::uint64_t count);
-  /// `count` messages, one at a time; at rank 0 how long each took, in ns, from the posting of its receive to its being
-  /// there: a clear-to-send one way and the data the other way.
+  /// `count` messages, one at a time; at rank 0 the time of each, in ns, from the posting of its receive to its
+  /// arrival: a clear-to-send one way and the data the other way.
   Result<std::vector<std::int64_t>> one_by_one(std::uint64_t size_bytes, std::uint64_t count);
 
  private:
@@ -49,14 +48,14 @@ class NetLink {
   };
   Result<void> transfer(const Transfer& wanted);
   Result<bool> post(std::uint64_t size_bytes, void** request);
-  /// One look at the oldest request.
+  /// Tests the oldest request once.
   Result<bool> finished(void* request, std::uint64_t size_bytes);
   Result<void> checked(int code, std::uint64_t warns_before) const;
 
   MetalHost& host_;
   std::unique_ptr<coll::Transport> transport_;
   std::vector<unsigned char> buffer_;
-  Picoseconds first_posted_ps_ = 0;  // of the latest transfer; the try that was taken
+  Picoseconds first_posted_ps_ = 0;  // of the latest transfer; the accepted attempt
   void* listen_ = nullptr;
   void* comm_ = nullptr;
   void* memory_ = nullptr;

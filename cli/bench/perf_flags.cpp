@@ -13,14 +13,14 @@ namespace {
 struct Flag {
   const char* name;  // as boost::program_options takes it: long name, letter
   char letter;
-  int same;  // the value that asks for what is done here anyhow
+  int same;  // the value that equals the behaviour here
   bool harmless;
   const char* help;
   const char* reason;
 };
 
-/// The values that are `same` are nccl-tests' defaults, but for -a, whose default (1, the average over ranks) nobody
-/// has here.
+/// The values of `same` are nccl-tests' defaults, except for -a, whose default (1, the average over ranks) is not
+/// available here.
 constexpr std::array<Flag, 11> kFlags{{
     {"parallel_init,p", 'p', 0, true, "passed over: each rank is a process here, and all begin at one time",
      "each rank is a process here, and all begin at one time"},

@@ -1,6 +1,6 @@
 #pragma once
-// PerfFlags: options of nccl-tests' (2.19.6, its src/common.cu, main) that have no like here. Each is known by its name
-// and says why; what would change a number is refused, what would not is noted and passed over.
+// PerfFlags: options of nccl-tests (2.19.6, its src/common.cu, main) that have no equivalent here. Each is accepted by
+// its name with a reason: an option that would change a number is refused, any other is noted and ignored.
 
 #include <boost/program_options.hpp>
 #include <string>

@@ -1,5 +1,5 @@
-// nccl-tests' JSON, file version 3, as its src/util.cu at 2.19.6 writes it: names, nesting and types of the fields are
-// those there, also that booleans are the texts "true" and "false" and that a root is a text of six characters.
+// nccl-tests' JSON, file version 3, as its src/util.cu at 2.19.6 writes it, with the same names, nesting and types of
+// fields: booleans are the texts "true" and "false", and a root is a text of six characters.
 
 #include <fcntl.h>
 #include <fmt/format.h>

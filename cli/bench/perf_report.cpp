@@ -1,4 +1,4 @@
-// What a sweep prints: nccl-tests' preamble, its table, the same as JSON, and as a plot.
+// The output of a sweep: nccl-tests' preamble, its table, the same as JSON, and as a plot.
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #pragma once
-// PerfSweep: the sizes of `meshbed perf`, run one after the other on every rank, and what was found out about each.
+// PerfSweep: the sizes of `meshbed perf`, run one after the other on every rank, and the results of each.
 //
-// Engine and connections are opened once. The sweep is the same program in every world; what differs is who joins the
-// ranks' findings, and what can be proven of their times.
+// Engine and connections are opened once. The sweep is the same program in every world; worlds differ in the process
+// that joins the ranks' findings, and in the properties of times that can be proven.
 
 #include <optional>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// Perftest: Debian's ib_write_bw and ib_write_lat between two ranks, as a yardstick. Rank 0's program listens, rank 1's
+// Perftest: Debian's ib_write_bw and ib_write_lat between two ranks, as a reference. Rank 0's program listens, rank 1's
 // connects to it over the management network and writes over the cable.
 
 #include <cstdint>

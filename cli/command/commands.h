@@ -1,5 +1,5 @@
 #pragma once
-// Every subcommand of meshbed, each in a file of its own name beside this one or, of meshbed-tools, in tools/.
+// All subcommands of meshbed, each in a file of the same name in this folder or, for meshbed-tools, in tools/.
 // commands.def has the table of them.
 
 #include <iosfwd>
@@ -152,7 +152,7 @@ int nccl_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// end well, or a result was wrong.
 int nccl_compare_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
-/// meshbed state: what the mesh plugins of running jobs on this machine are doing, and whom they wait for.
+/// meshbed state: the operations of running jobs' mesh plugins on this machine, and the peers that they wait for.
 int state_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
 /// meshbed zernel: reads streams of zernel's records back, and prints what zernel would say of them.

@@ -48,7 +48,7 @@ Run read_run(const std::string& name, const std::string& folder, const std::stri
     try {
       return json::parse(read_text_file(path));
     } catch (const json::exception& problem) {
-      throw std::runtime_error(fmt::format("compare: {} is no result: {}", path, problem.what()));
+      throw std::runtime_error(fmt::format("compare: {} is not a result: {}", path, problem.what()));
     }
   };
   return {name, folder, read("summary.json"), read("provenance.json")};
@@ -58,7 +58,7 @@ class Comparison {
  public:
   Comparison(Run left, Run right) : left_(std::move(left)), right_(std::move(right)) {}
 
-  /// `needs_messages`: throws std::runtime_error where a run has kept none; otherwise they are left out.
+  /// `needs_messages`: throws std::runtime_error if a run has no messages; otherwise they are left out.
   void run(bool needs_messages) {
     for (const char* field : {"scenario_sha256", "overrides", "seed", "plugin_sha256", "engine_sha256"}) {
       equal(field, left_.provenance, right_.provenance);
@@ -68,7 +68,7 @@ class Comparison {
     }
     compare_errors();
     compare_faults();
-    // How far a run that fails has come is chance.
+    // The progress of a failed run depends on timing.
     if (failed(left_) && failed(right_)) return;
     for (const char* field : {"wrong", "checked"}) equal(field, left_.summary, right_.summary);
     if (left_.summary.contains("cases") && right_.summary.contains("cases")) {
@@ -91,7 +91,7 @@ class Comparison {
   const Run& left() const { return left_; }
   const Run& right() const { return right_; }
 
-  /// Everything that differs beside times, and the first message that does; with `each_message` all of them.
+  /// All differences except times, with the first differing message; with `each_message` all messages.
   std::string short_text(bool each_message) const {
     std::string text;
     const std::size_t general = std::min(general_, differences_.size());
@@ -151,7 +151,7 @@ class Comparison {
           left_.name, right_.name, faults, how_it_failed(left_));
     }
     const std::string bytes = cases_ == 0 ? "result bytes" : fmt::format("result bytes of {}", counted(cases_, "case"));
-    // Less goes over a cable that has more under way, which is the moment's.
+    // A busier cable gets a smaller part, which depends on timing.
     const std::string cuts = messages_.cut_otherwise == 0
                                  ? ""
                                  : fmt::format(" ({} of striped messages cut elsewhere, the same bytes together)",
@@ -176,7 +176,7 @@ class Comparison {
         fmt::format("{}: {} has {}, {} has {}", field, left_.name, json_text(left), right_.name, json_text(right)));
   }
 
-  /// A matrix's, by what each is.
+  /// The cases of a matrix, by their identity.
   void compare_cases() {
     const json &one = left_.summary["cases"], &other = right_.summary["cases"];
     for (std::size_t index = 0; index < std::max(one.size(), other.size()); ++index) {
@@ -195,8 +195,8 @@ class Comparison {
     cases_ = one.size();
   }
 
-  /// Failures by class; their words differ between worlds (times, QP numbers), and which rank is the first to fail is
-  /// chance.
+  /// Compares failures by class: their texts differ between worlds (times, QP numbers), and the first rank to fail
+  /// depends on timing.
   void compare_errors() {
     const auto classes = [](const Run& run) {
       std::set<std::string> found;
@@ -205,21 +205,21 @@ class Comparison {
     };
     const std::set<std::string> one = classes(left_), other = classes(right_);
     if (one == other) return;
-    const auto told = [](const Run& run, const std::set<std::string>& found) {
+    const auto error_text = [](const Run& run, const std::set<std::string>& found) {
       if (found.empty()) return run.name + " came to its end";
       return fmt::format("{} failed with '{}' ({})", run.name, fmt::join(found, "', '"),
                          run.summary["errors"][0].value("text", ""));
     };
-    differences_.push_back(fmt::format("errors: {}; {}", told(left_, one), told(right_, other)));
+    differences_.push_back(fmt::format("errors: {}; {}", error_text(left_, one), error_text(right_, other)));
   }
 
-  /// It ended with an error, or not at all.
+  /// Whether it ended with an error, or did not end.
   bool failed(const Run& run) const {
     return !run.summary.value("errors", json::array()).empty() ||
            run.summary.value("outcome", "finished") != "finished";
   }
 
-  /// The beginnings of faults that were carried out. Two that are due at one time may change places.
+  /// The beginnings of faults that were carried out. Two that are due at the same time may be swapped.
   void compare_faults() {
     const auto begun = [](const Run& run) {
       std::multiset<std::string> found;
@@ -287,7 +287,7 @@ struct Report {
   std::string text;  // behind that of `results`
 };
 
-/// Prints it. The exit status: of times within the tolerance, where one is given; otherwise of what differs.
+/// Prints it. Returns the exit status: by times within the tolerance, if one is given; otherwise by the differences.
 int report(const Report& report, const std::string& left, const std::string& right, const std::string& tolerance,
            bool as_json, std::ostream& out) {
   bool agrees = report.differences.empty();
@@ -339,13 +339,15 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
        "sim, emu or metal, with --scenario; or the results folder of a run or a sweep")(
           "right", po::value(&right)->required()->value_name("RIGHT"), "likewise");
   syntax.positions.add("left", 1).add("right", 1);
-  syntax.options.add_options()                                                                      //
-      ("scenario", po::value(&scenario)->value_name("FILE"), "whose runs, where worlds are named")  //
+  syntax.options.add_options()                                                                                 //
+      ("scenario", po::value(&scenario)->value_name("FILE"), "the scenario of the runs, if worlds are named")  //
       ("results", po::value(&results)->value_name("DIR"),
-       "where the runs wrote theirs, as their --results; default: results")                                           //
-      ("set", po::value(&settings.overrides)->value_name("KEY=VALUE"), "of the runs without --results: their --set")  //
-      ("fault", po::value(&settings.faults)->value_name("KIND,..."), "likewise their --fault")                        //
-      ("messages", po::bool_switch(&each_message), "of folders: every message that differs, not only the first")      //
+       "the --results folder of the runs; default: results")  //
+      ("set", po::value(&settings.overrides)->value_name("KEY=VALUE"),
+       "the --set of the runs, if they ran without --results")                                            //
+      ("fault", po::value(&settings.faults)->value_name("KIND,..."), "likewise the --fault of the runs")  //
+      ("messages", po::bool_switch(&each_message),
+       "for folders: list every message that differs, not only the first")  //
       ("tolerance", po::value(&tolerance)->value_name("PERCENT"),
        "exit status 0 if no time differs by more, as 5%, and data and proofs are right in both; otherwise 1")  //
       ("json", po::bool_switch(&as_json), "print JSON");
@@ -373,7 +375,7 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
     std::string run = fmt::format("meshbed run --world {} {}", word, scenario);
     for (const std::string& each : settings.overrides) run += " --set " + each;
     for (const std::string& each : settings.faults) run += " --fault " + each;
-    // A folder that was named holds one variant, the default one each of them.
+    // A named folder contains one variant; the default folder contains all of them.
     const bool named = !results.empty();
     return read_run(word,
                     fmt::format("{}/{}/{}", named ? results : kResultsFolder,
@@ -393,7 +395,7 @@ int compare_command(const Arguments& arguments, std::ostream& out, std::ostream&
   }
   both.differences = comparison.differences();
   both.text = worlds ? comparison.text() : comparison.short_text(each_message);
-  if (worlds) both.results.section.blocks.clear();  // two worlds' times are shown, never compared
+  if (worlds) both.results.section.blocks.clear();  // times of two worlds are shown but not compared
   return report(both, left, right, tolerance, as_json, out);
 }
 

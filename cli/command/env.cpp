@@ -33,7 +33,7 @@ namespace po = boost::program_options;
 
 constexpr std::string_view kOurNames = "NCCL_MESH_";
 
-/// Compared without what all of them begin with, in which nobody errs.
+/// The closest known name, compared without the common prefix.
 std::string closest_variable(const std::string& name, const std::vector<std::string>& known) {
   std::vector<std::string> ends;
   for (const std::string& one : known) ends.push_back(one.substr(kOurNames.size()));
@@ -47,7 +47,7 @@ struct Row {
   std::string problem;
 };
 
-/// One variable: what was said of it (nullptr: nothing), and where.
+/// One variable: its given value (nullptr: none) and the source of it.
 using LookUp = std::function<const char*(const char* name)>;
 
 Row row_of(const net::VariableInfo& variable, const LookUp& given) {
@@ -62,7 +62,7 @@ Row row_of(const net::VariableInfo& variable, const LookUp& given) {
           .meaning = variable.meaning,
           .effective = variable.effective,
           .problem = net::complaint_of(setting, of)};
-  // 0 stands for another variable's value, which says more.
+  // 0 means the value of another variable, which is shown instead.
   if (variable.zero_means != net::Variable::kCount && setting.number == 0) row.value = net::value_text(setting, of);
   return row;
 }
@@ -71,7 +71,7 @@ void add_problem(Row& row, const std::string& problem) {
   if (!problem.empty()) row.problem += (row.problem.empty() ? "" : "; ") + problem;
 }
 
-/// A name like ours that is none: nobody reads it.
+/// An unknown name with our prefix: no part of Meshbed reads it.
 Row row_of_unknown(const std::string& name, const std::string& value, const std::string& source) {
   std::vector<std::string> known;
   for (const net::VariableInfo& variable : net::kVariables) {
@@ -86,7 +86,7 @@ Row row_of_unknown(const std::string& name, const std::string& value, const std:
           .problem = ""};
 }
 
-/// As a process started from this shell would see it.
+/// The variables of a process started from this shell.
 std::vector<Row> rows_of_shell() {
   std::vector<Row> rows;
   for (const net::VariableInfo& variable : net::kVariables) {
@@ -105,7 +105,7 @@ std::vector<Row> rows_of_shell() {
   return rows;
 }
 
-/// As the ranks of one node see it: the scenario's environment and nothing else.
+/// The variables of the ranks of one node: only the scenario's environment.
 std::vector<Row> rows_of_node(const models::Node& node, bool own_nccl) {
   const auto given = [&](const char* name) -> const char* {
     const auto found = std::find_if(node.environment.begin(), node.environment.end(),
@@ -114,7 +114,7 @@ std::vector<Row> rows_of_node(const models::Node& node, bool own_nccl) {
   };
   std::vector<net::PortName> ports;
   for (std::size_t nic = 0; nic < models::rdma_devices(node); ++nic) {
-    // Lower ones are there, and down.
+    // Lower ones exist, but are down.
     for (int port = 1; port <= node.nics[nic].port; ++port) {
       ports.push_back({.device = node.nics[nic].device, .port = port});
     }
@@ -172,7 +172,7 @@ void show_scenario(std::ostream& out, const Scenario& scenario, bool json) {
       object[node.name] = to_json(rows_of_node(node, runs_own_nccl(scenario)));
       continue;
     }
-    // Nodes mostly agree; only those that differ from the first get a table of their own.
+    // Nodes are mostly equal; only nodes that differ from the first get a separate table.
     if (index > 0 && node.environment == shown) continue;
     if (index == 0) shown = node.environment;
     fmt::print(out, "{}{}\n", node.name, index == 0 ? " (and every node that is not listed below)" : "");
@@ -201,7 +201,7 @@ int env_command(const Arguments& arguments, std::ostream& out, std::ostream& err
   Syntax syntax("env [--scenario FILE] [--json]");
   syntax.options.add_options()  //
       ("scenario", po::value(&options.scenario_path)->value_name("FILE"),
-       "show what the scenario's ranks see; default: what a process of this shell sees")                 //
+       "show the environment of the scenario's ranks; default: that of this shell")                      //
       ("set", po::value(&options.overrides)->value_name("KEY=VALUE"), "override a key of the scenario")  //
       ("json", po::bool_switch(&options.json), "print JSON");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;

@@ -1,5 +1,5 @@
 #pragma once
-// meshbed env: every variable that the net plugin reads, with the value in force and where it comes from.
+// meshbed env: all variables that the net plugin reads, with the value in effect and its source.
 
 #include <string>
 

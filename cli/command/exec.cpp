@@ -30,7 +30,7 @@ std::pair<std::string, std::string> variable_of(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);
   if (!emu::is_variable_name(name)) {
-    throw std::runtime_error(fmt::format("exec: --env {}: '{}' is no name of a variable", text, name));
+    throw std::runtime_error(fmt::format("exec: --env {}: '{}' is not a variable name", text, name));
   }
   if (equals != std::string::npos) return {name, text.substr(equals + 1)};
   const auto value = from_environment(name.c_str());

@@ -1,4 +1,4 @@
-// meshbed: the commands that run a scenario, or look at one.
+// meshbed: the commands that run a scenario or inspect one.
 
 #include "cli/command/program.h"
 

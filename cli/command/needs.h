@@ -1,6 +1,6 @@
 #pragma once
-// Needs: what a command line needs before it can run. `meshbed --needs ARGUMENT...` prints them for the launcher, which
-// builds and installs them and then starts the command.
+// Needs: the targets and packages that a command line needs before it can run. `meshbed --needs ARGUMENT...` prints
+// them for the launcher, which builds and installs them and then starts the command.
 
 #include <string>
 #include <vector>

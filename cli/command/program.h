@@ -1,7 +1,7 @@
 #pragma once
-// What the two programs of the command line share. bin/meshbed has the commands that run a scenario and that look at
-// one; bin/meshbed-tools those that measure, sweep and verify (cli/bench, testbed/verify), so that a first
-// result does not wait for them to be compiled. Each program knows all commands and hands over to the other one.
+// The common part of the two programs of the command line. bin/meshbed has the commands that run or inspect a scenario;
+// bin/meshbed-tools those that measure, sweep and verify (cli/bench, testbed/verify), so that a first result does not
+// wait for their compilation. Each program knows all commands and starts the other program for the other's commands.
 
 #include <span>
 #include <string>

@@ -96,7 +96,7 @@ std::string seed_line(const Scenario& scenario, const std::string& world) {
                      scenario.assumed.empty() ? "" : "  with assumed values");
 }
 
-/// One of several ranks that are a process each. Rank 0 speaks for all; the others say what went wrong with them, and
+/// One of several ranks that are a process each. Rank 0 reports for all; the others report their errors, and
 /// nothing else.
 int run_silently(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options, std::ostream& err) {
   sim::Recorder unread(scenario.cluster, "");
@@ -205,7 +205,7 @@ void add_errors(nlohmann::ordered_json& summary, const std::vector<RankError>& e
   }
 }
 
-/// What is known of a run whose rank 0 has no last word: its node stands still or has lost its power.
+/// Completes the result of a run without a report of rank 0, whose node is stopped or has lost its power.
 void conclude_without_rank_0(const Scenario& scenario, RunResult& result) {
   const BuiltFiles files = built_files();
   result.simulation.plugin_sha256 = sha256_of_file(net_plugin_of(scenario, files));

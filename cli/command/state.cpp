@@ -32,8 +32,8 @@ int state_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   StateTableOptions table;
   std::vector<std::string> words;
   Syntax syntax("state [PID | SOCKET | FOLDER ...] [--all | --json]");
-  syntax.options.add_options()                                                  //
-      ("all", po::bool_switch(&table.all), "also list what waits for nothing")  //
+  syntax.options.add_options()                                                             //
+      ("all", po::bool_switch(&table.all), "also list connections that wait for nothing")  //
       ("json", po::bool_switch(&json), "print all that each process reports, one JSON object a line");
   syntax.operands.add_options()("process", po::value(&words)->value_name("PID"),
                                 "process, socket or folder of sockets; default: all in /tmp/meshbed-*/");
@@ -54,7 +54,7 @@ int state_command(const Arguments& arguments, std::ostream& out, std::ostream& e
       answer.problem = error.what();
     }
     if (answer.problem.empty()) continue;
-    // What a killed process left behind is nobody's trouble, unless somebody asked for it by name.
+    // The socket of a killed process is reported only if the user named it.
     if (answer.stale && words.empty()) continue;
     fmt::print(err, "{}: {}\n", path, answer.problem);
     ++problems;

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
 constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
-/// Latest start of the clock: 2^63 ns, which leaves as much again for the run.
+/// Latest start of the clock: 2^63 ns, which leaves the same time for the run.
 constexpr std::uint64_t kEpochMax_ns = std::numeric_limits<std::int64_t>::max();
 
 std::uint64_t epoch_ns(const TelemetryOptions& options, bool virtual_time) {
@@ -51,11 +51,11 @@ std::optional<zernel::NcclOp> zernel_op(models::Collective op) {
     case models::Collective::kReduceScatter:
       return zernel::NcclOp::kReduceScatter;
     default:
-      return std::nullopt;  // zernel looks at no other
+      return std::nullopt;  // zernel reads no other kind
   }
 }
 
-/// Virtual time as the records have it. Both ends of a span are rounded down, so that spans that meet still do.
+/// Virtual time in the records' unit. Both ends of a span are rounded down, so that adjacent spans stay adjacent.
 class Clock {
  public:
   explicit Clock(std::uint64_t epoch) : epoch_ns_(epoch) {}
@@ -133,8 +133,8 @@ std::vector<zernel::CudaEvent> cuda_events(const RunResult& result, const Clock&
   return events;
 }
 
-/// The collectives that slots carried out: one a rank and epoch, the last one, which is compared with the engine's,
-/// among them. Nobody calls NCCL for them: what sees calls alone sees none.
+/// The collectives executed by slots: one a rank and epoch, including the last one, which is compared with the
+/// engine's. They make no NCCL calls, so tools that trace calls do not see them.
 std::vector<zernel::NcclEvent> ring_events(const Scenario& scenario, const RunResult& result, const Clock& clock,
                                            const TelemetryOptions& options) {
   std::vector<zernel::NcclEvent> events;
@@ -187,7 +187,7 @@ std::vector<zernel::GpuMemoryEvent> gpu_memory_events(const Simulation& simulati
   return events;
 }
 
-/// Throws where a file (or files in a folder) at `path` could not be written later.
+/// Throws if a file (or files in a folder) at `path` cannot be written later.
 void require_writable(const std::string& option, const std::string& path, bool folder) {
   const auto refuse = [&](const std::string& where, int cause) {
     throw std::runtime_error(fmt::format("{} {}: cannot write to {}: {}; name a {} that you may write to", option, path,
@@ -198,7 +198,7 @@ void require_writable(const std::string& option, const std::string& path, bool f
   if (!folder && (fs::is_directory(path, problem) || !fs::path(path).has_filename())) refuse(path, EISDIR);
   if (!folder && fs::exists(path, problem)) {
     if (access(path.c_str(), W_OK) != 0) refuse(path, errno);
-    if (!fs::is_regular_file(path, problem)) return;  // which is replaced as a whole, in its folder
+    if (!fs::is_regular_file(path, problem)) return;  // it is replaced as a whole, in its folder
   }
   const fs::path place = folder ? fs::path(path) : fs::absolute(path).parent_path();
   fs::create_directories(place, problem);
@@ -222,7 +222,7 @@ void add_telemetry_options(po::options_description& options, TelemetryOptions& v
        "sim: the records' time when the simulation starts, in nanoseconds; default: the ranks' CLOCK_MONOTONIC, 1000 "
        "s")  //
       ("prom-out", po::value(&values.prom_out)->value_name("FILE"),
-       "write what zernel's /metrics would say of these records")  //
+       "write these records as zernel's /metrics would report them")  //
       ("inspector-out", po::value(&values.inspector_out)->value_name("DIR"),
        "write JSON lines as NCCL's Inspector plugin does, DIR/<node>-pid<process>.log for each rank; those of an "
        "earlier run there are replaced");
@@ -315,7 +315,7 @@ std::vector<std::string> telemetry_words(const TelemetryOptions& options) {
 NodeTelemetry take_node_telemetry(const TelemetryOptions& options, const std::string& folder) {
   const fs::path node(folder);
   NodeTelemetry taken;
-  // A rank that never came to its end has left nothing.
+  // A rank that did not end has left no record.
   if (!options.zernel_out.empty() && fs::exists(node / kNodeStreams)) {
     zernel::read_streams(taken.streams, node / kNodeStreams, std::nullopt);
   }
@@ -352,10 +352,10 @@ void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, 
   if (scenario.workload.kind != WorkloadKind::kCollective && !has_rings) {
     const bool matrix = scenario.workload.kind == WorkloadKind::kMatrix;
     err << "meshbed: the telemetry has no collectives: "
-        << (matrix ? "it tells of one that is repeated, not of a matrix" : "this workload calls the net plugin itself")
+        << (matrix ? "it covers one repeated collective, not a matrix" : "this workload calls the net plugin itself")
         << "\n";
   }
-  // A reader of the pipe may leave: an error like any other then, and the other files are there already.
+  // A reader may close the pipe: the write then fails with an ordinary error, after all other files are written.
   std::signal(SIGPIPE, SIG_IGN);
   if (!options.inspector_out.empty()) {
     tell_replaced(options, write_inspector_logs(scenario, result, options.inspector_out), err);

@@ -1,12 +1,12 @@
 #pragma once
-// Telemetry: what a run tells monitoring tools, in their own formats: the record streams and the metrics of
+// Telemetry: a run's records for monitoring tools, in their own formats: the record streams and the metrics of
 // zernel (zernel_record.h, zernel_metrics.h), and the JSON lines of NCCL's Inspector plugin (inspector.h).
 //
-// Every collective that the ranks called, warm-up included, is there once for each rank, with the bytes that nccl-tests
-// counts and the times of the rank's own clock: virtual in the simulated world, elsewhere its machine's
+// Every collective that the ranks called, warm-up included, is recorded once for each rank, with the bytes that
+// nccl-tests counts and the times of the rank's own clock: virtual in the simulated world, elsewhere its machine's
 // CLOCK_MONOTONIC, as a probe there would read it. Of megakernels: each launch (cuda), and each epoch of a program that
-// is an all-reduce or all-gather. What is not known is left out: no other kernel is launched and no data set read, so
-// those streams are empty files, as outside of the simulated world are waits and GPU memory.
+// is an all-reduce or all-gather. Unknown data is left out: no other kernel is launched and no data set read,
+// so those streams are empty files, as are waits and GPU memory outside the simulated world.
 
 #include <cstdint>
 #include <map>
@@ -34,9 +34,9 @@ struct TelemetryOptions {
 /// --zernel-out --zernel-duration --zernel-bytes --zernel-epoch --prom-out --inspector-out
 void add_telemetry_options(boost::program_options::options_description& options, TelemetryOptions& values);
 
-/// Before the run: throws std::runtime_error where an option is none, or not for `world`.
+/// Called before the run: throws std::runtime_error if an option's value is invalid, or not supported in `world`.
 void check_telemetry_options(const TelemetryOptions& options, const WorldFacts& world);
-/// Likewise where something could not be written here when the run is over.
+/// Likewise if an output cannot be written here after the run.
 void check_telemetry_places(const TelemetryOptions& options);
 /// What the ranks do for it.
 void ask_for_telemetry(const TelemetryOptions& options, Workload& workload);
@@ -44,7 +44,7 @@ void ask_for_telemetry(const TelemetryOptions& options, Workload& workload);
 /// The records of a run, each stream sorted by end and rank.
 zernel::Streams zernel_streams(const Scenario& scenario, const RunResult& result, const TelemetryOptions& options);
 
-/// What a rank in an emulated node wrote for the run, as telemetry_words() had it.
+/// The files that a rank in an emulated node wrote, with the options of telemetry_words().
 struct NodeTelemetry {
   zernel::Streams streams;
   std::string metrics;
@@ -56,7 +56,7 @@ NodeTelemetry take_node_telemetry(const TelemetryOptions& options, const std::st
 /// As write_telemetry().
 void write_node_telemetry(const TelemetryOptions& options, const NodeTelemetry& telemetry, std::ostream& err);
 
-/// Throws std::runtime_error, naming the file, where one cannot be written.
+/// Throws std::runtime_error with the file's name if one cannot be written.
 void write_telemetry(const TelemetryOptions& options, const Scenario& scenario, const RunResult& result,
                      std::ostream& err);
 

@@ -1,8 +1,8 @@
 #pragma once
-// Command: what every subcommand looks like, and the options that several of them share.
+// Command: the common form of all subcommands, and the options that several of them share.
 //
-// A command returns its exit status (testbed/workload/result.h). What the user got wrong it throws as std::exception:
-// main prints one line and ends with status 2.
+// A command returns its exit status (testbed/workload/result.h). It reports user errors by throwing std::exception:
+// main prints one line and exits with status 2.
 
 #include <boost/program_options.hpp>
 #include <iosfwd>

@@ -1,6 +1,6 @@
 #pragma once
-// ProgressBar: how far a computation is: a bar on a terminal, elsewhere a line every ten seconds. Written to standard
-// error, so that standard output stays the result.
+// ProgressBar: the progress of a computation: a bar on a terminal, elsewhere a line every ten seconds. Written to
+// standard error, so that standard output has only the result.
 
 #include <cstdio>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// RunOptions: what every command that runs a scenario takes, and the scenario that it then runs.
+// RunOptions: the common options of all commands that run a scenario, and the resulting scenario.
 
 #include <boost/program_options.hpp>
 #include <cstdint>

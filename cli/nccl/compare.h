@@ -1,6 +1,6 @@
 #pragma once
-// NcclComparison: a sweep on NVIDIA's NCCL, as its user has built it, and the same on the drop-in, in virtual time. A
-// process of its own for each; the ranks' program is cli/nccl/program/sweep.cpp.
+// NcclComparison: a sweep on NVIDIA's NCCL, as built by the user, and the same on the drop-in, in virtual time. Each
+// runs in a separate process; the ranks' program is cli/nccl/program/sweep.cpp.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 // The ranks of a scenario as processes of this machine, each with the simulated CUDA and a GPU of its node's model.
 // They meet over the loopback, and Meshbed's net plugin carries their data over TCP: real threads at real speed, where
-// `sim` has virtual time. What a message or a kernel takes says nothing of the scenario's hardware.
+// `sim` has virtual time. Times of messages and kernels do not represent the scenario's hardware.
 
 #include <iosfwd>
 #include <string>

@@ -157,7 +157,7 @@ std::vector<std::string> obstacles_of(const NcclLibrary& library) {
   std::vector<std::string> obstacles;
   if (library.cuda_runtime.empty()) {
     obstacles.push_back(fmt::format(
-        "the CUDA runtime is linked into it statically, and asks for a genuine driver: it needs the shared one, {}",
+        "the CUDA runtime is linked into it statically, and requires a genuine driver: it needs the shared one, {}",
         kRuntime));
   } else if (library.cuda_runtime != kRuntime) {
     obstacles.push_back(fmt::format("it needs {}; the simulated runtime is {}", library.cuda_runtime, kRuntime));

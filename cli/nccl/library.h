@@ -1,6 +1,6 @@
 #pragma once
-// NcclLibrary: what a libnccl.so that its user has built holds, and whether it can run over the simulated CUDA here.
-// Nothing of it is loaded or executed.
+// NcclLibrary: the contents of a user's own build of libnccl.so, and whether it can run over the simulated CUDA here.
+// None of it is loaded or executed.
 
 #include <cstddef>
 #include <cstdint>

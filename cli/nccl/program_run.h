@@ -1,5 +1,5 @@
 #pragma once
-// ProgramRun: a program that is linked to NCCL, once for each rank of a scenario, with the library that the user names.
+// ProgramRun: a program that is linked to NCCL, once for each rank of a scenario, with the library that the user gives.
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// ring check and ring replay: recordings and buffers held against the rules, and what their telemetry says.
+// ring check and ring replay: checks recordings and buffers against the rules, and prints their telemetry.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ void look_at_slots(const std::vector<std::uint8_t>& bytes, const RingOptions& op
 
 std::vector<std::uint8_t> bytes_or_throw(const std::string& path, const char* what) {
   std::vector<std::uint8_t> bytes = read_bytes(path);
-  if (bytes.empty()) throw std::runtime_error(fmt::format("{}: an empty file is no {}", path, what));
+  if (bytes.empty()) throw std::runtime_error(fmt::format("{}: the file is empty, not a {}", path, what));
   return bytes;
 }
 
@@ -144,9 +144,9 @@ void look_at_buffers(const RingOptions& options, std::ostream& err, std::vector<
     const auto log = value_or_throw(
         ring::decode_debug_log(bytes_or_throw(options.debug, "debug log"), options.ring_mode()), options.debug);
     if (log.dropped > 0) found.push_back(fmt::format("{}: {} dropped", options.debug, counted(log.dropped, "record")));
-    if (log.torn) found.push_back(options.debug + ": the cursor stands within a record");
+    if (log.torn) found.push_back(options.debug + ": the cursor is within a record");
   }
-  if (!options.io.empty()) look_at_io(bytes_or_throw(options.io, "IO queue"), options, found);
+  if (!options.io.empty()) look_at_io(bytes_or_throw(options.io, "queue of IO requests"), options, found);
 }
 
 int verdict(const std::vector<std::string>& found, std::ostream& err) {

@@ -181,7 +181,7 @@ std::vector<ring::Word> window_opcodes(const std::string& text) {
     }
     if (used == 0 || used != one.size() || value > std::numeric_limits<ring::Word>::max()) {
       throw std::runtime_error("--windows " + text + ": \"" + one +
-                               "\" is no opcode; expects numbers of 32 bits, as in 0xF101,7");
+                               "\" is not an opcode; expects numbers of 32 bits, as in 0xF101,7");
     }
     opcodes.push_back(static_cast<ring::Word>(value));
   }

@@ -21,9 +21,9 @@ const ring::Layout& RingOptions::layout() const {
 void add_ring_options(po::options_description& options, RingOptions& values) {
   options.add_options()  //
       ("abi", po::value(&values.abi)->value_name("2026-04|2026-05"),
-       "layout of the buffers, which do not say it themselves; default: 2026-05, and a recording's own")  //
+       "layout of the buffers, which do not contain it; default: 2026-05, and a recording's own")  //
       ("mode", po::value(&values.mode)->value_name("strict|safe")->default_value(values.mode),
-       "strict: each quirk as the ancestor has it (ring quirks lists them)")  //
+       "strict: all quirks of the ancestor (ring quirks lists them)")  //
       ("json", po::bool_switch(&values.json), "one JSON object");
 }
 
@@ -69,7 +69,7 @@ void write_ring_example(const std::string& folder) {
       {.slot = 2,
        .opcode = ring::opcode::kPackedSlot,
        .args = value_or_throw(ring::encode_packed(layout, ring::Mode::kSafe, {{1, {160, 3}}, {2, {161, 4}}}), place)});
-  publish({.slot = 3, .tenant = 5, .opcode = ring::opcode::kNop});  // nobody lets tenant 5 run
+  publish({.slot = 3, .tenant = 5, .opcode = ring::opcode::kNop});  // tenant 5 has no permission
   snapshot();
   live.claim();
   snapshot();

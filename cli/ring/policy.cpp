@@ -18,7 +18,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-/// One number of a request: its option, what it says, and where it goes.
+/// One number of a request: its option, its help text, and the member that it sets.
 struct PolicyField {
   const char* option;
   const char* meaning;
@@ -38,7 +38,7 @@ void assign(ring::LaunchRequest& request, std::uint64_t value) {
 
 constexpr PolicyField kFields[] = {
     {"queue", "slots that wait", "0", kWord, assign<&ring::LaunchRequest::queue_length>},
-    {"workers", "workgroups asked for; 0: as the limits suggest; default: 64", "64", kWord,
+    {"workers", "requested workgroups; 0: by the limits; default: 64", "64", kWord,
      assign<&ring::LaunchRequest::requested_worker_groups>},
     {"max-x", "invocations that the device takes in a workgroup's x; default: 256", "256", kWord,
      assign<&ring::LaunchRequest::max_workgroup_size_x>},
@@ -67,7 +67,7 @@ constexpr PolicyField kFields[] = {
      assign<&ring::LaunchRequest::device_memory_budget_bytes>},
 };
 
-/// What the policy makes of it, in the order in which it decides.
+/// The policy's decisions, in order.
 nlohmann::ordered_json to_json(const ring::LaunchRecommendation& launch) {
   return {{"topology", name_of(launch.topology)},
           {"mode", name_of(launch.mode)},
@@ -100,7 +100,8 @@ int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostr
   }
   syntax.options.add_options()  //
       ("previous", po::value(&previous)->value_name("TOPOLOGY"),
-       "of the launch before, for its hysteresis: empty, memory-constrained, sparse-frontier, hybrid-frontier, "
+       "topology of the previous launch, for the hysteresis: empty, memory-constrained, sparse-frontier, "
+       "hybrid-frontier, "
        "dense-frontier or fused-dense")  //
       ("json", po::bool_switch(&json), "one JSON object");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
@@ -110,7 +111,7 @@ int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostr
     if (texts[index].empty()) continue;
     field.set(request, parse_count(std::string("--") + field.option, texts[index], 0, field.most));
   }
-  // Whoever says nothing of the device has one that takes what is asked for.
+  // Without device limits, the device is assumed to support the request.
   const auto given = [&](const char* option) {
     for (std::size_t index = 0; index < texts.size(); ++index) {
       if (std::string(option) == kFields[index].option) return !texts[index].empty();

@@ -1,7 +1,7 @@
 #pragma once
-// What meshbed ring does with files: a megakernel's work ring (plugin/ring). dump, check and replay read buffers and
-// recordings from files; program prints a program's slots; bench measures; policy says how a launch would be made;
-// quirks lists what strict mode does as the ancestor did.
+// meshbed ring: the files of a megakernel's work ring (plugin/ring). dump, check and replay read buffers and recordings
+// from files; program prints a program's slots; bench measures; policy computes the launch for a request; quirks lists
+// the deviations of strict mode, which are the ancestor's.
 
 #include <iosfwd>
 

@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2154  # root and program are the launcher's
-# --help and --version, which never wait for a build; sourced by ./meshbed.
+# --help and --version, which never build; sourced by ./meshbed.
 
-# may_want_help WORD...: is one of the words --help? Some are another program's, as in `exec ... -- PROGRAM --help`:
-# `meshbed --needs` decides, which prints nothing for a command line that asks for help.
+# may_want_help WORD...: whether one of the words is --help. It may belong to another program, as in
+# `exec ... -- PROGRAM --help`: `meshbed --needs` decides, which prints nothing for a command line that requests help.
 may_want_help() {
   [[ -z ${1:-} || $1 == help || $1 == --version || " $* " == *" --help "* || " $* " == *" -h "* ]]
 }
 
-# own_help WORD...: what the launcher itself prints before anything is built.
+# own_help WORD...: the launcher's own help, used before the first build.
 own_help() {
   local version commands
   version=$(sed -n 's/^project(meshbed VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
@@ -22,8 +22,8 @@ own_help() {
     'and ./meshbed run scenarios/pair.toml runs a first scenario.'
 }
 
-# show_help WORD...: ends with the help of the last built program, or with the launcher's own. It never builds. Returns
-# where the words do not ask for help.
+# show_help WORD...: prints the help of the last built program, or the launcher's own, and exits. It never builds. Returns
+# if the words do not request help.
 show_help() {
   local needs
   if [[ -x $program ]]; then

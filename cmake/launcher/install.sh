@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154  # build is the launcher's
-# ./meshbed install PREFIX: its command line, and the copying of what was built; sourced by ./meshbed.
+# ./meshbed install PREFIX: its command line, and the installation of the built files; sourced by ./meshbed.
 
-# read_install_options ARGUMENT...: ends with the help, or where they are not one folder.
+# read_install_options ARGUMENT...: exits after the help, or with an error unless there is exactly one folder.
 read_install_options() {
   local text='usage: ./meshbed install PREFIX
 
@@ -15,7 +15,7 @@ Builds the command, the plugin, the engine, the drop-ins, libmeshbed and the Pyt
     printf '%s\n' "$text"
     exit
   fi
-  [[ $# == 1 && -n ${1:-} && $1 != -* ]] || die "install wants one folder: ./meshbed install PREFIX"
+  [[ $# == 1 && -n ${1:-} && $1 != -* ]] || die "install needs one folder: ./meshbed install PREFIX"
 }
 
 install_into() {

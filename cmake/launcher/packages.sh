@@ -2,23 +2,23 @@
 # Packages of Debian that the build and its programs need, by group; sourced by ./meshbed. The build's own come first;
 # `meshbed --needs` prints which other groups a command line needs (cli/command/needs.cpp).
 
-# What the build includes or links, and the tools that build it.
+# Libraries and tools of the build.
 build_packages=(g++ cmake ninja-build mold libsimgrid-dev libibverbs-dev libboost-program-options-dev libboost-context-dev
                 libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libxxhash-dev nettle-dev libzstd-dev liblz4-dev
                 doctest-dev libvalijson-dev libprotobuf-dev protobuf-compiler libyaml-cpp-dev libpugixml-dev
                 libarchive-dev)
 
-# What the emulated world adds: QEMU, what its guests boot and run, and the tools that unpack their kernel.
+# For the emulated world: QEMU, the programs of its guests, and the tools that unpack their kernel.
 namespace_packages=(rdma-core ibverbs-providers iproute2)  # in this host's own kernel
 emu_packages=(qemu-system-x86 busybox-static xz-utils "${namespace_packages[@]}")
 
-# What `bench perftest` measures against.
+# The programs with which `bench perftest` compares.
 perftest_packages=(perftest)
 
-# What `install` builds the Python module with, and what its arrays are.
+# For `install`: to build the Python module, and numpy for its arrays.
 python_packages=(python3-dev pybind11-dev python3-numpy)
 
-# What `bench cost` counts with.
+# The instruction counter of `bench cost`.
 cost_packages=(valgrind)
 
 missing_packages() {
@@ -28,8 +28,8 @@ missing_packages() {
   done
 }
 
-# require STAMP PACKAGE...: makes sure that they are installed. The stamp remembers the answer for this list of packages
-# and this state of dpkg, so that the next call need not ask.
+# require STAMP PACKAGE...: makes sure that they are installed. The stamp records that for this list of packages and
+# this state of dpkg, so that the next call need not query dpkg.
 require() {
   local stamp=$build/$1 list missing
   shift

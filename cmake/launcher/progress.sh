@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2154  # root and jobs are the launcher's
-# How far a build or a test is, on standard error; sourced by ./meshbed. On a terminal one line is rewritten; elsewhere a
-# line is printed every MESHBED_PROGRESS_SECONDS (10). The steps are ninja's, weighted by what each took the last time.
+# The progress of a build or a test, on standard error; sourced by ./meshbed. On a terminal one line is rewritten; elsewhere a
+# line is printed every MESHBED_PROGRESS_SECONDS (10). The steps are ninja's, weighted by the time of each in the previous build.
 
 duration() {
   if (($1 < 120)); then printf '%d s' "$1"; else printf '%d min %d s' "$(($1 / 60))" "$(($1 % 60))"; fi
 }
 
-# name_step DESCRIPTION: what ninja's words for a step mean here, in REPLY: "compiling plugin/net", "linking bin/meshbed".
+# name_step DESCRIPTION: sets REPLY to the name of ninja's step: "compiling plugin/net", "linking bin/meshbed".
 name_step() {
   local room parent
   case $1 in
@@ -39,19 +39,19 @@ name_step() {
   esac
 }
 
-# plan_of FOLDER TARGET...: the steps that ninja has before it, in its order, a line "WEIGHT DESCRIPTION" each: how many
-# milliseconds the step took the last time, the mean where only others are known, and 0 where nothing is. Status 1: ninja
-# says that there is no work to do.
+# plan_of FOLDER TARGET...: the pending steps of ninja, in its order, a line "WEIGHT DESCRIPTION" each. WEIGHT is the
+# step's time in the previous build in milliseconds, the mean if only other steps are known, and 0 if none is. Status 1:
+# ninja has no work to do.
 plan_of() {
-  local folder=$1 said
+  local folder=$1 output
   shift
-  # Under another name ninja takes it as it is; as build.ninja it would want to see whether CMake has to run first.
+  # With another file name ninja does not check whether CMake has to run first, as it does for build.ninja.
   [[ -L $folder/.meshbed-plan.ninja ]] || ln -sf build.ninja "$folder/.meshbed-plan.ninja"
-  said=$(NINJA_STATUS='[%f/%t] ' ninja -C "$folder" -f .meshbed-plan.ninja -n "$@" 2>/dev/null) || true
-  [[ $said != *"ninja: no work to do."* ]] || return 1
+  output=$(NINJA_STATUS='[%f/%t] ' ninja -C "$folder" -f .meshbed-plan.ninja -n "$@" 2>/dev/null) || true
+  [[ $output != *"ninja: no work to do."* ]] || return 1
   {
     cat "$folder/.ninja_log" 2>/dev/null || true
-    printf '%s\n' "$said"
+    printf '%s\n' "$output"
   } | awk -F '\t' '
     NF == 5 { took[$4] = $2 - $1; next }
     sub(/^\[[0-9]+\/[0-9]+\] /, "") { step[++steps] = $0 }
@@ -65,8 +65,8 @@ plan_of() {
     }'
 }
 
-# follow LABEL PLAN: reads what ninja, ctest or CMake print, and says on standard error how far they are: on a terminal in
-# one line that is rewritten, elsewhere in a line at once (where there is a plan) and one every so many seconds.
+# follow LABEL PLAN: reads the output of ninja, ctest or CMake, and shows their progress on standard error: on a terminal
+# in one line that is rewritten, elsewhere in a line at once (if there is a plan) and one every MESHBED_PROGRESS_SECONDS.
 follow() {
   local label=$1 plan=$2 period=${MESHBED_PROGRESS_SECONDS:-10} begun=$SECONDS terminal=0 weight description line
   local partial='' doing='' finished=0 total=0 first=0 all_weight=0 done_weight=0 expected_s=0 next status columns
@@ -81,7 +81,7 @@ follow() {
     name_step "$description"
     ((weight > 0)) && expected_s=1
     if ((weight == 0)); then
-      # No earlier build tells: about what each kind of step took where this was written.
+      # No earlier build to compare with: typical times of each kind of step.
       case $description in
         *cli_*_objects*/Unity/* | *testbed_*_objects*/Unity/*) weight=32000 ;;
         */Unity/*) weight=12000 ;;
@@ -107,7 +107,7 @@ follow() {
     text="$label:"
     ((total == 0)) || text+=" $finished of $total done"
     if ((total > 0 && finished < total && ${#steps[@]} > 0)); then
-      # Those at work are taken to be half done.
+      # Running steps count as half done.
       half=$((jobs < total - finished ? jobs : total - finished))
       weight_now=$((done_weight + half * (all_weight - done_weight) / (total - finished) / 2))
       if ((finished > 0)); then left=$((gone * (all_weight - weight_now) / weight_now)); else left=$((expected_s - gone)); fi
@@ -125,7 +125,7 @@ follow() {
     fi
   }
 
-  # Nothing is done at the first line, however long the plan took to read.
+  # The first line shows nothing done, even if reading the plan took long.
   if ((total > 0)); then say_how_far 0; fi
   next=$((SECONDS + period))
   while true; do
@@ -133,7 +133,7 @@ follow() {
     IFS= read -r -t "$((next > SECONDS ? next - SECONDS : 1))" line || status=$?
     line=$partial$line partial=
     if ((status > 128)); then
-      partial=$line  # the time is over, and what came of a line is kept
+      partial=$line  # time is over; keep the partial line
     elif ((status > 0)); then
       break
     elif [[ $line =~ ^\[[0-9]+/[0-9]+\]\ (.*) ]]; then
@@ -158,7 +158,7 @@ follow() {
   if ((terminal)); then printf '\r\033[K' >&2; fi
 }
 
-# with_progress LABEL PLAN COMMAND...: shows the command's output only where it fails, and meanwhile how far it is.
+# with_progress LABEL PLAN COMMAND...: shows the progress of the command, and its output only if it fails.
 with_progress() {
   local label=$1 plan=$2 log begun=$SECONDS status=0
   shift 2

@@ -38,15 +38,15 @@ class Scenario:
     overrides: list[str]
     def copy(self) -> Scenario: ...
     def __setitem__(self, key: str, value: Value) -> None:
-        """As ``--set KEY=VALUE``. Raises InvalidScenario, and then changes nothing."""
+        """As ``--set KEY=VALUE``. If it raises InvalidScenario, nothing is changed."""
     def __getitem__(self, key: str) -> str:
-        """What the file or a change gives for the key; KeyError where neither does."""
+        """The value of the key, from a change or the file. Raises KeyError if neither has it."""
     def set(self, values: Mapping[str, Value]) -> Scenario:
-        """Several keys at once, for those that only fit together."""
+        """Sets several keys at once, for keys that are valid only together."""
     def fault(self, text: str) -> Scenario:
         """As ``--fault KIND,target=TARGET,at=TIME,...``."""
     def fail(self, target: str) -> Scenario:
-        """A cable, NIC or node is out of order from the start of the run."""
+        """Makes a cable, NIC or node fail from the start of the run."""
     def check(self) -> list[Finding]: ...
     def run(
         self,
@@ -55,10 +55,10 @@ class Scenario:
         time_limit: float | None = None,
         progress: Callable[[int, int], bool] | None = None,
     ) -> RunResult:
-        """Runs it in virtual time. ``messages``: keep them, about 110 bytes each. ``time_limit``: seconds on the wall.
+        """Runs it in virtual time. ``messages``: keep them, about 110 bytes each. ``time_limit``: wall-clock seconds.
 
         ``progress(done, total)`` is called about ten times a second; False ends the run (RunCancelled). Raises
-        InvalidScenario, RunError. Other threads of Python go on meanwhile.
+        InvalidScenario, RunError. Other Python threads continue meanwhile.
         """
 
 class RunResult:
@@ -84,15 +84,15 @@ class RunResult:
     messages: dict[str, numpy.ndarray]
     """One read-only array a column of messages.csv, over the run's own memory."""
     def frame(self) -> Any:
-        """The messages as a pandas.DataFrame; ImportError where pandas is not installed."""
+        """The messages as a pandas.DataFrame; Raises ImportError if pandas is not installed."""
 
 class Comparison:
     identical: bool
-    """The same digest: every message, datum and error."""
+    """Whether the digests are equal: every message, datum and error."""
     same_data: bool
-    """Every rank got the same bytes, in however much time."""
+    """Whether every rank received the same bytes, in any time."""
     time_ratio: float
-    """Right over left; 0: one of them has no time."""
+    """Right divided by left; 0: one of them has no time."""
     busbw_ratio: float
     differences: list[str]
 
@@ -105,15 +105,15 @@ class Prediction:
     parts: dict[str, float]
     """By name, in seconds; time_s is their sum."""
     error_p90: float | None
+    """The relative error of 9 of 10 similar measured points was at most this; None: the profile has no such figure."""
     low_s: float
     high_s: float
     basis: str
-    """9 of 10 measured points like it were off by this part at most; None: the profile has no such figure."""
 
 def compare(left: RunResult, right: RunResult) -> Comparison: ...
 def profiles() -> list[str]: ...
 def predict(profile: str, collective: str, bytes: int, ranks: int | None = None) -> Prediction:
-    """What a collective takes on a class of machines that was measured. ValueError names the profiles there are."""
+    """The time of a collective on a measured class of machines. ValueError lists the existing profiles."""
 
 def load(path: str) -> Scenario: ...
 def parse(text: str, path: str = "scenario.toml") -> Scenario: ...

@@ -1,5 +1,5 @@
 #pragma once
-// What a user wrote as the value of an option, checked.
+// Checks of option values.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// A child of this process that runs a simulation, which may crash or never end, and says through a pipe what it found.
+// A child of this process that runs a simulation, which may crash or never end, and reports its result through a pipe.
 
 #include <sys/types.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Diagnostics: the errors of one scenario file, collected so that one reading tells them all.
+// Diagnostics: the errors of one scenario file, collected so that all are reported at once.
 
 #include <toml++/toml.h>
 
@@ -15,7 +15,7 @@ namespace meshbed::testbed {
 /// Where a value was written: a file with line and column, or a --set argument.
 using Place = toml::source_region;
 
-/// What stands for the file in the places of values given by "--set ARGUMENT".
+/// The file name in the places of values given by "--set ARGUMENT".
 inline constexpr const char* kOverridePrefix = "--set ";
 inline constexpr const char* kFaultPrefix = "--fault ";
 
@@ -37,7 +37,7 @@ class ScenarioError : public std::runtime_error {
   std::vector<ScenarioProblem> problems_;
 };
 
-/// The file does not exist, or cannot be read: no scenario was looked at.
+/// The file does not exist or cannot be read.
 class UnreadableScenario : public ScenarioError {
  public:
   using ScenarioError::ScenarioError;

@@ -1,6 +1,6 @@
 #pragma once
-// ElfFile: what a 64-bit program or shared object says of itself in its file: what it needs, what it shows, its
-// sections. Nothing is loaded. Headers may be wrong: no byte outside of the file is read.
+// ElfFile: the contents of a 64-bit program or shared object that describe it: its needed libraries, its exports, its
+// sections. Nothing is loaded. Headers may be corrupt: no byte outside the file is read.
 
 #include <cstdint>
 #include <set>

@@ -1,5 +1,5 @@
 #pragma once
-// The environment of this process, behind a function that a test can replace; programs that it names.
+// The environment of this process, behind a function that a test can replace, and the programs that it names.
 
 #include <functional>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// Files: where the libraries that were built with this program lie, and what is in them.
+// Files: the paths of the libraries that were built with this program, and the reading of files.
 
 #include <cstdint>
 #include <fstream>

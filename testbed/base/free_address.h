@@ -1,5 +1,5 @@
 #pragma once
-// An address for processes of this machine to meet at.
+// A free address on which processes of this machine can meet.
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
-// HostClock: the clock by which the host's part is measured of what a GPU does: this machine's, or on a simulated GPU
-// the simulated host's.
+// HostClock: the clock that measures the host's part of a GPU's work: this machine's, or for a simulated GPU the
+// simulated host's.
 
 #include "plugin/base/units.h"
 

@@ -1,10 +1,10 @@
 #pragma once
-// Interruption: while it lives, SIGINT and SIGTERM end this process at once: unfinished files are removed, standard
-// error says what was kept, and the exit status is 130 or 143. A signal that was ignored before stays ignored, as in a
-// background job of a shell without job control.
+// Interruption: while it exists, SIGINT and SIGTERM end this process at once: unfinished files are removed, a line on
+// standard error names the files that were kept, and the exit status is 130 or 143. A signal that was ignored before
+// stays ignored, as in a background job of a shell without job control.
 //
-// The handler only calls what POSIX allows in one (unlink, write, _exit), on text that was prepared before; so it works
-// in the middle of any computation, on any stack. Children of start_child() die with their parent.
+// The handler only calls functions that POSIX allows there (unlink, write, _exit), on text that was prepared before; so
+// it works during any computation, on any stack. Children of start_child() die with their parent.
 // One at a time in a process; its calls come from one thread at a time.
 
 #include <csignal>

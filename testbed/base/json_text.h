@@ -1,6 +1,6 @@
 #pragma once
-// JSON as text, wherever the command writes some. What others wrote, as a plugin's warning or the name of a file, may
-// be any bytes, and must not cost the rest: what is no UTF-8 becomes U+FFFD.
+// JSON as text, for all output of the command. Text from other programs, such as a plugin's warning or the name of a
+// file, may be any bytes and must not make the whole output invalid: bytes that are not UTF-8 become U+FFFD.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

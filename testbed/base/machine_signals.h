@@ -1,6 +1,6 @@
 #pragma once
-// MachineSignals: while it lives, SIGINT and SIGTERM end what runs (virtual machines, ranks), and then us, in good
-// order.
+// MachineSignals: while it exists, SIGINT and SIGTERM first end the running virtual machines or ranks, then this
+// process.
 
 #include <csignal>
 

@@ -17,8 +17,8 @@ struct BufferNeed {
 /// MemAvailable of /proc/meminfo; the largest number where it cannot be read.
 std::uint64_t available_memory_bytes();
 
-/// Throws std::runtime_error where `need` exceeds `available_bytes`: what is needed, what is there, and to what
-/// `option` has to be lowered.
+/// Throws std::runtime_error if `need` exceeds `available_bytes`, with both figures and the value to which `option`
+/// must be reduced.
 void refuse_too_large(const BufferNeed& need, std::uint64_t available_bytes, const std::string& option);
 
 /// Asks the kernel for large pages in that memory, which is to be written from end to end: a fault for 2 MiB, not for

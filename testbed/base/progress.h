@@ -1,6 +1,6 @@
 #pragma once
-// Progress: how far a computation is, for a viewer that the program sets: the command's bar on a terminal, or the
-// process that started a run of libmeshbed.
+// Progress: the progress of a computation, shown by a viewer that the program sets: the command's bar on a terminal, or
+// the process that started a run of libmeshbed.
 
 #include <cstdint>
 #include <string>

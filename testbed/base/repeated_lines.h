@@ -1,6 +1,6 @@
 #pragma once
-// RepeatedLines: warnings of many ranks on their way to standard error. One that says what an earlier one said is
-// counted, and told of once, at the end. Any thread.
+// RepeatedLines: writes the warnings of many ranks to standard error. Repeated warnings are counted, and their number
+// is written once, at the end. Any thread.
 
 #include <cstddef>
 #include <iosfwd>
@@ -13,15 +13,15 @@ namespace meshbed::testbed {
 
 class RepeatedLines {
  public:
-  /// `out` must live as long.
+  /// `out` must outlive this object.
   explicit RepeatedLines(std::ostream& out) : out_(out) {}
-  /// Writes a line for each kind of warning of which some were left out, with their number.
+  /// Writes a line for each kind of warning that was suppressed, with the number.
   ~RepeatedLines();
   RepeatedLines(const RepeatedLines&) = delete;
   RepeatedLines& operator=(const RepeatedLines&) = delete;
 
-  /// Warnings that differ in nothing but numbers are of one kind: the first eight that differ are written, and none
-  /// twice, whichever rank it comes from. `rank`: -1: not known.
+  /// Warnings that differ only in numbers are of one kind. Of each kind the first eight different texts are written,
+  /// each once, whichever rank it comes from. `rank`: -1: not known.
   void warn(int rank, const std::string& text);
 
  private:
@@ -29,9 +29,9 @@ class RepeatedLines {
   struct Kind {
     std::string first;
     std::set<std::string> shown;
-    std::set<int> ranks;  // whose were left out
+    std::set<int> ranks;  // whose warnings were suppressed
     std::size_t left_out = 0;
-    bool varied = false;  // some that were left out were never shown
+    bool varied = false;  // some suppressed texts were never written
   };
 
   std::ostream& out_;

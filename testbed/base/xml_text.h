@@ -1,5 +1,5 @@
 #pragma once
-// Text in XML: what pictures (SVG) hold of names that others gave.
+// Text in XML, for names from other sources in pictures (SVG).
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// What makes the nodes' interfaces: netplan files, and scripts of ip; and NCCL's view of each node.
+// Files that set up the nodes' interfaces: netplan files, and scripts of ip; and NCCL's view of each node.
 
 #include <fmt/format.h>
 

@@ -1,17 +1,17 @@
 #pragma once
-// Decode plan: tokens per second of a model that several ranks compute together, from what one rank takes for a step
+// Decode plan: tokens per second of a model that several ranks compute together, from the time of a step on one rank
 // and from a class's times for the communication.
 //
-// A step of one rank has three parts: weights, which are read once (by the GPU's memory rate), and the rest (attention,
-// sampling, the framework). Split over t tensor x p pipeline ranks the weights take 1/t of their time, but for the part
-// that each rank repeats (kWeightsRepeated: norms, router, embedding, and experts that are unevenly hit); of the rest
-// most is repeated (kRestRepeated). Pipeline stages of one token follow one another, so that p does not shorten a step.
-// Both shares were fitted to cal_decode_spark.csv (models --decode --measured shows the errors, each model also left
-// out of the fit). Communication: layers x calls all_reduces of batch x hidden x 2 bytes over the tensor ranks; p-1
-// messages of that size and one back; with e expert ranks one of the all_reduces of a layer becomes a dispatch and a
-// combine in low latency. Not modelled: speculative decoding (its tokens of a step), a context's attention beyond the
-// one-rank time, queueing of requests, prefill beside it, CUDA graphs that one of both has, overlap of computing and
-// communication.
+// A step of one rank has two parts: the weights, which are read once (at the GPU's memory rate), and the rest
+// (attention, sampling, the framework). Split over t tensor x p pipeline ranks, the weights take 1/t of their time,
+// except the part that each rank repeats (kWeightsRepeated: norms, router, embedding, and experts with uneven load);
+// most of the rest is repeated (kRestRepeated). Pipeline stages of one token run one after the other, so p does not
+// shorten a step. Both shares were fitted to cal_decode_spark.csv (models --decode --measured shows the errors, also
+// with each model left out of the fit). Communication: layers x calls all_reduces of batch x hidden x 2 bytes over the
+// tensor ranks; p-1 messages of that size and one back; with e expert ranks one of the all_reduces of a layer becomes a
+// dispatch and a combine in low latency. Not modelled: speculative decoding (several tokens a step), attention over a
+// longer context than in the one-rank time, queueing of requests, concurrent prefill, CUDA graphs on only one side,
+// overlap of computing and communication.
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
-// Decode step: the communication of a token that a model of so many layers makes on several DGX Sparks around a ring,
-// for each kind of software that has a class there, with the class's own errors.
+// Decode step: the communication of one token, for a model with the given layers, on several DGX Sparks in a ring, for
+// each kind of software with a class for them, with the class's own errors.
 
 #include <cstdint>
 #include <string>

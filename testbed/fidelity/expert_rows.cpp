@@ -119,10 +119,11 @@ models::ExpertCall expert_call(const ExpertRow& row) {
     break;
   }
   if (size == 0) {
-    throw std::runtime_error(fmt::format(
-        "{:.0f} bytes are no whole tokens of {:.0f} elements in FP8 or BF16{}; \"hidden N\" and \"top-K\" in "
-        "the set-up give others",
-        row.bytes, hidden, tokens ? fmt::format(" ({} tokens)", *tokens) : ""));
+    throw std::runtime_error(
+        fmt::format("{:.0f} bytes are not a whole number of tokens of {:.0f} elements in FP8 or BF16{}; \"hidden N\" "
+                    "and \"top-K\" in "
+                    "the set-up give others",
+                    row.bytes, hidden, tokens ? fmt::format(" ({} tokens)", *tokens) : ""));
   }
   call.token_bytes = size;
   call.tokens = tokens ? *tokens : row.bytes / size / (counts_each ? call.top_k : 1);

@@ -1,7 +1,7 @@
 #pragma once
-// Fidelity: how good the models are over a folder of measured files, as numbers and as a page.
+// Fidelity: the errors of the models over a folder of measured files, as numbers and as a page.
 //
-// Nomenclature: source - a file; each weighs the same in what is said over files, whatever its number of points; kind -
+// Nomenclature: source - a file; each has the same weight in figures over files, whatever its number of points; kind -
 // one collective on one count of ranks.
 
 #include <cstddef>

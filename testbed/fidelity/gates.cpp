@@ -129,7 +129,7 @@ std::string library_of(const MeasuredFile& file, const MeasuredRow& row) {
   return "nccl";
 }
 
-/// Within one node: what joins the GPUs. Empty: not stated.
+/// The interconnect of the GPUs within one node. Empty: not stated.
 std::string link_of(const std::string& text) {
   if (has_text(text, {"xgmi", "infinity fabric"})) return "xGMI";
   if (has_text(text, {"no nvlink"}) || !has_text(text, {"nvlink", "nvswitch", "nvl72", "nvl4"})) {
@@ -146,7 +146,7 @@ Transport transport_of(const std::string& own_class, const std::vector<std::stri
   if (has_any(words, {"slingshot", "cxi"})) return Transport::kSlingshot;
   if (has_any(words, {"efa"}) || has_text(own_class, {"aws-ofi-nccl"})) return Transport::kEfa;
   if (has_any(words, {"tcpx", "tcpxo"})) return Transport::kTcpx;
-  // A set-up speaks of hosts with two sockets, too.
+  // A set-up may also state the sockets of a host: "two sockets".
   if (has_any(words, {"tcp"}) || has_text(own_class, {"net/socket", "ib_disable=1"}) ||
       (is_class && has_any(words, {"socket", "sockets"}))) {
     return Transport::kTcp;
@@ -174,7 +174,7 @@ models::Cabling cabling_of(const std::vector<std::string>& words, int nodes) {
 bool is_one_node(const MeasuredFile& file, const MeasuredRow& row, const std::string& own_class) {
   if (row.point.is_message) return false;
   if (has_text(own_class, {"no nic", "nvl72", "one node", "single node"})) return true;
-  if (!row.nodes_are_told) return has_text(own_class, {"1 node,"}) || own_class == "1 node";
+  if (!row.nodes_are_known) return has_text(own_class, {"1 node,"}) || own_class == "1 node";
   return row.point.call.nodes == 1 && !file.rows.empty();
 }
 
@@ -254,7 +254,7 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
   if (gates.transport == Transport::kVerbs && by_set_up == Transport::kUnified) gates.transport = Transport::kUnified;
   if (gates.transport == Transport::kVerbs && is_staged(own_class + " " + set_up)) gates.transport = Transport::kStaged;
   gates.cabling = cabling_of(class_words, row.point.call.nodes);
-  // Kernels that post for themselves, or have a thread that does.
+  // Kernels that post work requests themselves, or through a thread.
   if (gates.library == "oneshot" || gates.library == "sircl" || gates.library == "mscclpp") {
     gates.transport = Transport::kKernel;
   }

@@ -181,7 +181,7 @@ void leave_class_out(Collector& collector, const MeasuredFile& file, const std::
   }
 }
 
-/// Values with weights: a distribution, of which quantiles are asked.
+/// Values with weights: a distribution, used for quantiles.
 using Weighted = std::vector<std::pair<double, double>>;
 
 double quantile(Weighted& all, double part) {

@@ -1,15 +1,15 @@
 #pragma once
-// Left out: every measured file predicted without itself, and what that gives for intervals.
+// Left out: every measured file predicted without itself, and the intervals that follow.
 //
 // Nomenclature: source - a file; e - ln(measured / predicted); group - points of one distance
 // (models/time/interval_table.h).
-// Each choice is made without the source: the class, the values that classes have in common, the fit. What is left out
-// is, in turn:
-//   the source              where its class has other sources: what they tell of it
-//   one kind of calls       of a class, from all its sources: what other operations, settings and ranks tell of it
+// Each choice is made without the source: the class, the common values of classes, the fit. The following are left out
+// in turn:
+//   the source              if its class has other sources, from which it is predicted
+//   one kind of calls       of a class, from all its sources; predicted from other operations, settings and ranks
 //   the sizes above a 16th  of the largest of each kind of a class
-//   the class               all profiles that share it: the class that passes the gates, or none; the data sheet of its
-//                           own profile with values of other classes, and without
+//   the class               all profiles that share it: predicted from the class that passes the gates, or none; and
+//                           from the data sheet of its own profile, with values of other classes and without
 // Cost: about four fits a source.
 
 #include <cstddef>

@@ -261,7 +261,7 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   const auto bytes_each = bytes_of(row.text("bytes_each"));
   if (!bytes && bytes_each) bytes = *bytes_each * *ranks;
   if (!bytes || *bytes < 1 || *bytes > 1e15)
-    return fmt::format("bytes are no positive number: \"{}\"", row.text("bytes"));
+    return fmt::format("bytes are not a positive number: \"{}\"", row.text("bytes"));
   point.call.bytes = static_cast<std::uint64_t>(*bytes);
   const auto nodes = row.number("nodes");
   const int each = options.ranks_per_node.value_or(1);
@@ -272,7 +272,7 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
     point.call.nodes = static_cast<int>(*nodes);
   } else {
     point.call.nodes = std::max(1, (point.call.ranks + each - 1) / each);
-    taken.nodes_are_told = options.ranks_per_node.has_value();
+    taken.nodes_are_known = options.ranks_per_node.has_value();
   }
   if (collective) point.call.collective = *collective;
   point.is_message = !collective;
@@ -319,7 +319,7 @@ models::Sweep MeasuredFile::sweep() const {
 }
 
 MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options,
-                            const std::vector<int>& lines_told) {
+                            const std::vector<int>& line_numbers) {
   MeasuredFile file;
   file.path = path;
   file.name = std::filesystem::path(path).filename();
@@ -329,7 +329,7 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
   int number = 0;
   std::size_t read = 0;
   for (std::string line; std::getline(lines, line);) {
-    number = read < lines_told.size() ? lines_told[read] : number + 1;
+    number = read < line_numbers.size() ? line_numbers[read] : number + 1;
     ++read;
     if (trimmed(line).empty()) continue;
     if (const auto comment = comment_of(line)) {
@@ -361,7 +361,7 @@ MeasuredFile parse_measured(const std::string& text, const std::string& path, co
     }
     const std::vector<std::string> fields = fields_of(line, separator);
     MeasuredRow row{
-        .line = number, .collective = {}, .placement = {}, .variant = {}, .nodes_are_told = true, .point = {}};
+        .line = number, .collective = {}, .placement = {}, .variant = {}, .nodes_are_known = true, .point = {}};
     const std::string reason = take_row(row, Row(columns, fields), file, options);
     if (reason.empty()) {
       file.rows.push_back(std::move(row));

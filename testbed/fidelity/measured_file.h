@@ -2,8 +2,8 @@
 // A file of measured times: a header of comments, then rows with the columns collective, ranks, nodes, bytes, time_us,
 // algbw_GBps, busbw_GBps, placement and variant, in any order. Others are ignored.
 //
-// What is missing is made up for where something else says it: time from a bandwidth, the collective from the file's
-// name, nodes from the profile. A row that cannot be used is kept with its line and the reason.
+// Missing values are derived from others: the time from a bandwidth, the collective from the file's name, the nodes from
+// the profile. A row that cannot be used is kept with its line and the reason.
 
 #include <cstdint>
 #include <map>
@@ -19,7 +19,7 @@ namespace meshbed::testbed {
 struct MeasuredRow {
   int line = 0;
   std::string collective, placement, variant;
-  bool nodes_are_told = true;  // else one rank a node stands there until somebody knows better
+  bool nodes_are_known = true;  // false: assumed, until the profile gives the ranks per node
   models::SweepPoint point;
 };
 
@@ -32,7 +32,7 @@ struct MeasuredFile {
   std::string path, name;  // name: without folders
   std::string source, topology_class, quality;
   std::string set_up;              // all set-up and note lines
-  std::string units;               // what the header says of its units
+  std::string units;               // the units that the header states
   std::optional<StatedRate> rate;  // of a node's adapters, where class or set-up states it
   std::vector<MeasuredRow> rows;
   std::vector<BadRow> bad;
@@ -41,18 +41,18 @@ struct MeasuredFile {
 };
 
 struct MeasuredOptions {
-  std::optional<int> ranks;           // of every row, whatever the file says
+  std::optional<int> ranks;           // of every row; overrides the file
   std::optional<int> ranks_per_node;  // likewise
 };
 
-/// ASCII letters alone: how classes, set-ups and variants are compared.
+/// The ASCII letters of a text: how classes, set-ups and variants are compared.
 std::string lower_case(std::string text);
 
 /// Such a file, or what nccl-tests, `meshbed perf` or perftest printed (tool_output.h). Throws std::runtime_error, with
 /// the cause, where the file cannot be read, has no row of column names or no usable row.
 MeasuredFile read_measured_file(const std::string& path, const MeasuredOptions& options);
-/// The same from text. `lines_told`: what its lines are called, the first's at 0; empty: by their order, from 1.
+/// The same from text. `line_numbers`: the numbers to report for its lines; empty: counted from 1.
 MeasuredFile parse_measured(const std::string& text, const std::string& path, const MeasuredOptions& options,
-                            const std::vector<int>& lines_told = {});
+                            const std::vector<int>& line_numbers = {});
 
 }  // namespace meshbed::testbed

@@ -1,10 +1,10 @@
 #pragma once
-// Nearest class: for a measured file whose class has no profile, the class that passes all gates (gates.h) and is near
-// and most like it; where there is none, a machine without a class, from the header alone, with the values that the
-// measured classes of its transport have in common (models/fit/pool.h).
+// Nearest class: for a measured file whose class has no profile, the most similar class that passes all gates
+// (gates.h). If there is none, a machine without a class, from the header alone, with the common values of the measured
+// classes of its transport (models/fit/pool.h).
 //
-// Most like: rates, then ranks a node, then words that both headers have. The chosen class gets as many ranks a node
-// and as fast adapters as the header states.
+// Similarity: rates, then ranks a node, then words that both headers have. The chosen class gets the ranks a node and
+// the adapter rates that the header states.
 
 #include <functional>
 #include <optional>

@@ -1,12 +1,12 @@
 #pragma once
-// Nearest expert: what is taken for dispatch and combine where no profile is of the file's class, or where a profile of
-// collectives is asked for them.
+// Nearest expert: the profile for dispatch and combine if no profile matches the file's class, or if a profile of
+// collectives is given for them.
 //
-// Nearest: the profile of the same library (3 for each common name of deepep, hybrid-ep, uccl, pplx, mori, nccl ep,
+// Score: the profile of the same library (3 for each common name of deepep, hybrid-ep, uccl, pplx, mori, nccl ep,
 // nvshmem), mode (3), way of posting (GPU or CPU proxy: 2), links within a node (NVLink, xGMI, PCIe: 2) and fabric
-// (EFA, InfiniBand, RoCE: 1). Gates: only a profile with NICs for a file of several nodes, and one with links within a
-// node for a file of one. Then the rates of the adapters and of the GPU's links are the header's own, where it names
-// them.
+// (EFA, InfiniBand, RoCE: 1). Gates: only a profile with NICs for a file of several nodes, and only one with links
+// within a node for a file of one. The rates of the adapters and of the GPU's links are then the header's own, if it
+// names them.
 
 #include <optional>
 #include <string>

@@ -211,18 +211,18 @@ std::string failures_section() {
 
 - **NCCL called eagerly on the Spark ring** (`spark-ring-nccl-eager`): measured times are not monotonic (1.4 MiB takes
   half of what 1 MiB takes), because NCCL changes its channels and threads by size; the model has one rate. LL above
-  256 KiB collapses on GB10 by a factor that no published constant tells; a window and a second rate stand for it.
+  256 KiB collapses on GB10 by a factor that no published constant explains; a window and a second rate model it.
 - **libsircl on the Spark ring**: seven settings of the library under one profile; at 4 to 8 KiB they differ by a factor
-  of two from one another. nccl-tests of 20 iterations says some 8 us more of a call than the project's own sweep:
-  `skew_us` stands for it, which nccl-tests alone do not tell, so that all_reduce, the one kind with both, is off most
+  of two from one another. nccl-tests of 20 iterations measures some 8 us more for a call than the project's own sweep:
+  `skew_us` models it. It does not follow from nccl-tests alone, so that all_reduce, the one kind with both, is off most
   where it is left out. A message of its sends and receives is a kernel (`peer_us`), and has a hop of its own only.
 - **Slingshot** (`gh200-slingshot`): the provider changes its protocol at sizes that the set-up does not state.
 - **MSCCL++**: one profile for nineteen points of eight different kernels, chosen by hand; their numbers are explained in
   its test sources alone.
 - **Left out, the 90th percentile**: an all_gather of 8 KiB of MSCCL++ took 13 times an all_reduce of it, and the cold first
   call of the Spark triangle is one of its seven points: what was fitted to them expects the same of the other. Four
-  flat points of an alltoall on GB200 NVLink are one sum of launch, hop and what sends and receives take, and do not tell
-  how much each is; two Sparks' small all_reduces are not told by all_gathers of half a GiB and more.
+  flat points of an alltoall on GB200 NVLink are one sum of launch, hop and the cost of sends and receives, and do not
+  separate them; small all_reduces of two Sparks do not follow from all_gathers of half a GiB and more.
 - **Files of quality C and D** are shown and not counted: two ranks that share one GPU, an 800 us floor of a harness, a
   V100 sweep that differs by a factor of six between two calls, a link that is not stated.
 - **Single points of many machines** (`cal_perftest_points_*`) have no set-up in common: no profile is theirs.
@@ -242,7 +242,7 @@ std::string fidelity_page(const std::vector<Validated>& all, const std::vector<m
   }
   const std::vector<models::Peer> peers = peers_among(files, profiles);
   const auto sweeps = sweeps_by_profile(good, profiles);
-  std::map<std::string, models::Machine> unseen;  // by profile: without fits, with what other classes tell
+  std::map<std::string, models::Machine> unseen;  // by profile: without fits, with the values pooled from other classes
   std::vector<LeftOut> left_out;
   for (const models::Machine& machine : profiles) {
     unseen.emplace(machine.name, models::with_pool(models::without_fits(machine), peers));
@@ -252,16 +252,16 @@ std::string fidelity_page(const std::vector<Validated>& all, const std::vector<m
   }
   std::vector<FileErrors> errors;
   for (const Validated& each : all) {
-    std::vector<models::Machine> told = bare(each);
-    for (models::Machine& machine : told) {
+    std::vector<models::Machine> pooled = bare(each);
+    for (models::Machine& machine : pooled) {
       const auto own = std::find_if(profiles.begin(), profiles.end(),
                                     [&](const models::Machine& one) { return one.name == machine.name; });
-      // The nearest class to a file's has the file's own ranks and adapters.
+      // The class nearest to a file's keeps the file's own ranks and adapters.
       const bool as_known = own != profiles.end() && own->ranks_per_node == machine.ranks_per_node &&
                             (*own)[models::MachineParameter::kNicGBps] == machine[models::MachineParameter::kNicGBps];
       machine = as_known ? unseen.at(machine.name) : models::with_pool(std::move(machine), peers);
     }
-    errors.push_back({&each, errors_of(each), other_errors(each, bare(each)), other_errors(each, told)});
+    errors.push_back({&each, errors_of(each), other_errors(each, bare(each)), other_errors(each, pooled)});
   }
   std::string text =
       "# Fidelity\n\nMade by `meshbed fidelity --out results/fidelity`. Errors are |predicted / measured - 1|; no "

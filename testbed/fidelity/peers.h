@@ -1,5 +1,5 @@
 #pragma once
-// Peers: the profiles there are with the measured files of each, for what classes tell of one another
+// Peers: the existing profiles with the measured files of each, from which values of an unknown class are pooled
 // (models/fit/pool.h).
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace meshbed::testbed {
 
-/// models/data, here or beside the built program's tree: every file of one set-up (single points of many machines are
-/// none), in order of names. Throws std::runtime_error where there is no such folder.
+/// The files of models/data, here or beside the built program's tree, that are of one set-up, by name; files of single
+/// points of many machines are left out. Throws std::runtime_error if there is no such folder.
 std::vector<MeasuredFile> read_measured_folder();
 
-/// Files of quality A, B and C, whose rates and hops are usable though set-ups are not all told, by their profile.
+/// Files of quality A, B and C by their profile: their rates and hops are usable, though not every set-up is documented.
 std::vector<models::Peer> peers_among(const std::vector<MeasuredFile>& files,
                                       const std::vector<models::Machine>& profiles);
 

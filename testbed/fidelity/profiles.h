@@ -1,5 +1,5 @@
 #pragma once
-// The profiles that come with the program, and which of them a measured row is of.
+// The profiles that are installed with the program, and the choice of a profile for a measured row.
 
 #include <cstdint>
 #include <map>

@@ -37,7 +37,7 @@ bool is_count(const std::string& word) {
          std::all_of(word.begin(), word.end(), [](unsigned char letter) { return std::isdigit(letter) != 0; });
 }
 
-/// "all_reduce" of "./build/all_reduce_perf" and of "all_reduce_perf_mpi"; nothing of another word.
+/// "all_reduce" of "./build/all_reduce_perf" and of "all_reduce_perf_mpi"; empty for any other word.
 std::string program_collective(std::string word) {
   const auto folder = word.find_last_of('/');
   if (folder != std::string::npos) word.erase(0, folder + 1);
@@ -53,7 +53,7 @@ std::string program_collective(std::string word) {
   return "";
 }
 
-/// What the library was told, by NCCL's names: NCCL_ALGO, NCCL_PROTO. "" of one: told differently in different places.
+/// The library's settings by NCCL's names: NCCL_ALGO, NCCL_PROTO. "": the output gives several values, or a list.
 class Settings {
  public:
   /// From "-x NCCL_ALGO=Ring" and from "NCCL_PROTO set by environment to LL".
@@ -69,27 +69,27 @@ class Settings {
   }
   std::string text() const {
     std::string all;
-    for (const auto& [name, value] : told_) {
+    for (const auto& [name, value] : values_) {
       if (!value.empty()) all += ", " + name + "=" + value;
     }
     return all;
   }
   std::string value_of(const char* name) const {
-    const auto found = told_.find(name);
-    return found == told_.end() ? "" : found->second;
+    const auto found = values_.find(name);
+    return found == values_.end() ? "" : found->second;
   }
 
  private:
   void note(const std::string& name, std::string value) {
     value.erase(value.find_last_not_of(".;") + 1);
     if (value.find_first_of(",;^") != std::string::npos) value.clear();  // a list leaves the choice to the library
-    const auto [at, is_new] = told_.emplace(name, value);
+    const auto [at, is_new] = values_.emplace(name, value);
     if (!is_new && at->second != value) at->second.clear();
   }
-  std::map<std::string, std::string> told_;
+  std::map<std::string, std::string> values_;
 };
 
-/// Rows of a measured file, each with where it comes from.
+/// Rows of a measured file, each with the line of the output that it comes from.
 class Rows {
  public:
   void add(int line, const std::string& row) {
@@ -108,7 +108,7 @@ class Rows {
   std::vector<int> lines_;
 };
 
-/// One test's heading: who took part, and where a row has its times.
+/// One test's heading: its ranks and hosts, and the columns of a row that hold times.
 struct Heading {
   std::string collective, protocol;
   int ranks = 0;
@@ -152,7 +152,7 @@ struct Heading {
 void take_row(Rows& rows, int line, const Heading& heading, const std::vector<std::string>& words) {
   constexpr std::size_t kOfOnePlacement = 3;
   if (words.front() == "0" || heading.times.empty()) return;
-  // Where the first placement was not run its words are missing, and those of the second stand in their place.
+  // If the first placement was not run, its columns are missing and those of the second come first.
   const bool only_second =
       heading.times.size() == 2 && words.size() + (heading.times[1] - heading.times[0]) <= heading.names;
   for (std::size_t index = 0; index < heading.times.size(); ++index) {
@@ -172,7 +172,7 @@ ToolOutput nccl_tests_text(const std::string& output) {
   Rows rows;
   Heading heading;
   Settings of_test;
-  std::set<std::string> algorithms;  // of the tests; "" of one that was told none
+  std::set<std::string> algorithms;  // of the tests; "" for a test without one
   std::string tool = "nccl-tests";
   bool replayed = false;
   std::string iterations;
@@ -236,14 +236,14 @@ ToolOutput nccl_tests_text(const std::string& output) {
                                  heading.gpu.empty() ? "" : ", " + heading.gpu, kColumnNames));
 }
 
-/// Null where there is none.
+/// Null if there is none.
 const json& member(const json& object, const char* key) {
   static const json none;
   const auto found = object.is_object() ? object.find(key) : object.end();
   return found == object.end() ? none : *found;
 }
 
-/// Nothing of what is no list.
+/// Empty if the member is not a list.
 std::vector<json> list_at(const json& object, const char* key) {
   const json& list = member(object, key);
   return list.is_array() ? list.get<std::vector<json>>() : std::vector<json>{};
@@ -271,26 +271,26 @@ std::string collective_of_arguments(const std::vector<json>& arguments) {
 
 /// The output of -J: one device is listed for each process, which had nthreads * ngpus ranks.
 ToolOutput nccl_tests_json(const std::string& output) {
-  json told;
+  json document;
   try {
-    told = json::parse(output);
+    document = json::parse(output);
   } catch (const json::parse_error& error) {
     throw std::runtime_error(fmt::format("the JSON of nccl-tests is broken or ends early ({})", error.what()));
   }
-  const json& config = member(told, "config");
+  const json& config = member(document, "config");
   std::set<std::string> hosts;
   const std::vector<json> processes = list_at(config, "devices");
   for (const json& each : processes) hosts.insert(text_of(member(each, "hostname")));
-  // Not of whole numbers: what a file may say of threads and GPUs is more than these hold.
+  // Computed as double: the counts of threads and GPUs in a file may overflow an integer.
   const double ranks =
       static_cast<double>(processes.size()) * count_at(config, "nthreads", 1) * count_at(config, "ngpus", 1);
   const std::string place = ranks > 0 ? fmt::format("{:.0f},{}", ranks, hosts.size()) : ",";
-  const std::string collective = collective_of_arguments(list_at(told, "args"));
+  const std::string collective = collective_of_arguments(list_at(document, "args"));
   Settings settings;
-  for (const json& each : list_at(told, "env")) settings.take({text_of(each)});
+  for (const json& each : list_at(document, "env")) settings.take({text_of(each)});
   Rows rows;
   int number = 0;
-  for (const json& result : list_at(told, "results")) {
+  for (const json& result : list_at(document, "results")) {
     ++number;
     const json& bytes = member(result, "size");
     if (bytes.is_number() && bytes == 0) continue;
@@ -306,7 +306,7 @@ ToolOutput nccl_tests_json(const std::string& output) {
     }
   }
   const int iterations = count_at(config, "iterations", 0);
-  const std::vector<json> arguments = list_at(told, "args");
+  const std::vector<json> arguments = list_at(document, "args");
   const bool is_ours = arguments.size() > 1 && text_of(arguments[1]) == "perf";
   const std::string gpu = processes.empty() ? "" : text_of(member(processes.front(), "device_info"));
   return rows.behind(fmt::format("# setup: output of {}{}{}{}{}\n{}", is_ours ? "meshbed perf" : "nccl-tests",

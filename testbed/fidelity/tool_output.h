@@ -1,5 +1,5 @@
 #pragma once
-// What nccl-tests, `meshbed perf` and perftest print, as the measured file (measured_file.h) that it amounts to.
+// Converts the output of nccl-tests, `meshbed perf` and perftest to a measured file (measured_file.h).
 
 #include <cstddef>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
-// Forms of benchmark output beside those of testbed/fidelity/tool_output.h: perftest's report file (--out_json), OSU
-// micro-benchmarks, and the records of rccl-tests (JSON). Each as the text of a measured file (measured_file.h).
+// Converts other benchmark output than that of testbed/fidelity/tool_output.h: perftest's report file (--out_json), OSU
+// micro-benchmarks, and the records of rccl-tests (JSON). Each becomes the text of a measured file (measured_file.h).
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Validated: a measured file beside what profiles say of each of its rows.
+// Validated: a measured file with the predictions of profiles for each of its rows.
 
 #include <cstddef>
 #include <iosfwd>

@@ -1,5 +1,5 @@
 #pragma once
-// What a meshbed::RunResult keeps.
+// The state of a meshbed::RunResult.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// What meshbed::run() and the process meshbed-run hand to each other: descriptors that the process begins with.
+// The protocol between meshbed::run() and the process meshbed-run: the descriptors with which the process starts.
 
 #include <atomic>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// What a meshbed::Scenario keeps.
+// The state of a meshbed::Scenario.
 
 #include <string>
 #include <vector>

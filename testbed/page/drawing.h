@@ -1,5 +1,5 @@
 #pragma once
-// The cluster of a run as a picture: who is connected to whom, and how much each direction of each link carried.
+// The cluster of a run as a picture: the connections of nodes, and the traffic of each direction of each link.
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
-// Html: the parts that every section of a page is made of. Pure functions; any thread.
+// Html: the common parts of all sections of a page. Pure functions; any thread.
 //
-// Text of others passes through xml_text() here and nowhere else: what takes `markup` takes it as it is.
+// Text from other sources passes through xml_text() only here; parameters named `markup` are used unchanged.
 
 #include <cstddef>
 #include <string>

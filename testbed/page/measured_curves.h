@@ -1,5 +1,5 @@
 #pragma once
-// Measured curves: the rows of files of measured times, to stand beside the curves of a sweep.
+// Measured curves: the rows of files of measured times, shown with the curves of a sweep.
 
 #include <map>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
-// Source: what a page is made of, read from a results folder and checked against the shape of the documents that this
+// Source: the input of a page, read from a results folder and checked against the schema of the documents that this
 // version writes, so that the rest of the room may rely on every key.
 //
-// All functions throw std::runtime_error in one line: what is wrong, where, and what to do.
+// All functions throw std::runtime_error with one line: the problem, its place, and the remedy.
 
 #include <cstdint>
 #include <optional>

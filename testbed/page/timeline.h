@@ -1,6 +1,6 @@
 #pragma once
-// The data of a run's timeline: what each rank, port, link direction and ring did, and when. The page's script draws
-// them; without a script a note says what is missing.
+// The data of a run's timeline: the activities of each rank, port, link direction and ring, with their times. The
+// page's script draws them; without a script a note replaces the drawing.
 
 #include <string>
 

@@ -1,5 +1,6 @@
 #pragma once
-// Cablings: every way to cable nodes with so many NICs each, up to isomorphism. Pure functions of values; any thread.
+// Cablings: all ways to cable nodes with a given number of NICs each, up to isomorphism. Pure functions of values; any
+// thread.
 
 #include <cstddef>
 #include <string>

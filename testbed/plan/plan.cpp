@@ -193,8 +193,8 @@ Candidate candidate_of(const Request& request, const Cabling& cabling, std::size
   return candidate;
 }
 
-/// Which comes first: what runs (and survives, where that is asked for), then time; of those that tie with the fastest,
-/// price, then time without a cable.
+/// Sorts candidates: first those that run (and survive, if required), then by time; those that tie with the fastest by
+/// price, then by time without a cable.
 void rank(const Request& request, std::vector<Candidate>& candidates) {
   const auto qualifies = [&](const Candidate& one) {
     return one.time_us.has_value() && (!request.must_survive || one.survives);

@@ -1,6 +1,6 @@
 #pragma once
-// Plan: which cabling is best for a workload. Every cabling of the nodes' NICs is considered; the best by their bounds
-// are run in the simulated world, intact and once without each cable, with each algorithm of the engine.
+// Plan: the best cabling for a workload. Every cabling of the nodes' NICs is considered; the best by their bounds are
+// run in the simulated world, intact and once without each cable, with each algorithm of the engine.
 
 #include <cstddef>
 #include <cstdint>

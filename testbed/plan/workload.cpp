@@ -1,4 +1,4 @@
-// What is planned for: a collective, a model's decode step, or a scenario's workload.
+// The workload of a plan: a collective, a model's decode step, or a scenario's workload.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 #pragma once
-// The scale of one axis of a plot: where a value is, and which values have a tick.
+// The scale of one axis of a plot: positions of values, and the values with a tick.
 
 #include <string>
 #include <vector>

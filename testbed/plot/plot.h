@@ -1,9 +1,9 @@
 #pragma once
 // Plot: values over values as a picture, the same for every command that draws one: title, axes with units, a legend, a
-// caption with the picture's provenance. What cannot be drawn is said in the picture.
+// caption with the picture's provenance. Values that cannot be drawn are listed in the picture.
 //
-// Colours are Okabe and Ito's (Color Universal Design, 2008), which stay distinct for the colour-blind; each series has
-// a marker and a dash of its own besides. The same plot gives the same bytes.
+// Colours are Okabe and Ito's (Color Universal Design, 2008), which colour-blind readers can distinguish; each series
+// also has its own marker and dash. The same plot gives the same bytes.
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// A document's checks as JUnit XML (https://github.com/testmoapp/junitxml describes what CI systems read of it).
+// A document's checks as JUnit XML (https://github.com/testmoapp/junitxml describes the parts that CI systems read).
 
 #include <cstddef>
 #include <string>

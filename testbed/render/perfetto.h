@@ -3,8 +3,8 @@
 // slots of megakernels' rings, and the faults.
 //
 // The trace event format's JSON object ("Trace Event Format", Google, 2016): one process a rank; collectives are
-// complete events ("X"), messages and slots asynchronous pairs ("b", "e"), for any number of them is under way at once;
-// faults are instants ("i"). Times are microseconds with six decimals: exact picoseconds of virtual time.
+// complete events ("X"), messages and slots asynchronous pairs ("b", "e"), since any number of them may overlap; faults
+// are instants ("i"). Times are microseconds with six decimals: exact picoseconds of virtual time.
 
 #include <string>
 #include <vector>

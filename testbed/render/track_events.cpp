@@ -28,7 +28,7 @@ using perfetto::TrackWriter;
 
 constexpr std::uint32_t kRdmaRead = 4;  // infiniband/verbs.h, enum ibv_wr_opcode
 
-/// Where tracks stand below their parent.
+/// The order of tracks below their parent.
 enum NodePlace : std::uint32_t { kRankPlace = 0, kNicPlace = 100'000, kLinkPlace = 200'000 };
 enum RankPlace : std::uint32_t { kCallPlace = 0, kNcclPlace, kSendPlace, kReceivePlace, kGpuPlace, kRingPlace };
 
@@ -45,8 +45,8 @@ std::string link_title(const std::string& link) {
   return (is_nic(from) && is_nic(to) ? "cable " : "link ") + ends;
 }
 
-/// The tracks that others stand below, each made when it is first asked for; but all processes, so that pids are by
-/// node.
+/// The parent tracks, each created on first use, except processes: those are created in order of nodes, which gives
+/// their pids.
 class Groups {
  public:
   Groups(TrackWriter& writer, const Scenario& scenario, const RunResult& result)
@@ -70,7 +70,7 @@ class Groups {
       return writer_.track(process(node_of_port(port)), name, place);
     });
   }
-  /// Below the node that it leaves from, or where that is a switch's the one that it leads to.
+  /// Below the node at which the link starts; if it starts at a switch, below the node at which it ends.
   Track link(std::size_t index) {
     const std::string& link = links_[index].name;
     return made(link_title(link), [&](const std::string& name) {
@@ -164,7 +164,7 @@ class Paths {
           &path.links;
     }
   }
-  /// nullptr: not known. What a read asks for goes the other way.
+  /// nullptr: not known. The data of a read travels the other way.
   const std::vector<int>* of(const TracedMessage& message) const {
     const auto found = message.opcode == kRdmaRead ? links_.find(std::tie(message.destination, message.source))
                                                    : links_.find(std::tie(message.source, message.destination));
@@ -240,7 +240,7 @@ void write_messages(TrackWriter& writer, Groups& groups, int ranks, const CallsB
                     const std::vector<TracedMessage>& messages) {
   Steps steps(calls);
   std::map<int, Lanes> sends;
-  const auto is_rank = [ranks](int rank) { return rank >= 0 && rank < ranks; };  // a stranger to the job is none
+  const auto is_rank = [ranks](int rank) { return rank >= 0 && rank < ranks; };  // a process outside the job has no rank
   const auto leaves = [&](const TracedMessage& one) { return is_sent(one) && is_rank(one.source_rank); };
   for (const std::size_t index : by_time(messages, &TracedMessage::posted_ps, leaves)) {
     const TracedMessage& message = messages[index];
@@ -249,7 +249,7 @@ void write_messages(TrackWriter& writer, Groups& groups, int ranks, const CallsB
     event.argument("size", message.payload_bytes).argument("path", path_text(message));
     event.argument("qp", std::uint64_t{message.source_qp}).argument("sequence", message.sequence);
     if (Steps::Step step; steps.next(message, &step)) event.argument("call", step.call).argument("step", step.step);
-    if (message.status != 0 && message.status != kStatusNotTold) {
+    if (message.status != 0 && message.status != kStatusUnknown) {
       event.argument("status", std::uint64_t{message.status});
     }
     if (message.delivered_ps >= message.posted_ps) event.flow(index + 1);
@@ -333,7 +333,7 @@ bool ends_slot(RingEventKind kind) {
          kind == RingEventKind::kFault || kind == RingEventKind::kAbandoned;
 }
 
-/// A slot's slice is from its claim to what its lane leaves it as, with what happens meanwhile as instants.
+/// A slot's slice lasts from its claim until its lane leaves it; events between are instants.
 void write_slots(TrackWriter& writer, Groups& groups, const RingOutcome& rings) {
   struct Slot {
     Track track = kNoTrack;
@@ -348,7 +348,7 @@ void write_slots(TrackWriter& writer, Groups& groups, const RingOutcome& rings) 
       slot.steps.clear();
       continue;
     }
-    if (slot.claimed_ps < 0) continue;  // published, or seen by the host alone
+    if (slot.claimed_ps < 0) continue;  // published, or seen only by the host
     if (!ends_slot(event.kind)) {
       slot.steps.push_back(&event);
       continue;

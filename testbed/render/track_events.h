@@ -1,7 +1,8 @@
 #pragma once
 // A run on one time line in Perfetto's own format (sim/perfetto/track_writer.h). Processes are the nodes, from pid 1;
-// their tracks are ranks (calls, isend, irecv, rings with a track a slot, GPU streams), NICs, and what leaves over each
-// cable (utilisation and queue depth). Flows lead from isend over the wire to irecv. Faults have a track of their own.
+// their tracks are ranks (calls, isend, irecv, rings with a track a slot, GPU streams), NICs, and the outgoing traffic
+// of each cable (utilisation and queue depth). Flows lead from isend over the wire to irecv. Faults have a separate
+// track.
 
 #include <string>
 #include <vector>

@@ -18,7 +18,7 @@
 namespace meshbed::testbed {
 namespace {
 
-/// Who sends to whom over which ports, with which GIDs.
+/// Sender and receiver, with the ports and GIDs in use.
 struct Route {
   int source_rank, destination_rank;
   std::string source, destination;
@@ -36,16 +36,16 @@ std::string text_of(const Route& route) {
                      route.destination_rank, route.destination, route.destination_gid);
 }
 
-/// An empty plain write moves nothing and tells the receiver nothing. The plugin sends one where a connection was
-/// silent for some seconds, to hear whether the way still stands: how many there are is the time that a world takes.
+/// An empty plain write moves no data and does not notify the receiver. The plugin sends one on a connection that was
+/// idle for some seconds, to check that the path works. Their number depends on the time that a world takes.
 bool is_probe(const TracedMessage& message) {
   return message.opcode == IBV_WR_RDMA_WRITE && message.payload_bytes == 0;
 }
 
 using Streams = std::map<Route, std::vector<Stream>>;
 
-/// Nothing but clear-to-sends: plain writes of whole entries, or of the keys beside them, which are as long; no more of
-/// them than a ring has, so that data is not taken for them.
+/// Only clear-to-sends: plain writes of whole entries, or of the keys beside them, which have the same size; not more
+/// than a ring holds, so that data is not mistaken for them.
 bool announces(const Stream& stream) {
   return std::all_of(stream.begin(), stream.end(), [](const TracedMessage* each) {
     return each->opcode == IBV_WR_RDMA_WRITE && !failed(*each) && each->payload_bytes % sizeof(net::ClearToSend) == 0 &&
@@ -53,7 +53,7 @@ bool announces(const Stream& stream) {
   });
 }
 
-/// Entry by entry: how many are written together is the moment's. `entries` keeps them.
+/// Splits them into single entries: how many are written together depends on timing. `entries` owns the parts.
 void take_apart(Stream& stream, std::deque<TracedMessage>& entries) {
   Stream apart;
   for (const TracedMessage* each : stream) {
@@ -103,12 +103,12 @@ std::string text_of(const Stream& stream, std::size_t index) {
   if (index >= stream.size()) return fmt::format("nothing more ({})", counted(stream.size(), "message"));
   const TracedMessage& message = *stream[index];
   const std::string end = message.status == IBV_WC_SUCCESS   ? ""
-                          : message.status == kStatusNotTold ? ", its end not told"
+                          : message.status == kStatusUnknown ? ", its end not known"
                                                              : fmt::format(", status {}", message.status);
   return fmt::format("{} of {} bytes{}", opcode_name(message.opcode), message.payload_bytes, end);
 }
 
-/// Takes out of both lists what matches.
+/// Removes matching entries from both lists.
 void drop_matches(std::vector<Stream>& one, std::vector<Stream>& other) {
   std::erase_if(one, [&](const Stream& stream) {
     const auto match = std::find_if(other.begin(), other.end(), [&](const Stream& candidate) {
@@ -126,7 +126,7 @@ void drop_matches(std::vector<Stream>& one, std::vector<Stream>& other) {
 struct Recuts {
   std::set<std::string> ports;
   std::vector<Recut> streams;
-  bool all = true;  // nothing but cuts differs
+  bool all = true;  // they differ only in their cuts
   bool explained = false;
   std::size_t pieces() const {
     return std::accumulate(streams.begin(), streams.end(), std::size_t{0},
@@ -136,8 +136,8 @@ struct Recuts {
 
 // --- where a connection broke ---
 
-/// Pairs of ranks that lost a connection in this run, with the messages that failed there. A connection that was left
-/// for another cable before anything failed on it is known by its port.
+/// Pairs of ranks that lost a connection in this run, with the messages that failed there. A connection that moved to
+/// another cable before any of its messages failed is found by its port.
 std::map<RankPair, std::uint64_t> broken_pairs(const TracedRun& run) {
   std::map<RankPair, std::uint64_t> broken;
   for (const TracedMessage& each : run.messages) {
@@ -161,7 +161,7 @@ std::map<std::pair<int, int>, Arrivals> arrivals_of(const TracedRun& run) {
   for (const TracedMessage& each : run.messages) {
     if (each.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) continue;
     Arrived& arrived = arrivals[{each.source_rank, each.destination_rank}][each.payload_bytes];
-    // One whose end was not told (its queue pair was taken away first) is as open as one that failed.
+    // A message without a known end (its queue pair was destroyed first) may have arrived, as one that failed may.
     ++(each.status == IBV_WC_SUCCESS ? arrived.sure : arrived.perhaps);
   }
   return arrivals;
@@ -193,7 +193,7 @@ class Joined {
         theirs_(streams_of(other.messages, entries_)) {}
 
   MessageComparison take() {
-    for (const auto& [route, streams] : theirs_) ours_[route];  // routes that only they have
+    for (const auto& [route, streams] : theirs_) ours_[route];  // routes that only theirs has
     std::map<RankPair, std::vector<std::string>> differences;
     std::map<RankPair, std::size_t> in_order, cut_otherwise;
     const auto recuts = recuts_of_directions();

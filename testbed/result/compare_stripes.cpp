@@ -1,8 +1,8 @@
-// Counted from the end of a stream: stripe k is the k-th last message that went over the rails, moved[k] the bytes that
-// all rails and all connections without groups have more of it in the first run. A stream without groups tells which of
-// its messages those were (kStripedSize); a group does not tell which of its parts were, so all ways to read it are
-// followed: `at` are the stripes that may be next. Cost: endings * ways * parts^2, and there is one way mostly.
-// Connections with groups that do not look alike are read kind by kind, with every set of rails that may be theirs.
+// Counted from the end of a stream, stripe k is the k-th last message that went over the rails, and moved[k] is the
+// number of bytes by which all rails and all connections without groups carried more of it in the first run. A stream
+// without groups marks its striped messages (kStripedSize). A group does not mark its striped parts, so all readings
+// are followed: `at` are the stripes that may be next. Cost: endings * readings * parts^2, usually with one reading.
+// Connections whose groups differ are read kind by kind, with every set of rails that may belong to them.
 #include "testbed/result/compare_stripes.h"
 
 #include <infiniband/verbs.h>
@@ -20,7 +20,7 @@ namespace {
 
 using Places = std::set<std::size_t>;
 
-/// Of which those behind the last are zero.
+/// Counts beyond the last one are zero.
 class Moved {
  public:
   std::int64_t operator[](std::size_t stripe) const { return stripe < bytes_.size() ? bytes_[stripe] : 0; }
@@ -62,12 +62,12 @@ std::int64_t more_bytes(const Ending& mine, const Ending& yours) {
 
 enum class Kind { kWhole, kStriped, kGroup };
 
-/// What an ending says of itself, on the cable that the connection stands on.
+/// The kind of an ending by its immediate value, on the connection's own cable.
 Kind kind_of(const Ending& ending) {
-  const std::uint32_t said = ending.message->immediate;
-  if (said == net::kRefusedSize) return Kind::kWhole;
-  if ((said & net::kStripedSize) != 0) return Kind::kStriped;
-  return bytes_of(ending) == said ? Kind::kWhole : Kind::kGroup;
+  const std::uint32_t immediate = ending.message->immediate;
+  if (immediate == net::kRefusedSize) return Kind::kWhole;
+  if ((immediate & net::kStripedSize) != 0) return Kind::kStriped;
+  return bytes_of(ending) == immediate ? Kind::kWhole : Kind::kGroup;
 }
 
 /// Stripes on rails end in the immediate value 0.
@@ -83,7 +83,7 @@ bool has_groups(const Recut& recut) {
   });
 }
 
-/// Of a stream without groups. False: a message that was not striped differs.
+/// Adds the differences of a stream without groups. False: a message that was not striped differs.
 bool add_stripes(const Recut& recut, Moved& moved) {
   std::size_t stripe = 0;
   const bool rail = is_rail(recut);
@@ -99,7 +99,7 @@ bool add_stripes(const Recut& recut, Moved& moved) {
   return true;
 }
 
-/// All ways to read the parts of one group, as written in either run.
+/// All readings of the parts of one group, as written in either run.
 Places read_group(const Ending& mine, const Ending& yours, const Places& from, const Moved& moved) {
   const std::size_t our_parts = mine.parts_bytes.size(), their_parts = yours.parts_bytes.size();
   const auto part = [](const Ending& ending, std::size_t from_end) {
@@ -131,7 +131,7 @@ Places read_group(const Ending& mine, const Ending& yours, const Places& from, c
   return reached;
 }
 
-/// Of several groups that are the same in all connections: together they have on the rails what they lack here.
+/// For groups that are equal in all connections: the bytes that they lack here must be on the rails.
 Places read_groups(std::int64_t more, std::uint32_t parts_most, const Places& from, const Moved& moved) {
   Places reached;
   for (const std::size_t place : from) {
@@ -168,17 +168,17 @@ bool reads(const std::vector<const Recut*>& alike, const Moved& moved) {
   return std::any_of(at.begin(), at.end(), [&](std::size_t place) { return moved.none_from(place); });
 }
 
-/// Connections that look alike, with the rails that are theirs.
+/// Whether the messages of equal connections are complete, given their rails.
 bool are_whole(const std::vector<const Recut*>& alike, Moved on_rails) {
   if (has_groups(*alike.front())) return reads(alike, on_rails);
   return std::all_of(alike.begin(), alike.end(), [&](const Recut* each) { return add_stripes(*each, on_rails); }) &&
          on_rails.none_from(0);
 }
 
-/// More rails than that are held to their sum: every set of them is tried in both runs.
+/// With more rails only their sum is checked: otherwise every set of them is tried in both runs.
 constexpr std::size_t kRailsMost = 5;
 
-/// Rails, a bit each: of the first run and of the second one, in which other ones may be the same connection's.
+/// Sets of rails, a bit each, for the first and the second run; a connection may use different rails in the two.
 struct RailSets {
   std::size_t mine = 0, yours = 0;
 };
@@ -206,7 +206,7 @@ void for_each_subset(std::size_t set, const Take& take) {
   }
 }
 
-/// Is there a way to divide the rails among those that look alike which leaves all of these whole? Cost: kinds of
+/// Whether the rails can be divided among the kinds of connections so that no message loses bytes. Cost: kinds of
 /// connections * (C(2n, n) readings + 9^n steps) for n rails.
 bool can_be_divided(const std::vector<std::vector<const Recut*>>& kinds, const std::vector<const Recut*>& rails) {
   const std::size_t sets = std::size_t{1} << rails.size();
@@ -244,8 +244,8 @@ bool look_alike(const Recut& one, const Recut& other) {
                     });
 }
 
-/// Of connections with groups that do not all look alike, and whatever else there is. Which rails are whose no trace
-/// tells.
+/// For connections whose groups differ, and all other connections. A trace does not record which rails belong to which
+/// connection.
 bool conserves_each(std::span<const Recut> recuts) {
   std::vector<std::vector<const Recut*>> kinds;
   std::vector<const Recut*> rails;
@@ -268,12 +268,12 @@ bool conserves_each(std::span<const Recut> recuts) {
 }  // namespace
 
 bool failed(const TracedMessage& message) {
-  return message.status != IBV_WC_SUCCESS && message.status != kStatusNotTold;
+  return message.status != IBV_WC_SUCCESS && message.status != kStatusUnknown;
 }
 
 bool same_end(const TracedMessage& one, const TracedMessage& other) {
-  const bool told = one.status != kStatusNotTold && other.status != kStatusNotTold;
-  return !told || one.status == other.status;
+  const bool known = one.status != kStatusUnknown && other.status != kStatusUnknown;
+  return !known || one.status == other.status;
 }
 
 bool same_but_for_cut(const TracedMessage& one, const TracedMessage& other) {
@@ -286,7 +286,7 @@ std::optional<Recut> recut(const Stream& one, const Stream& other) {
   for (std::size_t index = 0; index < found.mine.size(); ++index) {
     const Ending &left = found.mine[index], &right = found.yours[index];
     if (left.message == nullptr || right.message == nullptr) {
-      // Nothing but plain writes: clear-to-sends, which nobody stripes.
+      // Only plain writes: clear-to-sends, which are never striped.
       if (left.message != right.message || left.parts_bytes != right.parts_bytes) return std::nullopt;
       continue;
     }

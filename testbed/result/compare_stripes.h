@@ -1,6 +1,6 @@
 #pragma once
-// Where connections stripe their messages over several cables, two runs may cut them at different places. Which they
-// may not: lose bytes of one message and have them in another. Pure functions of what was traced.
+// Compares runs whose connections stripe messages over several cables. Two runs may cut a message at different places,
+// but the total bytes of each message must be equal. Pure functions of the traces.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,37 +15,37 @@ namespace meshbed::testbed {
 /// One direction of one queue pair.
 using Stream = std::vector<const TracedMessage*>;
 
-/// A message that ends in an immediate value, and before it the plain writes that belong to it: parts of a group, which
-/// are not written where nothing of them falls to this cable.
+/// A message that ends in an immediate value, with the preceding plain writes that belong to it: parts of a group; a
+/// part is missing if this cable carries nothing of it.
 struct Ending {
-  const TracedMessage* message = nullptr;  // nullptr: of what has no end yet
+  const TracedMessage* message = nullptr;  // nullptr: the writes have no end yet
   std::vector<std::uint64_t> parts_bytes{};
 };
 
-/// Two streams that differ in the lengths of pieces, and in nothing else.
+/// Two streams that differ only in the lengths of pieces.
 struct Recut {
-  std::vector<Ending> mine, yours;  // as many of both
+  std::vector<Ending> mine, yours;  // of equal number
   std::size_t pieces = 0;
   std::int64_t more_bytes = 0;  // in the first one
 };
 
-/// The message has not arrived for sure.
+/// Whether the message failed; it may have arrived.
 bool failed(const TracedMessage& message);
-/// The same end, as far as both are known.
+/// Whether the ends are equal, or one of them is not known.
 bool same_end(const TracedMessage& one, const TracedMessage& other);
-/// The same message, or the same piece of a message that was striped, cut at another place: what it says of the whole
-/// message is the same.
+/// Whether both are the same message, or the same piece of a striped message with another length: the immediate values,
+/// which describe the whole message, are equal.
 bool same_but_for_cut(const TracedMessage& one, const TracedMessage& other);
 
-/// nullopt: they differ in more.
+/// nullopt: they differ in more than lengths.
 std::optional<Recut> recut(const Stream& one, const Stream& other);
 
-/// All that differs from one rank to another: whether what a message has less on one cable it has more on the others.
-/// Which streams are of one connection no trace tells. But their messages come in the same order on each of its cables,
-/// and those that were striped before all rails were laid are the first: so streams are held together from their ends.
-/// The parts of groups, of which one stream alone tells, are looked for in that order; where several connections with
-/// groups differ they are held to it group by group, and where these do not even look alike kind by kind:
-/// some way to divide the rails among them must explain each; only where there are more than five rails, to their sum.
+/// `recuts`: all differing streams from one rank to another. Whether the bytes that a message lacks on one cable are on
+/// the others. A trace does not record which streams belong to one connection. But each cable of a connection carries
+/// its messages in the same order, and messages that were striped before all rails existed come first; so streams are
+/// aligned from their ends. The parts of groups, which only one stream describes, are searched in that order. If several
+/// connections with groups differ, they are checked group by group; if these are unequal, kind by kind: some division of
+/// the rails among them must explain each. With more than five rails only the sum is checked.
 bool conserves_messages(std::span<const Recut> recuts);
 
 }  // namespace meshbed::testbed

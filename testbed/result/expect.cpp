@@ -33,7 +33,7 @@ class Checker {
                                     : fmt::format("none of the {} errors above has it", errors.size()));
   }
 
-  /// False where the node is there to the end, so that all other promises hold as ever.
+  /// False if the node stays to the end, so that all other expectations apply as usual.
   bool lost() {
     if (!expect_.lost || !lost_its_power()) return false;
     std::set<int> gone{index_of(*expect_.lost)};  // nodes that others may miss
@@ -48,28 +48,28 @@ class Checker {
     }
     const std::string astray = rings_that_miss(gone, named);
     const bool ended = result_.simulation.outcome.kind == sim::OutcomeKind::kFinished;
-    // Whoever was stopped with the run, as its kind does when a rank has failed, had no chance to miss anybody.
+    // Ranks that were stopped with the run, because another rank failed, could not detect the loss.
     const int stopped = result_.simulation.stopped;
-    const bool untold = stopped > 0 && named == 0;
-    result_.expected_error_seen = unnamed == nullptr && !untold && astray.empty() && ended && result_.wrong == 0;
-    add("without " + *expect_.lost + " every rank ends, and says whom it missed, with no element wrong",
+    const bool undetected = stopped > 0 && named == 0;
+    result_.expected_error_seen = unnamed == nullptr && !undetected && astray.empty() && ended && result_.wrong == 0;
+    add("without " + *expect_.lost + " every rank ends and names a lost node, with no element wrong",
         result_.expected_error_seen,
         !ended               ? "the ranks above still waited"
-        : unnamed != nullptr ? fmt::format("rank {} names nobody who was gone: {}", unnamed->rank, unnamed->text)
+        : unnamed != nullptr ? fmt::format("rank {} names no lost node: {}", unnamed->rank, unnamed->text)
         : !astray.empty()    ? astray
         : result_.wrong > 0  ? result_.first_wrong
-        : untold ? fmt::format("{} stopped with the run before they missed anybody", counted(stopped, "rank"))
-                 : fmt::format("{} errors or verdicts name one who was gone", named));
+        : undetected ? fmt::format("{} stopped with the run before they detected the loss", counted(stopped, "rank"))
+                 : fmt::format("{} errors or verdicts name a lost node", named));
     return true;
   }
 
-  /// Ranks whose rings wait for one who is gone count as named, and are gone to those who wait for them. Gives what a
-  /// ring says that waits for nobody who is.
+  /// Adds ranks whose rings wait for a lost rank to `gone`, and counts them in `named`. Returns the verdict of a ring
+  /// that waits for no lost rank; empty: there is none.
   std::string rings_that_miss(std::set<int>& gone, int& named) const {
     if (result_.rings == nullptr) return "";
     std::vector<const RingVerdict*> waiting;
     for (const RingVerdict& verdict : result_.rings->verdicts) {
-      // Of one that an error broke off, the error says whom it missed.
+      // If an error ended the rank, that error names the lost node.
       if (verdict.reached && !verdict.broken_off && verdict.cause != ring::Cause::kDrained) waiting.push_back(&verdict);
     }
     for (bool found = true; found;) {
@@ -86,7 +86,7 @@ class Checker {
     const auto left =
         std::find_if(waiting.begin(), waiting.end(), [](const RingVerdict* one) { return one != nullptr; });
     if (left == waiting.end()) return "";
-    return fmt::format("rank {} waits for nobody who was gone: {}", (*left)->rank, (*left)->text);
+    return fmt::format("rank {} waits for no lost rank: {}", (*left)->rank, (*left)->text);
   }
 
   void unreachable() {
@@ -96,12 +96,12 @@ class Checker {
     }
   }
 
-  /// Rings that end without having drained are an answer where one was asked for, and else a broken promise.
+  /// A ring that ends without draining is a result if [expect] names that cause, else a failed expectation.
   void watchdog() {
     if (result_.rings == nullptr || !result_.simulation.ended_well()) return;
     const auto& verdicts = result_.rings->verdicts;
     const std::string waits = result_.rings->waits.text();
-    // Drained is what every ring has to be, the other causes what some ring comes to.
+    // "drained" must hold for every ring, the other causes for at least one.
     if (expect_.watchdog && *expect_.watchdog != ring::name_of(ring::Cause::kDrained)) {
       const auto seen = std::find_if(verdicts.begin(), verdicts.end(), [&](const RingVerdict& one) {
         return one.reached && ring::name_of(one.cause) == *expect_.watchdog;
@@ -127,14 +127,14 @@ class Checker {
       add(fmt::format("wrong = {}", *expect_.wrong), kept,
           kept ? "a replay moves no data; the schedule has each contribution exactly once" : "a proof is broken");
     } else if (expect_.wrong) {
-      // Nothing is right where nothing ran.
+      // Without a run no result is right.
       const bool ran = result_.simulation.ended_well();
       add(fmt::format("wrong = {}", *expect_.wrong), ran && result_.checked > 0 && result_.wrong == *expect_.wrong,
           !ran                   ? "the run failed"
           : result_.checked == 0 ? "nothing was checked"
                                  : fmt::format("{}", result_.wrong));
     }
-    // Times of a real machine are shown, and never held against the model.
+    // Times of a real machine are shown, but not compared with the model.
     const bool timed = result_.world.virtual_time;
     if (timed && expect_.max_over_bound) {
       const double over = result_.over_bound();
@@ -169,7 +169,7 @@ class Checker {
     result_.expectations.push_back({std::move(name), kept, std::move(detail)});
   }
 
-  /// Who is gone, and whom nothing but the gone joined to this node.
+  /// The lost nodes, and the nodes that were connected to this node only through lost ones.
   std::set<int> missed_by(int node, const std::set<int>& gone) const {
     std::set<int> reached{node};
     for (std::vector<int> rim{node}; !rim.empty();) {
@@ -195,7 +195,7 @@ class Checker {
     });
   }
 
-  /// By a rank, or by an address that it has or was to get.
+  /// Whether a text names one of the nodes, by a rank or by an address that it has or was to get.
   bool names_one_of(const std::string& text, const std::set<int>& nodes) const {
     const auto says = [&](const std::string& name) {
       for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
@@ -234,7 +234,7 @@ class Checker {
     }
     if (const auto most = expect_.max_strangers) {
       const sim::HostCounters& host = result_.simulation.host;
-      // Nobody is kept out where nobody came.
+      // The limit proves nothing if no stranger connected.
       add(fmt::format("at most {} held for strangers", counted(*most, "connection")),
           host.stranger_connections > 0 && host.peak_strangers_held <= *most,
           host.stranger_connections == 0
@@ -271,7 +271,7 @@ std::optional<double> rail_imbalance(const models::Cluster& cluster,
   }
   std::map<int, std::vector<std::uint64_t>> rails;  // by node: the bytes of each cabled NIC, idle ones too
   std::set<models::PortRef> counted;
-  // What went over a RoCE LAG is counted at its device; a bond's standby is no rail of its own.
+  // Bytes over a RoCE LAG are counted at its device; a bond's standby is not a separate rail.
   const auto add = [&](const models::PortRef& port) {
     const models::PortRef device = models::device_of(cluster, port);
     if (models::is_standby(cluster, device) && bytes[device] == 0) return;
@@ -295,7 +295,7 @@ bool directly_joined(const models::Cluster& cluster, int left, int right) {
   const auto nic = [&](models::PortRef port) -> const models::Nic& {
     return cluster.nodes[static_cast<std::size_t>(port.node)].nics[static_cast<std::size_t>(port.nic)];
   };
-  // Neither takes the other's frames where their VLANs differ.
+  // Ports in different VLANs do not receive each other's frames.
   const auto joins = [&](models::PortRef a, models::PortRef b) {
     return a.node == left && b.node == right && nic(a).vlan == nic(b).vlan;
   };

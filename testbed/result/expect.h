@@ -1,5 +1,5 @@
 #pragma once
-// Expect: holds a run against its scenario's [expect]; one line for each promise, kept or not.
+// Expect: checks a run against its scenario's [expect]; one line for each expectation, met or not.
 
 #include <map>
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace meshbed::testbed {
 
-/// Checks all fields that are set. An expected error that was seen satisfies the run: the promises about data are then
-/// not asked; likewise where a node that was to be lost has lost its power: each error must name somebody who was gone
-/// by then (the node, or one whose rank had ended with an error), and all must have ended. Sets
+/// Checks all fields that are set. If an expected error occurred, expectations about data are not checked. Nor are they
+/// if a node that was to be lost has lost its power: then each error must name a node that was lost by then (that node,
+/// or one whose rank had ended with an error), and all ranks must have ended. Sets
 /// RunResult::expected_error_seen and RunResult::expectations.
 void check_expectations(const Scenario& scenario, RunResult& result);
 
@@ -20,7 +20,7 @@ void check_expectations(const Scenario& scenario, RunResult& result);
 std::optional<double> rail_imbalance(const models::Cluster& cluster,
                                      const std::map<sim::PairKey, sim::PairUsage>& pairs);
 
-/// True where one cable, or one switch, joins a NIC of the one node with a NIC of the other.
+/// Whether one cable, or one switch, joins a NIC of the one node with a NIC of the other.
 bool directly_joined(const models::Cluster& cluster, int left, int right);
 
 }  // namespace meshbed::testbed

@@ -1,5 +1,5 @@
 #pragma once
-// Inspector: what a run's ranks did as NCCL's Inspector plugin writes it (plugins/profiler/inspector in NVIDIA/nccl,
+// Inspector: the calls of a run's ranks, in the format of NCCL's Inspector plugin (plugins/profiler/inspector in NVIDIA/nccl,
 // output format v4.2): one JSON object a line, a file a process, first a `dump_stats` line, then one `coll_perf` line
 // for each collective, or `p2p_perf` lines for each send and receive. The exporters and scripts beside that plugin read
 // it. Verbose event traces have no counterpart here.
@@ -19,17 +19,17 @@ namespace meshbed::testbed {
 /// made.
 void write_inspector_log(const Scenario& scenario, const RunResult& result, int rank, std::ostream& out);
 
-/// Before the run: throws std::runtime_error where FOLDER has an Inspector log that we have not written: whoever reads
-/// the folder would take it for one of this run's.
+/// Called before the run. Throws std::runtime_error if FOLDER has an Inspector log that another program wrote: readers
+/// of the folder would take it for a log of this run.
 void check_inspector_folder(const std::string& folder);
 
-/// The logs of an earlier run of ours in a folder, of which nothing is to stay.
+/// The logs of an earlier run of ours in a folder, all of which are to be removed.
 class EarlierLogs {
  public:
   explicit EarlierLogs(const std::string& folder);
-  /// One of this run's is at `path`.
+  /// Keeps `path`, which is a log of this run.
   void replaced(const std::string& path) { left_.erase(path); }
-  /// How many there were.
+  /// The number of logs removed.
   int remove_others();
 
  private:

@@ -1,10 +1,10 @@
 #pragma once
-// ResultsFolder: DIR/<scenario>/<world>, which at every instant holds files of one run only.
+// ResultsFolder: DIR/<scenario>/<world>, which always holds files of one run only.
 //
-// A run writes aside, into files named messages.csv.partial-PID beside the finished ones, and takes their places when
-// all are complete: first what the previous run left goes, summary.json before everything else, then the new files
-// come, summary.json last. So a run that is interrupted leaves the previous results as they were, and whoever finds a
-// summary.json finds that run's other files beside it. Partial files of a run that was killed go with the next run.
+// A run writes temporary files, named messages.csv.partial-PID, beside the finished ones, and publishes them when all
+// are complete: first the previous run's files are removed, summary.json before all others, then the new files are
+// renamed, summary.json last. So an interrupted run leaves the previous results unchanged, and a summary.json always
+// has the other files of its run beside it. The next run removes temporary files of a run that was killed.
 // One owner, one thread.
 
 #include <string>
@@ -16,31 +16,31 @@ namespace meshbed::testbed {
 
 inline constexpr const char* kResultsFolder = "results";
 
-/// The folder's middle name: the scenario's, and behind it what was set for this run ("pair+workload.bytes=1M"), so
-/// that variants do not replace each other's results. What has no place in a file name is replaced, and a long text
-/// cut; a hash of the whole then keeps two apart.
+/// The folder's middle name: the scenario's name and the overrides of this run ("pair+workload.bytes=1M"), so that
+/// variants do not replace each other's results. Characters that are not allowed in file names are replaced, and a long
+/// text is cut; a hash of the full text is then appended.
 std::string variant_name(const std::string& scenario_name, const std::vector<std::string>& settings);
 
 class ResultsFolder {
  public:
-  /// Makes the folder where it is missing and removes what killed runs left; throws std::runtime_error where nothing
-  /// can be written there. `results`: the argument of --results.
+  /// Creates the folder if it is missing and removes files of killed runs. Throws std::runtime_error if the folder is
+  /// not writable. `results`: the argument of --results.
   ResultsFolder(const std::string& results, const std::string& scenario_name, const std::string& world);
-  /// Removes what was written aside and not published.
+  /// Removes temporary files that were not published.
   ~ResultsFolder();
   ResultsFolder(const ResultsFolder&) = delete;
   ResultsFolder& operator=(const ResultsFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  /// Where to write `name` (one of kNames) aside; publish() gives it that name.
+  /// The temporary file for `name` (one of kNames); publish() renames it.
   std::string aside(const std::string& name);
-  /// Replaces the previous run's files by those written aside; a name that was not asked for is gone afterwards. Throws
+  /// Replaces the previous run's files by the temporary ones; files that this run did not write are removed. Throws
   /// std::runtime_error.
   void publish();
 
  private:
   std::string path_;
-  std::vector<std::string> written_;  // names asked for and not yet published
+  std::vector<std::string> written_;  // names with a temporary file that is not yet published
   std::vector<UnfinishedFile> unfinished_;
 };
 

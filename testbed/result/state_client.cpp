@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A process with thousands of connections says less than this; who says more is none of ours.
+/// More than the reply of a process with thousands of connections: a longer reply is not from this plugin.
 constexpr std::size_t kLargestAnswerBytes = std::size_t{64} << 20U;
 constexpr std::string_view kSocketStart = "state.";
 constexpr std::string_view kFolderStart = "meshbed-";
@@ -49,7 +49,7 @@ bool is_of_process(const std::string& path, const std::string& pid) {
   return name.substr(0, name.find('.')) == pid;
 }
 
-/// The process that the socket's name tells is gone.
+/// Whether the process in the socket's name has ended.
 bool is_left_behind(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   if (path.front() == '@' || name.rfind(kSocketStart, 0) != 0) return false;
@@ -85,8 +85,9 @@ class Connection {
 };
 
 std::string problem_of(int error) {
-  if (error == EAGAIN) return "it lets nobody in: it is stopped, or others ask it all the time";
-  if (error == EACCES || error == EPERM) return "permission denied: it belongs to another user; root may ask it";
+  if (error == EAGAIN) return "it accepts no connection: it is stopped, or other clients query it all the time";
+  if (error == EACCES || error == EPERM)
+    return "permission denied: it belongs to another user; run the command as root";
   if (error == ENOENT) return "there is no such socket";
   return std::strerror(error);
 }
@@ -160,15 +161,14 @@ std::string read_answer(int descriptor, std::string& text, int patience_ms) {
     const ssize_t count = ::recv(descriptor, bytes, sizeof bytes, 0);
     if (count == 0) return text.empty() ? "it hung up without a word" : "";
     if (count > 0) text.append(bytes, static_cast<std::size_t>(count));
-    if (text.size() > kLargestAnswerBytes) return "it does not stop talking: this is no state";
+    if (text.size() > kLargestAnswerBytes) return "the reply is too long: this is not a state";
     if (count > 0 && !give_up.passed()) continue;
-    if (count > 0) errno = EAGAIN;  // one byte now and then is no answer either
+    if (count > 0) errno = EAGAIN;  // slow single bytes do not count as a reply
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return std::strerror(errno);
     pollfd ready{.fd = descriptor, .events = POLLIN, .revents = 0};
     if (give_up.passed() || ::poll(&ready, 1, give_up.remaining_ms()) == 0) {
-      return fmt::format("no answer within {} s: the process stands still, or its service thread does",
-                         patience_ms / 1000.0);
+      return fmt::format("no answer within {} s: the process or its service thread is stopped", patience_ms / 1000.0);
     }
   }
 }
@@ -209,7 +209,7 @@ StateAnswer ask_for_state(const std::string& path, int patience_ms) {
   if (const int error = connection.open(path); error != 0) {
     answer.stale = error == ECONNREFUSED;
     answer.problem = answer.stale ? "its process has ended" : problem_of(error);
-    // What a killed process left behind. Somebody else's stays, and so does that of a process that is about to listen.
+    // Remove the socket of a killed process, but not one of another program or of a process that is about to listen.
     if (answer.stale && is_left_behind(path)) ::unlink(path.c_str());
     return answer;
   }

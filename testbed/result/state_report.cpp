@@ -263,9 +263,9 @@ std::string connection_verdict(const Json& connection) {
 
 Json parse_state(std::string_view text) {
   Json state = Json::parse(text, nullptr, false);
-  if (state.is_discarded() || !state.is_object()) throw std::runtime_error("this is no state: not a JSON object");
+  if (state.is_discarded() || !state.is_object()) throw std::runtime_error("this is not a state: not a JSON object");
   const std::int64_t format = number_at(state, "format");
-  if (format < 1) throw std::runtime_error("this is no state: it has no format");
+  if (format < 1) throw std::runtime_error("this is not a state: it has no format");
   if (format > net::kStateFormat) {
     throw std::runtime_error(fmt::format("its format is {}, and this meshbed reads {}: take the meshbed of that plugin",
                                          format, net::kStateFormat));

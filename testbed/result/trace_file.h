@@ -17,20 +17,20 @@ struct TracedMessage {
   std::uint64_t sequence = 0;
   std::uint32_t opcode = 0;  // ibv_wr_opcode
   std::uint64_t payload_bytes = 0;
-  std::uint32_t status = 0;     // ibv_wc_status; kStatusNotTold
+  std::uint32_t status = 0;     // ibv_wc_status; kStatusUnknown
   std::uint32_t immediate = 0;  // 0 where the opcode has none
 };
 
-/// A send that was posted unsignalled and not followed by a signalled one: real hardware says nothing of its end.
-inline constexpr std::uint32_t kStatusNotTold = 0xffffffffU;
+/// An unsignalled send without a later signalled one: real hardware reports no completion for it.
+inline constexpr std::uint32_t kStatusUnknown = 0xffffffffU;
 
-/// Columns are found by their names. Throws std::runtime_error with file, line and what is wrong there.
+/// Columns are found by their names. Throws std::runtime_error with file, line and cause.
 std::vector<TracedMessage> read_trace_file(const std::string& path);
 
 /// A line of numbers and names at its commas, as messages.csv and slots.csv have them: nothing is quoted.
 std::vector<std::string_view> split_line(std::string_view line);
 
-/// "RDMA_WRITE_WITH_IMM", "SEND", ...; "opcode 77" for what the field does not know.
+/// "RDMA_WRITE_WITH_IMM", "SEND", ...; "opcode 77" for an unknown one.
 std::string opcode_name(std::uint32_t opcode);
 
 }  // namespace meshbed::testbed

@@ -203,7 +203,7 @@ void Builder::add_management() {
     const models::IpPrefix own{node_spec.management, management.subnet.length_bits};
     if (!contains(management.subnet, own.address) || models::is_network_or_broadcast(own)) {
       diagnostics_.add(node_spec.at("management"),
-                       fmt::format("management: {} is no host address of the management subnet {}",
+                       fmt::format("management: {} is not a host address of the management subnet {}",
                                    to_text(own.address), subnet_text(management.subnet)));
     } else {
       node_at(found->second).management->address = own;
@@ -254,7 +254,7 @@ void Builder::order_devices() {
       const int nic = find_nic(node, device.value);
       if (nic < 0 || std::find(order.begin(), order.end(), nic) != order.end()) {
         diagnostics_.add(device.place, fmt::format("device_order: '{}' {}; {} has: {}", device.value,
-                                                   nic < 0 ? "is no NIC of this node" : "is listed twice", node.name,
+                                                   nic < 0 ? "is not a NIC of this node" : "is listed twice", node.name,
                                                    list_names(device_names(node))));
         continue;
       }

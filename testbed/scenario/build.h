@@ -1,6 +1,6 @@
 #pragma once
-// From the file's words to a cluster: generates the topology, lays the listed nodes, cables and switches over it,
-// resolves names, numbers addresses and derives what the file left open.
+// From the parsed file to a cluster: generates the topology, applies the listed nodes, cables and switches to it,
+// resolves names, numbers addresses and derives values that the file leaves open.
 
 #include <cstddef>
 #include <string>

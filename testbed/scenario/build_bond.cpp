@@ -1,4 +1,4 @@
-// Bonds: which NICs are functions of one, what RDMA device and addresses it has, and where its cables may lead.
+// Bonds: NICs that are functions of one bond, its RDMA device and addresses, and the valid ends of its cables.
 
 #include <fmt/format.h>
 
@@ -220,8 +220,8 @@ std::optional<Bond> Builder::bond_of(int node, const NodeSpec& owner, const Bond
     const std::string name = listed.value.substr(0, 64);
     const int nic = find_nic(own, listed.value);
     if (nic < 0) {
-      refuse(listed.place,
-             fmt::format("functions: '{}' is no NIC of {}; it has: {}", name, own.name, list_names(device_names(own))));
+      refuse(listed.place, fmt::format("functions: '{}' is not a NIC of {}; it has: {}", name, own.name,
+                                       list_names(device_names(own))));
       continue;
     }
     const models::Nic& function = own.nics[static_cast<std::size_t>(nic)];

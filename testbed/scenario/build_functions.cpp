@@ -1,4 +1,4 @@
-// What stands behind a node's NICs: GPUs, and how functions share PCIe links and QSFP ports.
+// The devices behind a node's NICs: GPUs, and PCIe links and QSFP ports that functions share.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// PCIe links that the file lists, and which NICs and GPUs hang on them.
+// PCIe links that the file lists, with the NICs and GPUs attached to them.
 
 #include <fmt/format.h>
 

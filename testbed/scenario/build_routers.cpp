@@ -1,4 +1,4 @@
-// Routers that the file lists: the switches that they join, whose gateway they are, and the routes that NICs get.
+// Routers that the file lists: the switches that they join, the subnets whose gateway they are, and the routes of NICs.
 
 #include <fmt/format.h>
 

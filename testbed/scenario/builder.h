@@ -88,7 +88,7 @@ class Builder {
   /// `box`: the switch that the port is on, or -1.
   void set_gateway(models::PortRef port, int box, const NicSpec& said);
   void give_routes(int router, const RouterSpec& spec);
-  /// The list, without its places; reports what is no host address of its prefix.
+  /// The list, without its places; reports what is not a host address of its prefix.
   std::vector<models::IpPrefix> host_addresses(const std::vector<Located<models::IpPrefix>>& listed);
   /// The bond that `spec` says, with its functions; reports what is wrong with it.
   std::optional<models::Bond> bond_of(int node, const NodeSpec& owner, const BondSpec& spec);

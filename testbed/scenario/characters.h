@@ -1,5 +1,5 @@
 #pragma once
-// What a scenario file may hold before the TOML parser sees it.
+// The characters that are allowed in a scenario file, checked before TOML parsing.
 
 #include <optional>
 #include <string>

@@ -167,19 +167,19 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
   check_bytes(scenario, spec, diagnostics);
   check_memory(scenario, spec, diagnostics);
   if (workload.root >= ranks && nodes > 0) {
-    diagnostics.add(said.at("root"), fmt::format("root: {} is no rank; there are {} ranks", workload.root, ranks));
+    diagnostics.add(said.at("root"), fmt::format("root: {} is not a rank; there are {} ranks", workload.root, ranks));
   }
   if (workload.late_by_ps > 0 && workload.late_rank >= ranks && nodes > 0) {
     diagnostics.add(said.at("late_rank"),
-                    fmt::format("late_rank: {} is no rank; there are {} ranks", workload.late_rank, ranks));
+                    fmt::format("late_rank: {} is not a rank; there are {} ranks", workload.late_rank, ranks));
   }
   if (workload.late_by_ps > 0 && workload.late_iteration >= workload.iterations) {
     diagnostics.add(said.at("late_iteration"), fmt::format("late_iteration: {} never comes; there are {} iterations",
                                                            workload.late_iteration, workload.iterations));
   }
   if (workload.differing_rank >= ranks && nodes > 0) {
-    diagnostics.add(said.at("differing_rank"),
-                    fmt::format("differing_rank: {} is no rank; there are {} ranks", workload.differing_rank, ranks));
+    diagnostics.add(said.at("differing_rank"), fmt::format("differing_rank: {} is not a rank; there are {} ranks",
+                                                           workload.differing_rank, ranks));
   }
   if (workload.collective == "sendrecv" && ranks > 1 && workload.shift % ranks == 0) {
     diagnostics.add(said.at("shift"),
@@ -190,7 +190,7 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
   }
   for (const int sender : workload.senders) {
     if (sender < ranks || nodes == 0) continue;
-    diagnostics.add(said.at("senders"), fmt::format("senders: {} is no rank; there are {} ranks", sender, ranks));
+    diagnostics.add(said.at("senders"), fmt::format("senders: {} is not a rank; there are {} ranks", sender, ranks));
   }
   if (workload.net_version != 0 && workload.net_version < 8) {
     diagnostics.add(said.at("net_version"),

@@ -1,5 +1,5 @@
 #pragma once
-// What no field can know by itself: that names, addresses, subnets and the workload fit together.
+// Checks across fields: that names, addresses, subnets and the workload fit together.
 
 #include "testbed/scenario/build.h"
 #include "testbed/scenario/scenario.h"

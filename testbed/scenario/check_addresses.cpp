@@ -1,6 +1,6 @@
-// Nomenclature: medium - the wire (models/lan/qsfp.h) or switch that a NIC hangs on; group - all addresses of one
-// subnet. Subnets nest or are disjoint, so that sorting them by address, then length, puts every subnet right behind
-// the ones that hold it: one pass with a stack finds all overlaps, O(n log n) for n addresses.
+// Nomenclature: medium - the wire (models/lan/qsfp.h) or switch that a NIC is attached to; group - all addresses of one
+// subnet. Subnets nest or are disjoint. Sorted by address, then by length, every subnet comes right after the ones that
+// contain it, so one pass with a stack finds all overlaps: O(n log n) for n addresses.
 
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ struct Holder {
 
 using Group = std::vector<const Holder*>;
 
-/// The one that was written later: a generated holder has only its section's place, a listed one its own line.
+/// The later one in the file: a generated holder has only the line of its section, a listed one its own line.
 const Place& later_place(const Holder& left, const Holder& right) {
   return right.place.begin.line >= left.place.begin.line ? right.place : left.place;
 }
@@ -55,7 +55,7 @@ std::vector<Holder> holders_of(const Built& built, const ScenarioSpec& spec) {
     const auto& node = cluster.nodes[n];
     for (std::size_t i = 0; i < node.nics.size(); ++i) {
       auto found = medium.end();
-      // A RoCE LAG's are on the cable, or the switch, of any of its functions.
+      // The addresses of a RoCE LAG are on the cable, or the switch, of any of its functions.
       for (const models::PortRef port : models::functions_of(cluster, {static_cast<int>(n), static_cast<int>(i)})) {
         if (found == medium.end()) found = medium.find(port);
       }
@@ -73,7 +73,7 @@ std::vector<Holder> holders_of(const Built& built, const ScenarioSpec& spec) {
   return holders;
 }
 
-/// What an address is that no interface is given for others to reach it by; nullptr: nothing of the kind.
+/// The kind of an address that cannot be assigned to a reachable interface; nullptr: the address can be assigned.
 /// Sources: RFC 6890 (IPv4), RFC 4291 2.5 to 2.7 (IPv6).
 const char* special_kind(const models::IpAddress& address) {
   const auto& bytes = address.bytes;
@@ -84,7 +84,7 @@ const char* special_kind(const models::IpAddress& address) {
   if (address.family == models::Family::kIpv4) {
     if (bytes[0] == 0) return "of \"this network\"";
     if (bytes[0] == 127) return "a loopback address";
-    // 169.254/16 (RFC 3927) is taken: on the one cable of a pair it is what DGX Spark's playbooks recommend.
+    // 169.254/16 (RFC 3927) is allowed: DGX Spark's playbooks recommend it for the one cable of a pair.
     return bytes[0] >= 224 ? "multicast or reserved" : nullptr;
   }
   if (bytes[0] == 0xff) return "multicast";
@@ -115,14 +115,14 @@ void check_duplicates(const std::vector<Holder>& holders, Diagnostics& diagnosti
   }
 }
 
-/// Why two of one subnet, IPv4 link-local, cannot be told apart; empty for all other subnets.
+/// For IPv4 link-local, the reason why two cables cannot share the subnet; empty for all other subnets.
 std::string link_local_reason(const models::IpPrefix& prefix) {
   if (!models::is_ipv4_link_local(prefix.address)) return "";
   return "; all of 169.254.0.0/16 (IPv4 link-local) is one subnet, whatever the cable, so that one cable of a cluster "
          "can have it: give the others subnets of their own, as 192.168.100.0/24";
 }
 
-/// One subnet: two NICs of one node in it, or two cables that each use it as their own.
+/// Checks one subnet: two NICs of one node must not be in it, nor may two separate cables use it.
 void check_group(const Group& group, Diagnostics& diagnostics) {
   const std::string subnet = subnet_text(group.front()->prefix);
   std::map<int, const Holder*> first_on_node;
@@ -132,7 +132,7 @@ void check_group(const Group& group, Diagnostics& diagnostics) {
   for (const Holder* holder : group) {
     if (holder->medium == kManagementNic) continue;
     const Holder* other = first_on_node.emplace(holder->node, holder).first->second;
-    // Two functions of one port are on one wire: by which of them a packet leaves changes nothing of where it arrives.
+    // Two functions of one port are on one wire: a packet reaches the same port whichever function sends it.
     const bool is_one_port = !holder->qsfp.empty() && holder->qsfp == other->qsfp;
     if (other->name != holder->name && !is_one_port && !reported) {
       reported = true;
@@ -146,7 +146,7 @@ void check_group(const Group& group, Diagnostics& diagnostics) {
   }
   const Holder* used = nullptr;
   for (const auto& [medium, count] : on_medium) {
-    // One end alone is a crossed cable: lint's business.
+    // Only one end in the subnet is a crossed cable, which lint reports.
     if (medium == kNoMedium || count < 2) continue;
     const Holder* holder = first_on_medium[medium];
     if (used != nullptr && !reported) {
@@ -182,7 +182,7 @@ void check_addresses(const Built& built, const ScenarioSpec& spec, Diagnostics& 
   check_kinds(holders, diagnostics);
   check_duplicates(holders, diagnostics);
 
-  // Families come apart by the address' own order, so that no IPv4 subnet meets an IPv6 one.
+  // The order of addresses separates the families, so no IPv4 subnet is compared with an IPv6 one.
   std::map<std::tuple<models::IpAddress, std::uint8_t>, Group> groups;
   for (const auto& holder : holders) groups[{network_of(holder.prefix), holder.prefix.length_bits}].push_back(&holder);
 

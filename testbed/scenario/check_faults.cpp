@@ -98,7 +98,7 @@ std::string address_problem(const Scenario& scenario, const Fault& fault) {
     return fmt::format("is in no subnet of {}, which has {}", fault.target,
                        own.addresses.empty() ? "no address" : to_text(own.addresses.front()));
   }
-  if (is_of_whole_subnet(fault.address)) return "stands for its whole subnet";
+  if (is_of_whole_subnet(fault.address)) return "is the address of its whole subnet";
   if (const std::string owner = owner_of(scenario.cluster, fault.address.address); !owner.empty()) {
     return fmt::format("is {}'s", owner);
   }
@@ -220,7 +220,7 @@ void check_fault(const Scenario& scenario, const FaultSpec& said, Diagnostics& d
   const Named named = named_by(scenario.cluster, fault.target);
   if (!fits(kind.target, named)) {
     diagnostics.add(said.at("target"),
-                    fmt::format("target: {} wants {}, and '{}' is none here{}", kind.name, text_of(kind.target),
+                    fmt::format("target: {} needs {}, and '{}' is not one here{}", kind.name, text_of(kind.target),
                                 fault.target.substr(0, 80), targets_hint(scenario.cluster, fault.target, kind.target)));
   }
   check_keys(said, diagnostics);

@@ -1,5 +1,5 @@
 #pragma once
-// What a report says of the cluster: how large it is, and which subnet two ports share.
+// Lines of a report about the cluster: its size, and the subnet that two ports share.
 
 #include <string>
 

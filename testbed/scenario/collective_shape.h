@@ -1,6 +1,5 @@
 #pragma once
-// What a collective's size comes to in elements, as nccl-tests counts, and the names of types, reductions, algorithms
-// and protocols.
+// A collective's size in elements, as nccl-tests counts, and the names of types, reductions, algorithms and protocols.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// The field tables, first half: what a scenario file may say about the cluster. They drive reading, refusal of unknown
-// keys, defaults and the dictionary in scenarios/README.md; a new field is one line here.
+// The field tables, first half: the keys of a scenario file that describe the cluster. They drive reading, refusal of
+// unknown keys, defaults and the dictionary in scenarios/README.md; a new field is one line here.
 
 #include "models/lan/vlan.h"
 #include "models/topology_generate.h"

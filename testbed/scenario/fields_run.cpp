@@ -1,4 +1,4 @@
-// The field tables, second half: what runs on the cluster, what goes wrong, what must come out; and the whole file.
+// The field tables, second half: workload, faults, expectations and run; and the table of the whole file.
 
 #include <fmt/format.h>
 
@@ -144,7 +144,7 @@ const Section<WorkloadSpec> kWorkload{
            v.integer(s.value.late_iteration, {0, 1'000'000});
          }},
         {"differing_rank", "integer", "-1",
-         "this rank asks for half of `bytes` where the others ask for all of it, in the iterations that are timed: the "
+         "this rank requests half of `bytes` while the others request all of it, in the iterations that are timed: the "
          "ranks do not call the same operation; -1: none",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.differing_rank, {-1, models::kNodesMax});
@@ -159,7 +159,7 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.receives, {1, 1024});
          }},
-        {"parts", "integer", "1", "reconnect: messages of each receive, told apart by their tags",
+        {"parts", "integer", "1", "reconnect: messages of each receive, distinguished by their tags",
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.parts, {1, nccl::kMaxGroupedReceives});
          }},
@@ -345,7 +345,7 @@ const Section<ExpectSpec> kExpect{
          [](const Value& v, ExpectSpec& s) { v.text(s.value.error); }},
     }};
 
-// A section that is missing is read as an empty one, so that its own defaults hold.
+// A missing section is read as an empty one, so that its defaults apply.
 const Section<ScenarioSpec> kScenario{
     "the file",
     "Keys at the top of the file, and its sections.",

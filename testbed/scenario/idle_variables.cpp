@@ -126,7 +126,7 @@ std::vector<std::string> idle_variable_notes(const Scenario& scenario) {
   const auto say = [&](const std::string& note) {
     if (!note.empty() && said.insert(note).second) notes.push_back(note);
   };
-  std::set<std::string> unfit;  // lists; nodes mostly agree, and the first one speaks for them
+  std::set<std::string> unfit;  // lists already reported; nodes mostly agree
   for (const models::Node& node : scenario.cluster.nodes) {
     for (const auto& [name, value] : node.environment) {
       say(idle_variable_note(name, own_nccl));

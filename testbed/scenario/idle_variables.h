@@ -1,6 +1,6 @@
 #pragma once
-// Idle variables: what a scenario, or a shell, sets for NCCL that has no effect here or that keeps NCCL from the
-// plugin, so that no result is taken for theirs.
+// Idle variables: NCCL variables of a scenario or a shell that have no effect here, or that prevent NCCL from using the
+// plugin. They are reported, so that no result is attributed to them.
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// From what a scenario says of its ranks to the node of each.
+// The node of each rank, from the scenario's settings.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Placement: which rank sits on which node, by which NICs, and which net plugin and fabric it has there.
+// Placement: the node and the NICs of each rank, with its net plugin and fabric.
 
 #include <string>
 #include <vector>

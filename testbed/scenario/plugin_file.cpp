@@ -71,14 +71,14 @@ std::string require_plugin_file(const std::string& path) {
   std::error_code problem;
   if (!fs::exists(path, problem)) refuse("there is no such file");
   if (fs::is_directory(path, problem)) refuse("it is a folder, no net plugin");
-  if (!fs::is_regular_file(path, problem)) refuse("it is no regular file");
+  if (!fs::is_regular_file(path, problem)) refuse("it is not a regular file");
   const std::string bytes = read_text_file(path);
   const auto headers = array_at<Elf64_Ehdr>(bytes, 0, 1);
-  if (headers.empty() || !is_shared_object(headers.front())) refuse("it is no shared object (ELF, x86-64)");
+  if (headers.empty() || !is_shared_object(headers.front())) refuse("it is not a shared object (ELF, x86-64)");
   const auto sections = array_at<Elf64_Shdr>(bytes, headers.front().e_shoff, headers.front().e_shnum);
   if (is_program(bytes, sections)) refuse("it is a program, no shared object");
   if (!exports_table(bytes, sections).value_or(true)) {
-    refuse(fmt::format("it exports no ncclNetPlugin_v{} to v{}, so it is no net plugin", coll::kOldestNetVersion,
+    refuse(fmt::format("it exports no ncclNetPlugin_v{} to v{}, so it is not a net plugin", coll::kOldestNetVersion,
                        coll::kNewestNetVersion));
   }
   return fs::absolute(path).string();

@@ -1,13 +1,13 @@
 #pragma once
-// PluginFile: is a file a net plugin at all? Asked of its bytes: nothing is loaded, so that none of its code runs here.
+// PluginFile: checks that a file is a net plugin by reading its bytes. It is not loaded, so none of its code runs.
 
 #include <string>
 
 namespace meshbed::testbed {
 
-/// Its absolute path. Throws std::runtime_error with the path as it was given where there is no such file, where it is
-/// a folder or another thing that is no file, no shared object of this kind of machine, or one that exports no
-/// ncclNetPlugin_v8 to v12. A file without section headers tells nobody what it exports, and is let through.
+/// Returns its absolute path. Throws std::runtime_error with the path as given if it does not exist, is not a regular
+/// file, is not a shared object for this machine, or exports none of ncclNetPlugin_v8 to v12. A file without section
+/// headers does not list its exports and is accepted.
 std::string require_plugin_file(const std::string& path);
 
 }  // namespace meshbed::testbed

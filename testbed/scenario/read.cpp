@@ -78,7 +78,7 @@ void refuse_unless_file(const std::string& path) {
     case std::filesystem::file_type::none:
       throw UnreadableScenario(path, "cannot be read: " + error.message());
     default:
-      throw UnreadableScenario(path, "this is no regular file; a scenario is a TOML file");
+      throw UnreadableScenario(path, "this is not a regular file; a scenario is a TOML file");
   }
 }
 
@@ -191,7 +191,7 @@ std::string read_scenario_text(const std::string& path) {
   refuse_unless_file(path);
   std::error_code error;
   if (std::filesystem::file_size(path, error) > kFileBytesMax) {
-    throw UnreadableScenario(path, "larger than 16 MiB; this is no scenario");
+    throw UnreadableScenario(path, "larger than 16 MiB; this is not a scenario");
   }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

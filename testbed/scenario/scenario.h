@@ -1,5 +1,5 @@
 #pragma once
-// Scenario: one file that says what is cabled how, what runs on it, what goes wrong and what must come out.
+// Scenario: one file that describes the cabling, the workload, the faults and the expected results.
 //
 // TOML, read by read.cpp through one table of fields (fields.cpp) from which scenarios/README.md is
 // generated as well. Unknown keys are refused with the accepted names; every error carries file, line and column.
@@ -27,8 +27,7 @@ namespace meshbed::testbed {
 
 struct SlotGraph;
 
-/// Megakernels, one a rank: what their slots do, how they are scheduled, what goes wrong with them, and what things
-/// take.
+/// Megakernels, one a rank: their slots, their scheduling, their faults, and the times of operations.
 struct Megakernel {
   std::string program = "all_reduce";      // one of ring_program_names(), or a slot graph file
   std::shared_ptr<const SlotGraph> graph;  // of that file, or of a generator; nullptr: another program
@@ -36,9 +35,9 @@ struct Megakernel {
   bool by_priority = false;                // the priority kernel; queue alone
   std::string initiation = "host";         // host device; of decode also launch, and all: one after the other
   bool one_shot = false;                   // how all_reduce, all_gather and decode exchange: else round the ring
-  std::string forward;                     // of one-shot: plugin ranks; empty in the file: what the cables ask for
+  std::string forward;                     // of one-shot: plugin ranks; empty in the file: derived from the cabling
   int layers = 60;                         // of decode
-  std::string queue = "direct";            // direct gin fifo: what lies between lanes and proxy
+  std::string queue = "direct";            // direct gin fifo: the path between lanes and proxy
   int queue_depth = 0;                     // of gin and fifo; 0: their own default
   bool reserves = false;                   // likewise: a place is reserved by fetch-and-add, then waited for
   bool fuses = true;                       // likewise: a PUT and its SIGNAL are one descriptor and one message
@@ -62,10 +61,10 @@ struct Megakernel {
   int tenants = 1;
   std::vector<int> priorities;   // weights of CRITICAL to IDLE; empty: NORMAL alone
   std::vector<std::string> mix;  // "add:3", weights by kind; empty: adds
-  std::uint64_t quota = 0;       // claims of each tenant; 0: as many as it likes
-  std::string recording;         // of a ring, whose items come in the place of drawn ones; empty: none
+  std::uint64_t quota = 0;       // claims of each tenant; 0: no limit
+  std::string recording;         // of a ring, whose items replace generated ones; empty: none
   std::shared_ptr<const ring::RecordedWork> recorded;  // what it shows
-  // what goes wrong
+  // faults
   int faulty_item = -1;
   int masked_tenant = -1;
   Picoseconds masked_at_ps = 0;
@@ -75,16 +74,16 @@ struct Megakernel {
   Picoseconds unordered_delay_ps = 0;  // data land so long after their arrival, at most
   bool waits_first = false;            // the host publishes a program's WAITs before its other slots
   bool when_ready = false;             // the host publishes a slot once those of its rank that it needs are done
-  // what is modelled, and no more: see testbed/workload/megakernel/times.h for where the figures are from
+  // modelled times; testbed/workload/megakernel/times.h states the sources of the figures
   Picoseconds watchdog_ps = 0, launch_ps = 0, publish_ps = 0, claim_ps = 0, poll_ps = 0, doorbell_ps = 0, flag_ps = 0;
   std::uint64_t memory_bps = 0;  // of REDUCE and COPY; 0: they cost nothing
   Picoseconds visibility_ps = 0, post_ps = 0, credit_ps = 0, pass_ps = 0;
-  Picoseconds device_doorbell_ps = 0;   // in doorbell's place where the device initiates
+  Picoseconds device_doorbell_ps = 0;   // instead of doorbell if the device initiates
   Picoseconds operation_launch_ps = 0;  // initiation = launch: of each operation's kernel
   // places for blocks, which lanes are; 0 SMs: as many as there are lanes
   int sms = 0, held_sms = 0, blocks_per_sm = 1;
   std::string profile;                         // its name; empty: none
-  std::map<std::string, std::string> sources;  // by field: what the profile says of it
+  std::map<std::string, std::string> sources;  // by field: its source in the profile
 };
 
 struct Workload {
@@ -105,13 +104,13 @@ struct Workload {
   std::uint64_t slice_bytes = 0;     // 0: the engine's default
   int root = 0;
   int shift = 1;             // sendrecv: rank r sends to (r + shift) % ranks
-  std::vector<int> senders;  // sendrecv: who does; empty: all
+  std::vector<int> senders;  // sendrecv: the ranks that send; empty: all
   int late_rank = 0;
   int late_iteration = 0;
-  Picoseconds late_by_ps = 0;   // 0: nobody is late
+  Picoseconds late_by_ps = 0;   // 0: no rank is late
   int differing_rank = -1;      // calls with half of the bytes; -1: none does
-  bool start_and_wait = false;  // calls that do not block; no key of the file's: run --zernel-duration enqueue
-  bool tell_calls = false;      // ranks of other processes tell when they called; likewise: for run's telemetry
+  bool start_and_wait = false;  // calls that do not block; not a key of the file: run --zernel-duration enqueue
+  bool tell_calls = false;      // ranks of other processes report the times of their calls; not a key either: for run's telemetry
   // kMatrix
   int cases = 200;
   // kReconnect
@@ -130,18 +129,18 @@ struct Workload {
   int output_limit_mib = 256;          // of all ranks together, on standard output and standard error
   // all
   int nodes = 0;                    // that run ranks, from the first on; 0: all
-  std::vector<int> ranks_per_node;  // of each node; empty: all have as many, or one a GPU, or one where GPUs are not
-                                    // said. Where they come to lie is Scenario::rank_nodes
+  std::vector<int> ranks_per_node;  // of each node; empty: equal on all, or one a GPU, or one if GPUs are not given.
+                                    // Their placement is Scenario::rank_nodes
   bool is_round_robin = false;      // rank by rank another node, rather than one node after the other
   std::string net_plugin;           // empty: the project's own
   int net_version = 0;              // 0: the newest that the plugin has
 };
 
-/// What goes wrong, when and where. Carried out by testbed/scenario/fault_board.h in the simulated and in the emulated
+/// A fault: what happens, when and where. Carried out by testbed/scenario/fault_board.h in the simulated and in the emulated
 /// world.
 struct Fault {
   FaultKind kind = FaultKind::kLoss;
-  std::string point = "start";  // start iteration: what at_ps counts from
+  std::string point = "start";  // start iteration: the origin of at_ps
   int iteration = 0;            // of that point
   Picoseconds at_ps = 0;        // in the world's own time
   Picoseconds duration_ps = 0;  // 0: for ever
@@ -153,13 +152,13 @@ struct Fault {
   // strangers
   std::string from;               // the node that they come from
   int connections = 0;            // to each port at one time
-  Picoseconds byte_every_ps = 0;  // of each; 0: they say nothing
+  Picoseconds byte_every_ps = 0;  // of each; 0: they send nothing
 };
 
-/// What a peer's requests end with at a port that refuses them.
+/// The status with which a peer's requests end at a port that refuses them.
 inline constexpr const char* kRefusals[] = {"access", "not-ready"};  // IBV_WC_REM_ACCESS_ERR, IBV_WC_RNR_RETRY_EXC_ERR
 
-/// What the scenario promises; empty members are not checked.
+/// The scenario's expectations; empty members are not checked.
 struct Expect {
   std::optional<std::uint64_t> wrong;
   std::optional<double> max_over_bound;  // time / closed-form lower bound
@@ -168,15 +167,15 @@ struct Expect {
   std::optional<std::uint64_t> connections;
   // Payload over the ranks' sockets, bootstrap and data alike.
   std::optional<std::uint64_t> min_socket_bytes{}, max_socket_bytes{};
-  std::optional<std::uint64_t> max_strangers;  // connections that the ranks held for them at one time
+  std::optional<std::uint64_t> max_strangers;  // connections of strangers that the ranks held at one time
   std::optional<Picoseconds> max_run_time_ps;  // simulated, from the start to the end of the last rank
   std::vector<std::pair<std::string, std::string>> unreachable;  // node pairs that must have no direct path
   std::optional<std::string> lost;      // the node that loses its power: see check_expectations()
-  std::optional<std::string> watchdog;  // what a rank's ring must come to: a name of ring::Cause
+  std::optional<std::string> watchdog;  // how a rank's ring must end: a name of ring::Cause
   std::optional<std::string> error;     // the run must fail, and its error must contain this text
 };
 
-/// What the software of the ranks costs in virtual time.
+/// The cost of the ranks' software in virtual time.
 inline constexpr const char* kIdealProfile = "ideal";  // nothing
 struct Software {
   std::string profile = kIdealProfile;
@@ -195,7 +194,7 @@ struct Scenario {
   std::vector<int> rank_nodes;  // [rank] the node that it runs on; empty: one rank a node
   Software software;
   std::string fabric = "auto";         // auto fluid chunk
-  bool fold = true;                    // a replay: one rank stands for all where they are provably alike
+  bool fold = true;                    // a replay: one rank represents all that are provably alike
   std::string replay_detail = "data";  // data plugin
   double time_limit_s = 3600;          // simulated
   std::vector<Fault> faults;
@@ -204,7 +203,7 @@ struct Scenario {
 };
 
 /// The override "cabling=FILE" takes topology, nodes, cables, switches, routers and the management network of another
-/// scenario file, in place of all that this one has of them. FILE is relative to the working folder.
+/// scenario file, instead of those of this one. FILE is relative to the working folder.
 inline constexpr const char* kCablingKey = "cabling";
 
 /// Reads `path`, applies `overrides` ("section.key=value", TOML values; bare words are taken as strings), generates the
@@ -217,14 +216,14 @@ Scenario parse_scenario(const std::string& text, const std::string& name_for_err
 /// The text of the file that read_scenario() would read; throws UnreadableScenario.
 std::string read_scenario_text(const std::string& path);
 /// What the text, with those overrides, gives for a key as --set takes it ("workload.bytes", "node.node1.gpus");
-/// nullopt: nothing. A text without its quotes, anything else as TOML.
+/// nullopt: none. A string is returned without its quotes, any other value as TOML.
 std::optional<std::string> value_of_key(const std::string& text, const std::vector<std::string>& overrides,
                                         const std::string& key);
 
-/// Where a file lies that the scenario file names (recording, tuning): seen from that file's folder.
+/// The path of a file that the scenario file names (recording, tuning), relative to that file's folder.
 std::string path_beside(const Scenario& scenario, const std::string& name);
 
-/// The field dictionary as Markdown: what scenarios/README.md must hold.
+/// The field dictionary as Markdown: the contents of scenarios/README.md.
 std::string scenario_dictionary();
 
 }  // namespace meshbed::testbed

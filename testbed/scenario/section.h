@@ -1,6 +1,6 @@
 #pragma once
-// Section<T>: the declarative table that reads one kind of TOML table into a T, refuses what it does not know, applies
-// the defaults and documents itself. fields.cpp holds the tables.
+// Section<T>: the declarative table that reads one kind of TOML table into a T, refuses unknown keys, applies the
+// defaults and provides the documentation. fields.cpp holds the tables.
 
 #include <toml++/toml.h>
 

@@ -1,4 +1,4 @@
-// What a scenario's software costs: the class of machines that [models] names.
+// The cost of a scenario's software: the class of machines that [models] names.
 
 #include <fmt/format.h>
 
@@ -64,7 +64,7 @@ Result<models::Machine> read_machine(const std::string& wanted, const std::strin
   }
   if (!profile) return profile.error();
   if (!profile->machine_class()) {
-    return refused(profile->name() + " has values alone, and is no class of machines; of megakernels it is " +
+    return refused(profile->name() + " has only values, and is not a class of machines; of megakernels it is " +
                    "workload.megakernel.profile");
   }
   auto machine = models::machine_of(*profile);

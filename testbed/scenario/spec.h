@@ -1,5 +1,5 @@
 #pragma once
-// The scenario as the file says it: one struct per section, before names are resolved and the topology is generated.
+// The scenario as written in the file: one struct per section, before names are resolved and the topology is generated.
 // Members hold the values; Entry says which keys were given, and where.
 
 #include <map>

@@ -1,8 +1,8 @@
 #pragma once
 // Value: one TOML value on its way into a member, with the name and place that an error needs.
 //
-// Each reader sets `out` only where the value is right; otherwise it reports what was expected, what was found and
-// where, and leaves `out` as it was.
+// Each reader sets `out` only if the value is valid; otherwise it reports the expected value, the actual one and its
+// place, and leaves `out` unchanged.
 
 #include <toml++/toml.h>
 

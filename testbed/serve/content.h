@@ -1,8 +1,9 @@
 #pragma once
-// Content: what each address of the server has, made of a results folder or of running plugins. It knows no socket.
+// Content: the contents of each address of the server, made from a results folder or from running plugins. It uses no
+// sockets.
 //
-// The addresses are a fixed list: no part of a request becomes a file name. Nothing is written. What a folder gives is
-// kept until one of its files changes.
+// The addresses are a fixed list: no part of a request becomes a file name. Nothing is written. Contents made from a
+// folder are cached until one of its files changes.
 
 #include <cstdint>
 #include <mutex>

@@ -39,7 +39,7 @@ const char* cause_of(unsigned status) {
     case 408:
       return "the request took too long";
     default:
-      return "this is no HTTP/1.1 request";
+      return "this is not an HTTP/1.1 request";
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the sessions of a server share. Its thread is the one that runs `io`.
+// Data shared by the sessions of a server. Used only by the thread that runs `io`.
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>

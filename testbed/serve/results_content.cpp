@@ -71,7 +71,7 @@ ResultsContent::ResultsContent(std::string folder) : folder_(std::move(folder)) 
   std::error_code problem;
   if (!fs::is_directory(folder_, problem)) {
     throw std::runtime_error(fmt::format(
-        "{}: is no folder; name one that meshbed run or sweep wrote, as results/SCENARIO/sim, or give --live",
+        "{}: is not a folder; name one that meshbed run or sweep wrote, as results/SCENARIO/sim, or give --live",
         folder_));
   }
 }

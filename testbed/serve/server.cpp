@@ -63,7 +63,7 @@ Address parse_address(const std::string& text) {
     port = end + 1 < text.size() ? text.substr(end + 2) : "";
     if (end + 1 < text.size() && port.empty()) throw bad_address(text, "the port is missing");
   } else if (const std::size_t colon = text.rfind(':'); colon != std::string::npos) {
-    if (text.find(':') != colon) throw bad_address(text, "an IPv6 address stands in brackets");
+    if (text.find(':') != colon) throw bad_address(text, "an IPv6 address must be in brackets");
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
     if (port.empty()) throw bad_address(text, "the port is missing");
@@ -71,7 +71,7 @@ Address parse_address(const std::string& text) {
   if (!host.empty()) address.host = host;
   error_code error;
   boost::asio::ip::make_address(address.host, error);
-  if (error) throw bad_address(text, "that is no numeric address");
+  if (error) throw bad_address(text, "not a numeric address");
   if (!port.empty()) {
     unsigned number = 0;
     const auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), number);

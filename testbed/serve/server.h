@@ -3,7 +3,7 @@
 //
 // Bounded in every direction: clients, the size of a request's head and body, the time that a request and a reply may
 // take, and what a WebSocket client may send. One thread moves bytes, a second one makes replies, so that a slow page
-// keeps no other client waiting.
+// does not delay other clients.
 
 #include <cstddef>
 #include <cstdint>

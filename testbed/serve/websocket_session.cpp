@@ -37,7 +37,7 @@ class WebsocketSession : public std::enable_shared_from_this<WebsocketSession> {
     if (error) {
       const bool parser = error.category() == make_error_code(http::error::bad_method).category();
       if (!parser || error == http::error::end_of_stream || error == http::error::partial_message) return;
-      return refuse(error == http::error::header_limit ? 431 : 400, "this is no HTTP/1.1 request");
+      return refuse(error == http::error::header_limit ? 431 : 400, "this is not an HTTP/1.1 request");
     }
     if (hub_.websocket_clients > hub_.limits.websocket_clients) return refuse(503, "too many clients; try again later");
     if (!websocket::is_upgrade(parser_->get())) {

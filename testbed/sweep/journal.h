@@ -1,6 +1,6 @@
 #pragma once
-// Journal: which points of a sweep have been run, a line each (JSON), so that a sweep that was ended can be resumed.
-// One sweep at a time writes to a journal. Its calls come from one thread at a time.
+// Journal: the points of a sweep that have been run, a line each (JSON), so that an interrupted sweep can be resumed.
+// Only one sweep at a time writes to a journal. Its calls come from one thread at a time.
 
 #include <fstream>
 #include <map>

@@ -1,5 +1,5 @@
 #pragma once
-// Sweep points: which variants of a scenario a sweep runs. Pure functions of values; any thread.
+// Sweep points: the variants of a scenario that a sweep runs. Pure functions of values; any thread.
 
 #include <cstddef>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
-// Sweep: the variants of a scenario, each run in the simulated world by a process of its own, as one table.
+// Sweep: the variants of a scenario, each run in the simulated world by a separate process, as one table.
 //
-// What has been run stands in a journal, a line a point, so that a sweep that was ended can be resumed. The table is in
-// the order of the points, not in that in which they ended: the same points give the same bytes.
+// Completed points are recorded in a journal, so that an interrupted sweep can be resumed. The table is in the order of
+// the points, not in the order of their completion: the same points give the same bytes.
 
 #include <cstddef>
 #include <functional>

@@ -1,5 +1,5 @@
 #pragma once
-// What makes a cluster of a scenario: netplan files, a list of its cables, and the environment of its jobs.
+// Files that set up a scenario's cluster: netplan files, a list of its cables, and the environment of its jobs.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// Which single failures partition a cluster.
+// The single failures that partition a cluster.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What differs between two scenarios, and what that does.
+// The differences between two scenarios, and their effects.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using document::Value;
 /// Facts of a cluster by their names: "node0/rocep1s0f0" "rate" "200 Gb/s".
 using Facts = std::map<std::pair<std::string, std::string>, std::string>;
 
-/// More nodes than that are compared without who reaches whom.
+/// With more nodes, reachability is not compared.
 constexpr int kComparedNodesMost = 256;
 constexpr std::size_t kPairsShown = 16, kRunsShown = 4;
 
@@ -82,7 +82,7 @@ Facts facts_of(const models::Cluster& cluster) {
   return facts;
 }
 
-/// Who reaches whom, by node names: 1 by a cable, more through relays, 0 not.
+/// Reachability by node names: 1 over a cable, more over relays, 0 not at all.
 struct Reach {
   std::map<std::pair<std::string, std::string>, int> mesh;
   std::map<std::pair<std::string, std::string>, bool> nccl;  // on every channel

@@ -1,5 +1,5 @@
-// topology_svg: the layout as SVG 1.1. Colours are those of Okabe and Ito ("Color Universal Design", 2008), which stay
-// apart for colour-blind eyes; beyond six subnets a dash pattern tells the rounds apart.
+// topology_svg: the layout as SVG 1.1. Colours are those of Okabe and Ito ("Color Universal Design", 2008), which colour-
+// blind readers can distinguish; beyond six subnets the colours repeat with another dash pattern.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<const char*, 6> kPalette = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 constexpr std::array<const char*, 4> kDashes = {"none", "10 5", "3 4", "12 4 3 4"};
-constexpr const char* kAlarm = "#b00020";  // a crossed cable; also dotted, and its label says so
+constexpr const char* kAlarm = "#b00020";  // a crossed cable; also dotted and labelled
 constexpr const char* kFaint = "#8895a1";
 
 const char* colour_text(int colour) {
@@ -97,7 +97,7 @@ void draw_switch(Svg& svg, const DrawnSwitch& box) {
   }
 }
 
-/// A line may pass behind another switch; the dot says where it ends.
+/// A line may pass behind another switch; the dot marks its end.
 void draw_switches(Svg& svg, const Layout& layout) {
   for (const auto& uplink : layout.uplinks) svg.line(uplink.from, uplink.to, uplink.colour, 2);
   for (const auto& box : layout.switches) draw_switch(svg, box);
@@ -107,7 +107,7 @@ void draw_switches(Svg& svg, const Layout& layout) {
   }
 }
 
-/// The file's description speaks of the file's cluster; a changed cluster is described by its changes.
+/// The file's description, or the overrides if they have changed its cluster.
 std::string about(const Scenario& scenario) {
   std::string changes;
   for (const std::string& argument : scenario.overrides) {

@@ -1,5 +1,5 @@
-// The smallest environment under which stock NCCL works on a cabling. Each claim has its lines of NCCL v2.30.7-1; what
-// stock_nccl.cpp says of them holds here.
+// The smallest environment under which stock NCCL works on a cabling. Each claim cites its lines of NCCL v2.30.7-1; the
+// sources in stock_nccl.cpp apply here, too.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// Layout: where everything in a picture of a cluster stands. Pure geometry, so that a test can prove that no label
+// Layout: the positions of all parts of a picture of a cluster. Pure geometry, so that a test can prove that no label
 // covers another. Units are pixels, x to the right, y down.
 
 #include <span>

@@ -23,7 +23,7 @@ namespace {
 
 using models::Aim;
 
-/// The NIC as the plugin's discovery would tell it.
+/// The NIC as the plugin's discovery reports it.
 net::Nic to_net(const models::Nic& nic) {
   net::Nic result;
   result.device_name = nic.device;
@@ -41,7 +41,7 @@ net::Nic to_net(const models::Nic& nic) {
   return result;
 }
 
-/// As the plugin on this node reads it.
+/// The variable's value as the plugin on this node reads it.
 net::Setting setting(const models::Node& node, net::Variable variable) {
   const net::VariableInfo& info = *std::find_if(net::kVariables.begin(), net::kVariables.end(),
                                                 [&](const auto& each) { return each.id == variable; });
@@ -50,7 +50,7 @@ net::Setting setting(const models::Node& node, net::Variable variable) {
   return net::evaluate(info, given != node.environment.end() ? given->second.c_str() : nullptr);
 }
 
-/// What stands in the node's main table, where the plugin reads it.
+/// The gateway routes of the node's main table, as the plugin reads it.
 std::vector<net::GatewayRoute> gateway_routes(const models::Node& node) {
   std::vector<net::GatewayRoute> routes;
   for (const models::Nic& nic : node.nics) {
@@ -66,7 +66,7 @@ std::uint64_t identity_of(int node) { return static_cast<std::uint64_t>(node) + 
 
 }  // namespace
 
-/// One node as the plugin knows it: its NICs, and what it tells others of them.
+/// The nodes as the plugin knows them: their NICs, and the addresses that they announce.
 struct MeshRules::State {
   State(const models::Cluster& of, const models::Topology& its) : cluster(of), topology(its) {}
   struct Node {
@@ -76,14 +76,14 @@ struct MeshRules::State {
     bool relays = true;
     int hop_limit = 8;
     std::int64_t allow_routed = net::kUnset;
-    std::vector<net::GatewayRoute> table;  // the main one's routes by way of a router
+    std::vector<net::GatewayRoute> table;  // the main table's routes over a router
 
     net::RouteRequest request(std::span<const net::PeerAddress> peer) const {
       net::RouteRequest made{.nics = &nics, .peer = peer};
       if (allow_routed != 0) made.routed = net::RoutedPairs{.all = allow_routed == 1, .table = table};
       return made;
     }
-    /// A node that is called over a router from there has a way back.
+    /// Whether a node that is called from there over a router has a route back.
     bool answers(const IpPrefix& from) const {
       const std::vector<net::PeerAddress> caller{{.prefix = from, .nic = 0}};
       return net::choose_route(request(caller)).has_value();
@@ -93,7 +93,7 @@ struct MeshRules::State {
   const models::Topology& topology;
   std::vector<Node> nodes;
   std::vector<bool> relays;                  // [node] it runs ranks, and relays for others
-  std::vector<std::vector<int>> neighbours;  // [node] those of whose addresses one is on a cable of its own
+  std::vector<std::vector<int>> neighbours;  // [node] the nodes at the other ends of its cables
 
   /// [node] cables from there to `to`, through nodes that relay; kApart: none lead there.
   const std::vector<int>& cables_to(int to) {
@@ -116,7 +116,7 @@ struct MeshRules::State {
   }
   static constexpr int kApart = 1 << 20;
 
-  /// The relays that lie on a shortest chain between the two: the plugin's choice among all is one among these.
+  /// The relays on a shortest chain between the two nodes: the plugin always chooses one of them.
   const net::NeighbourMap& map_between(int from, int to) {
     if (map_of_ == std::pair(from, to)) return map_;
     map_of_ = {from, to};
@@ -142,8 +142,8 @@ namespace {
 
 /// [node] the nodes with an address that one of the node's own shares a subnet with.
 std::vector<std::vector<int>> neighbours_by_address(const std::vector<std::vector<net::PeerAddress>>& addresses) {
-  // Two prefixes that contain each other's address are equal as far as the shorter one goes: candidates by the shortest
-  // length in use, of each family.
+  // Two prefixes that contain each other's address agree in the bits of the shorter one: group candidates by the
+  // shortest length in use, per family.
   std::map<Family, std::uint8_t> shortest;
   for (const auto& node : addresses) {
     for (const net::PeerAddress& one : node) {
@@ -234,9 +234,9 @@ MeshAim MeshRules::aim(int from, int to, int device, int peer_device, bool names
     const bool there = std::any_of(paths.begin(), paths.end(), [&](const models::DirectPath& path) {
       return models::device_of(state_->cluster, path.from).nic == nic;
     });
-    // Where an address lies and its cable does not, TCP over that cable is refused before any queue pair is made.
+    // If an address is assigned but its cable is not connected, TCP over it fails before any queue pair is created.
     if (!route->routed) return {there ? Aim::kReached : Aim::kRefused, nic, 1};
-    // A route that leads nowhere, or not back, leaves relays.
+    // Without a working route in both directions, only relays remain.
     if (there && theirs.answers(route->local)) return {Aim::kReached, nic, 1, true};
   }
   if (!own.relays) return {};

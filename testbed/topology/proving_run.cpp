@@ -1,4 +1,4 @@
-// Commands of runs that show what an answer says.
+// Commands of runs that demonstrate an answer.
 #include <fmt/format.h>
 
 #include <stdexcept>

@@ -1,7 +1,7 @@
 #pragma once
-// Questions about a cluster's cabling, and their answers as documents: why a node does not reach another one, what a
-// single failure partitions, which environment stock NCCL needs, what a change of a scenario changes. Nothing is run;
-// each "no" comes with the command of a run that shows it.
+// Questions about a cluster's cabling, and their answers as documents: why a node does not reach another one, which
+// single failures partition it, which environment stock NCCL needs, and the effects of a change of a scenario. Nothing
+// is run; each "no" comes with the command of a run that demonstrates it.
 //
 // Nomenclature: way - one NIC of a node towards another node; obstacle - why it does not lead there.
 
@@ -29,8 +29,8 @@ inline constexpr std::size_t kCutNodesMost = 256;
 /// of NCCL's source that it rests on.
 document::Document environment_document(const Scenario& scenario);
 
-/// What differs between two scenarios, and what that does: who reaches whom, findings that came or went, the lower
-/// bound of the workload's time.
+/// The differences between two scenarios and their effects: on reachability, on findings, and on the lower bound of the
+/// workload's time.
 document::Document difference_document(const Scenario& older, const Scenario& newer);
 
 /// "meshbed run FILE --set KEY=VALUE...", for a shell.

@@ -1,6 +1,6 @@
 #pragma once
-// meshbed topo rules: who reaches whom by whose rules. The ancestor's and NCCL's are models (models/routing_rules.h);
-// Meshbed's are the plugin's own functions, the very ones that connect() calls.
+// meshbed topo rules: which nodes reach each other, by whose rules. The ancestor's and NCCL's are models
+// (models/routing_rules.h); Meshbed's are the plugin's own functions, the same ones that connect() calls.
 
 #include <cstdint>
 #include <memory>

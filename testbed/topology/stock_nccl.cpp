@@ -1,4 +1,4 @@
-// The sources of what is said here, all of NCCL v2.30.7-1:
+// The sources of these statements, all of NCCL v2.30.7-1:
 // - Devices and their choice by subnet: models/routing_rules.h names the lines.
 // - No relays: a channel's peer is connected by the net device itself (src/transport/net.cc); nothing forwards.
 // - Rings join node n with node n + 1, numbered by their first rank (src/init.cc 1290-1301, src/graph/connect.cc

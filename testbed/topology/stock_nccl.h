@@ -1,6 +1,6 @@
 #pragma once
-// Under which settings stock NCCL works on a cabling, as text. Each sentence names the lines of NCCL's source that it
-// rests on, of v2.30.7-1. Pure.
+// The settings with which stock NCCL works on a cabling, as text. Each sentence cites its lines of NCCL's source,
+// v2.30.7-1. Pure functions.
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// What the plugin's tuner makes of a cabling: the plugin's own functions, on the scenario's cables.
+// The decisions of the plugin's tuner for a cabling, by the plugin's own functions on the scenario's cables.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// Why a node reaches another one, or does not.
+// The reason why a node reaches another one, or does not.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -27,19 +27,19 @@ namespace {
 constexpr std::size_t kLettersMax = 4096;  // of a schedule
 constexpr std::size_t kTextMax = 2048;     // of a finding: a line of the pipe is written whole
 constexpr char kIdle = '-';                // the letter of a stretch of idle beats
-constexpr std::size_t kFindingsTold = 20;  // findings; the others are only counted
+constexpr std::size_t kFindingsMost = 20;  // findings; the others are only counted
 
 bool is_actor(char option) { return std::isdigit(static_cast<unsigned char>(option)) != 0; }
 
-/// States that were come to, and the least that was spent on the way to each.
+/// States that were reached, and the least that was spent on a path to each.
 class StateSet {
  public:
-  /// False: it was come to before, with no more spent. States are told apart by 56 bits; one for which there is no room
-  /// is gone on from whenever it is come to.
+  /// False: the state was reached before, with the same or less spent. States are identified by 56 bits. A state that
+  /// does not fit into the table is explored each time.
   bool insert(const std::string& state, unsigned spent) {
     sim::Digest digest;
     digest.add(state);
-    const std::uint64_t key = std::max<std::uint64_t>(digest.value() >> kSpentBits, 1);  // 0: a free place
+    const std::uint64_t key = std::max<std::uint64_t>(digest.value() >> kSpentBits, 1);  // 0: a free entry
     spent = std::min(spent, kSpentMax);
     std::size_t at = key % kPlaces;
     while (places_[at] != 0 && places_[at] >> kSpentBits != key) at = (at + 1) % kPlaces;
@@ -60,15 +60,15 @@ class StateSet {
   std::array<std::uint64_t, kPlaces> places_{};
 };
 
-/// What the processes of a walk share. One of them runs at a time, so nothing here needs a lock.
+/// Memory shared by the processes of a walk. Only one of them runs at a time, so there is no lock.
 struct Board {
   std::uint64_t runs = 0, redundant = 0, choices = 0;
   std::uint64_t longest = 0;
-  bool stopped = false;                      // runs_max has come
-  bool told = false;                         // the process that ended last has said how
-  std::uint64_t idle_beats = 0;              // that the last scout came through
+  bool stopped = false;                      // runs_max was reached
+  bool reported = false;                     // the process that ended last has reported its end
+  std::uint64_t idle_beats = 0;              // counted by the last scout
   std::uint64_t letters = 0;                 // of `schedule`
-  std::array<char, kLettersMax> schedule{};  // of the run that goes on
+  std::array<char, kLettersMax> schedule{};  // of the current run
   std::array<ChoiceStep, kLettersMax> steps{};
   StateSet states;
 
@@ -95,7 +95,7 @@ class SharedBoard {
   void* memory_;
 };
 
-/// A line for the one who asked for the walk. The pipe takes it whole: it is shorter than PIPE_BUF.
+/// Writes a line for the caller of the walk. The write is atomic, because the line is shorter than PIPE_BUF.
 void say(int pipe, const std::string& schedule, const RunEnd& end) {
   const nlohmann::json line{
       {"schedule", schedule}, {"finding", end.finding.substr(0, kTextMax)}, {"outcome", end.outcome}};
@@ -103,23 +103,23 @@ void say(int pipe, const std::string& schedule, const RunEnd& end) {
   if (write(pipe, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(1);
 }
 
-/// How a child ended that said nothing.
+/// The finding for a child that ended without a report.
 std::string ending_of(int status, unsigned limit_s) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) return fmt::format("it has not ended within {} s", limit_s);
   if (WIFSIGNALED(status)) return fmt::format("it crashed: {}", strsignal(WTERMSIG(status)));
   return fmt::format("the process ended with status {}", WEXITSTATUS(status));
 }
 
-/// Waits for `child`; what it left unsaid is a finding.
-void bury(pid_t child, Board& board, int pipe, unsigned limit_s) {
+/// Waits for `child`; an end without a report is a finding.
+void reap(pid_t child, Board& board, int pipe, unsigned limit_s) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) _exit(1);
-  if (std::exchange(board.told, false)) return;
+  if (std::exchange(board.reported, false)) return;
   ++board.runs;
   say(pipe, {board.schedule.data(), board.letters}, {.finding = ending_of(status, limit_s), .outcome = "crashed"});
 }
 
-/// What the choosers of a walk and of a replay share.
+/// The common part of the choosers of a walk and of a replay.
 class BoardChooser : public Chooser {
  public:
   BoardChooser(Board& board, int pipe, unsigned limit_s) : board_(board), pipe_(pipe), limit_s_(limit_s) {
@@ -127,11 +127,11 @@ class BoardChooser : public Chooser {
   }
 
   [[noreturn]] void end(const RunEnd& end) override {
-    if (is_scout_) _exit(0);  // who sent it comes to this end without it
+    if (is_scout_) _exit(0);  // its parent reaches this end itself
     ++board_.runs;
     ended();
     say(pipe_, schedule_, end);
-    board_.told = true;
+    board_.reported = true;
     _exit(0);
   }
   const std::string& schedule() const override { return schedule_; }
@@ -153,7 +153,7 @@ class BoardChooser : public Chooser {
     return child;
   }
 
-  /// A child goes ahead and counts the beats that come to nothing; they are then taken here.
+  /// A child (scout) runs ahead and counts the beats without effect, which are then executed here.
   bool skip(const std::function<bool()>& beat) {
     board_.idle_beats = 0;
     const pid_t scout = fork_child();
@@ -162,7 +162,7 @@ class BoardChooser : public Chooser {
       while (beat()) ++board_.idle_beats;
       _exit(0);
     }
-    // However it ended: what made it end comes after the beats that it counted.
+    // Its exit status does not matter: the cause of its end comes after the beats that it counted.
     if (waitpid(scout, nullptr, 0) != scout) _exit(1);
     alarm(limit_s_);
     if (board_.idle_beats == 0) return false;
@@ -207,7 +207,7 @@ class WalkingChooser final : public BoardChooser {
   }
 
   void is_in(const std::string& state, unsigned spent) override {
-    MESHBED_CHECK_MSG(asleep_.empty(), "a state is come to with time");  // else its runs would not be all that it has
+    MESHBED_CHECK_MSG(asleep_.empty(), "a state is come to with time");  // else its subtree would be incomplete
     if (options_.reduce && !board_.states.insert(state, spent)) leave();
   }
 
@@ -229,13 +229,13 @@ class WalkingChooser final : public BoardChooser {
     if (board_.runs >= options_.runs_max) board_.stopped = true;
   }
 
-  /// True in the child, which goes on; false in the parent, when the child's whole subtree has been walked.
+  /// True in the child, which continues; false in the parent, after the child's whole subtree has been walked.
   bool descend(char option) {
     board_.take(schedule_.size(), option);
     board_.steps[schedule_.size()] = {};
     const pid_t child = fork_child();
     if (child == 0) return true;
-    bury(child, board_, pipe_, limit_s_);
+    reap(child, board_, pipe_, limit_s_);
     alarm(limit_s_);
     return false;
   }
@@ -248,15 +248,15 @@ class WalkingChooser final : public BoardChooser {
 
   [[noreturn]] void leave() {
     ++board_.redundant;
-    board_.told = true;
+    board_.reported = true;
     _exit(0);
   }
 
   const ChoiceTreeOptions& options_;
-  std::string asleep_;      // actors whose steps here are in runs that were walked before
-  std::string tired_;       // those that will be, if the step that is taken is an actor's at this instant
-  bool more_come_ = false;  // siblings of the step that was taken
-  bool had_actor_ = false;  // a sibling before it was, or sleeps, that was an actor's and changed something
+  std::string asleep_;      // actors whose steps here are part of runs that were walked before
+  std::string tired_;       // those that will be asleep if the chosen step is an actor's at this instant
+  bool more_come_ = false;  // the chosen step has further siblings
+  bool had_actor_ = false;  // an earlier or sleeping sibling was an actor's step that changed something
 };
 
 class ReplayingChooser final : public BoardChooser {
@@ -287,7 +287,7 @@ class ReplayingChooser final : public BoardChooser {
   std::string wanted_;
 };
 
-/// Runs `body` in a child that writes lines of JSON into the pipe that it is given.
+/// Runs `body` in a child that writes lines of JSON into its pipe.
 void run_child(Board& board, unsigned limit_s, const std::function<void(int pipe)>& body,
                const std::function<void(const nlohmann::json&)>& line) {
   const ChildProcess child = start_child([&](int pipe) {
@@ -307,7 +307,7 @@ void run_child(Board& board, unsigned limit_s, const std::function<void(int pipe
   close(child.output);
   int status = 0;
   waitpid(child.process, &status, 0);
-  if (board.told) return;
+  if (board.reported) return;
   ++board.runs;
   line({{"schedule", std::string(board.schedule.data(), board.letters)},
         {"finding", ending_of(status, limit_s)},
@@ -331,7 +331,7 @@ ChoiceTreeReport walk_choices(const ChoiceTreeOptions& options, const ChoiceProg
         const auto finding = line.at("finding").get<std::string>();
         if (finding.empty()) return;
         ++report.broken;
-        if (report.findings.size() < kFindingsTold) report.findings.push_back({line.at("schedule"), finding});
+        if (report.findings.size() < kFindingsMost) report.findings.push_back({line.at("schedule"), finding});
       });
   report.runs = board.runs;
   report.redundant = board.redundant;

@@ -1,6 +1,6 @@
 #pragma once
-// `meshbed conformance PLUGIN.so`: does a net plugin keep the rules that NCCL relies on? For every version of the table
-// that the file has, in virtual time, in virtual machines or over real devices.
+// `meshbed conformance PLUGIN.so`: checks whether a net plugin keeps the rules that NCCL relies on, for every version
+// of the table in the file, in virtual time, in virtual machines or over real devices.
 
 #include <iosfwd>
 #include <string>
@@ -30,10 +30,10 @@ struct ConformanceFindings {
   bool no_progress = false;
 };
 
-/// What is asked of a plugin.
+/// The conformance run of a plugin.
 struct ConformancePlan {
   std::string plugin;             // absolute path
-  std::vector<int> versions;      // those to be looked for
+  std::vector<int> versions;      // those to be tested
   std::vector<std::string> only;  // names of cases; empty: all
 };
 

@@ -1,10 +1,10 @@
 #pragma once
-// The conformance suite for ncclNet plugins: one case a rule that NCCL relies on. Sources: nccl.h and the net plugins'
-// README of NVIDIA/nccl (ext-net), what NCCL 2.28 and 2.30 were seen to call (results of recording them lie in
-// scenarios/nccl-calls), and what net_ib, NCCL's own transport, does.
+// The conformance suite for ncclNet plugins: one case for each rule that NCCL relies on. Sources: nccl.h and the net
+// plugins' README of NVIDIA/nccl (ext-net), recorded calls of NCCL 2.28 and 2.30 (scenarios/nccl-calls), and the
+// behaviour of net_ib, NCCL's own transport.
 //
-// A case runs on two ranks, each on a node of its own, that have initialised the plugin. Cases know nothing of the
-// world that they run in, nor of the plugin; its devices are taken to reach one another, whatever their number.
+// A case runs on two ranks, each on its own node, that have initialised the plugin. Cases do not depend on the world or
+// on the plugin; all devices are assumed to reach each other, whatever their number.
 
 #include <vector>
 

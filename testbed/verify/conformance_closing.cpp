@@ -1,4 +1,4 @@
-// Conformance: the ends of things, in any state.
+// Conformance: closing of connections, listeners and requests, in any state.
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace meshbed::testbed {
 namespace {
 
-/// The plugin is as good as new: a fresh connection carries bytes.
+/// Requires that the plugin still works: a new connection carries bytes.
 void works_on(CaseRank& rank) {
   const CasePair pair = rank.connect_both(0, 0, "listener afterwards");
   rank.exchange(pair, 30'000, 1000);
@@ -19,7 +19,7 @@ void works_on(CaseRank& rank) {
 }
 
 void nothing(CaseRank& rank) {
-  // NCCL closes what it has, and of a set-up that failed half-way it has NULL.
+  // After a set-up that failed half-way, NCCL calls close with NULL.
   const std::uint64_t warns = coll::warn_count();
   rank.succeeded(rank.net().close_send(nullptr), "closeSend(NULL)", warns);
   rank.succeeded(rank.net().close_receive(nullptr), "closeRecv(NULL)", warns);
@@ -28,7 +28,7 @@ void nothing(CaseRank& rank) {
 }
 
 void receives_in_flight(CaseRank& rank) {
-  // The abort of a communicator: receives are posted, nothing came, and everything is closed.
+  // The abort of a communicator: receives are posted, nothing has arrived, and everything is closed.
   const CasePair pair = rank.connect_both();
   CaseBuffer buffer(1U << 20U);
   void* memory = rank.register_memory(pair.receive, buffer);
@@ -48,7 +48,7 @@ void sends_in_flight(CaseRank& rank) {
   if (rank.first()) {
     void* memory = rank.register_memory(pair.send, buffer);
     rank.meet("posted");
-    // One is taken, since there is room for it; of the others as many as are taken at once.
+    // The first send must be accepted, since there is room for it; of the others, those that are accepted at once.
     rank.send(pair.send, buffer.data(), kBytes, 0, memory);
     int more = 0;
     while (more < nccl::kMaxRequests && rank.try_send(pair.send, buffer.data(), kBytes, 0, memory) != nullptr) ++more;
@@ -68,7 +68,7 @@ void sends_in_flight(CaseRank& rank) {
 }
 
 void peer_closed(CaseRank& rank) {
-  // The other side is gone: what is under way ends with an error, or is closed by its owner; new connections work.
+  // The peer has closed: requests under way end with an error, or their owner closes them; new connections work.
   const CasePair pair = rank.connect_both();
   CaseBuffer buffer(200'000);
   if (rank.first()) {
@@ -80,12 +80,12 @@ void peer_closed(CaseRank& rank) {
     void* request = rank.receive(pair.receive, buffer.data(), 100'000, 0, memory);
     rank.meet("posted");
     rank.meet("closed");
-    // An error or not yet, but not done: nothing was sent.
+    // An error or "not yet", but not done: nothing was sent.
     for (int look = 0; look < 100; ++look) {
       bool done = false;
       int sizes[nccl::kMaxGroupedReceives]{};
       if (rank.net().test_group(request, &done, sizes) != nccl::kNcclSuccess) break;
-      rank.require(!done, "a receive that nobody sends to is not done");
+      rank.require(!done, "a receive without a send is not done");
     }
     rank.deregister_memory(pair.receive, memory);
     rank.close(pair);
@@ -94,7 +94,7 @@ void peer_closed(CaseRank& rank) {
 }
 
 void sent_is_sent(CaseRank& rank) {
-  // A send that is done has arrived, or will: closing it afterwards takes nothing back.
+  // A completed send has arrived, or will: closing the connection afterwards does not cancel it.
   const CasePair pair = rank.connect_both();
   constexpr std::uint64_t kBytes = 700'000;
   if (rank.first()) {
@@ -116,13 +116,13 @@ void sent_is_sent(CaseRank& rank) {
   }
 }
 
-/// Posted, and how many of them the sender serves before somebody closes.
+/// Receives posted, and the number of them that the sender serves before a side closes.
 constexpr int kAnnounced = 8, kServed = 3;
 constexpr std::uint64_t kUnreadBytes = 100'000;
 
 void unread_by_receiver(CaseRank& rank) {
-  // As NCCL aborts: the receiver closes with bytes that it has not read, and the sender, who has not heard of it, sends
-  // what was announced to him. aws-ofi-nccl asks the same (tests/functional/inflight_close.cpp).
+  // As in an abort of NCCL: the receiver closes with unread bytes, and the sender, which does not know it yet, serves
+  // the announced receives. aws-ofi-nccl tests the same (tests/functional/inflight_close.cpp).
   const CasePair pair = rank.connect_both();
   CaseBuffer buffer(kUnreadBytes);
   if (rank.first()) {
@@ -134,7 +134,7 @@ void unread_by_receiver(CaseRank& rank) {
     rank.meet("sent");
     rank.meet("closed");
     for (; sent < kAnnounced; ++sent) {
-      // One look: done or not yet. Where an adapter waits for an answer it fails much later, and nobody looks then.
+      // One test only: done or not yet. If an adapter waits for an acknowledgement, the failure comes much later.
       rank.is_done(rank.send(pair.send, buffer.data(), kUnreadBytes, 0, memory));
     }
     rank.deregister_memory(pair.send, memory);
@@ -152,7 +152,7 @@ void unread_by_receiver(CaseRank& rank) {
 }
 
 void unread_by_sender(CaseRank& rank) {
-  // The sender closes with announcements that it has not looked at: nothing of what it sent is taken back.
+  // The sender closes with announcements that it has not served: data that it sent still arrives.
   const CasePair pair = rank.connect_both();
   if (rank.first()) {
     rank.meet("posted");
@@ -169,7 +169,7 @@ void unread_by_sender(CaseRank& rank) {
     for (int post = 0; post < 2 * kAnnounced; ++post) {
       CaseBuffer& buffer = buffers.emplace_back(kUnreadBytes);
       memories.push_back(rank.register_memory(pair.receive, buffer));
-      // The second half once the sender has taken what it wants of the first one.
+      // Posts the second half after the sender has served its part of the first half.
       if (post == kAnnounced) {
         rank.meet("posted");
         for (int served = 0; served < kServed; ++served) rank.finish(requests[static_cast<std::size_t>(served)]);
@@ -189,7 +189,7 @@ void unread_by_sender(CaseRank& rank) {
 }
 
 void listener_unused(CaseRank& rank) {
-  // Somebody is on the way to it, or nobody ever came.
+  // A peer is connecting to the listener, or none ever has.
   if (rank.first()) {
     void* unused = rank.listen(0, "listener");
     rank.meet("the other is on the way");
@@ -197,15 +197,14 @@ void listener_unused(CaseRank& rank) {
     rank.meet("closed");
     rank.meet("given up");
   } else {
-    const std::string told = rank.hear("listener");
+    const std::string handle_text = rank.await("listener");
     CaseHandle handle;
-    std::copy_n(told.begin(), nccl::kHandleBytes, handle.bytes.begin());
+    std::copy_n(handle_text.begin(), nccl::kHandleBytes, handle.bytes.begin());
     void* comm = nullptr;
     int code = rank.net().connect(0, handle.bytes.data(), &comm);
     rank.meet("the other is on the way");
     rank.meet("closed");
-    // It ends with an error, or with a connection that goes nowhere; plugins that wait for ever are left to NCCL's
-    // abort.
+    // The connect must fail, or return an unusable connection. Plugins that wait for ever rely on NCCL's abort.
     for (int look = 0; look < 2000 && code == nccl::kNcclSuccess && comm == nullptr; ++look) {
       code = rank.net().connect(0, handle.bytes.data(), &comm);
       rank.host().idle("a conformance case");
@@ -220,16 +219,16 @@ void listener_unused(CaseRank& rank) {
 
 std::vector<ConformanceCase> conformance_closing_cases() {
   return {
-      {"close-nothing", "closing NULL is no error and harms nobody", nothing},
+      {"close-nothing", "closing NULL is not an error and has no effect", nothing},
       {"receives-in-flight", "a connection is closed with receives posted", receives_in_flight},
-      {"sends-in-flight", "a connection is closed at both ends while bytes are on their way", sends_in_flight},
-      {"peer-closed", "the other end closes first: no receive is done that was not sent", peer_closed},
-      {"sent-is-sent", "closeSend takes nothing back of what is done", sent_is_sent},
+      {"sends-in-flight", "a connection is closed at both ends while bytes are under way", sends_in_flight},
+      {"peer-closed", "the other end closes first: no receive completes without a send", peer_closed},
+      {"sent-is-sent", "closeSend does not cancel completed sends", sent_is_sent},
       {"unread-by-receiver", "a receiver closes with bytes unread: its sender can send what was announced",
        unread_by_receiver},
-      {"unread-by-sender", "a sender closes with receives that it never served: what it sent stays sent",
+      {"unread-by-sender", "a sender closes with receives that it never served: the sent messages still arrive",
        unread_by_sender},
-      {"listener-unused", "a listener is closed while somebody is on the way to it", listener_unused},
+      {"listener-unused", "a listener is closed while a peer connects to it", listener_unused},
   };
 }
 

@@ -52,8 +52,8 @@ void dma_buf(CaseRank& rank) {
 void gpu_flush(CaseRank& rank) {
   const CasePair pair = rank.connect_both();
   const auto memory = rank.first() ? nullptr : offered_memory(rank);
-  if (!rank.first()) rank.tell("memory", memory != nullptr ? "there" : "none");
-  const bool flushed = rank.first() ? rank.hear("memory") == "there" : memory != nullptr;
+  if (!rank.first()) rank.publish("memory", memory != nullptr ? "there" : "none");
+  const bool flushed = rank.first() ? rank.await("memory") == "there" : memory != nullptr;
   if (!flushed) return rank.close(pair);
   void* handle = rank.first() ? nullptr : register_gpu_memory(rank, pair.receive, *memory);
   for (std::uint64_t message = 0; message < 20; ++message) {

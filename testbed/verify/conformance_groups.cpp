@@ -1,4 +1,4 @@
-// Conformance: grouped receives, tags, flush, and receives whose completion nobody waits for.
+// Conformance: grouped receives, tags, flush, and receives whose completion is not awaited.
 
 #include <fmt/format.h>
 
@@ -50,7 +50,7 @@ void check_group(CaseRank& rank, const MessageGroup& group, int number, const in
   }
 }
 
-/// How many parts the groups of a case have; with one only there is nothing to choose among, and no rule about it.
+/// The number of parts in the groups of a case. With one part tags make no difference, and no rule applies.
 int parts_of_groups(CaseRank& rank) {
   const int count = rank.group_size();
   if (count < 2) rank.not_looked_at("maxRecvs is 1: no receive is grouped");
@@ -68,7 +68,7 @@ void tags(CaseRank& rank) {
   const int count = parts_of_groups(rank);
   const CasePair pair = rank.connect_both();
   if (rank.first()) {
-    // All at once: a send that came alone would complete before its neighbours are there.
+    // All at once: a send that is posted alone could complete before the others are posted.
     std::vector<CaseBuffer> buffers;
     std::vector<void*> memories, requests;
     buffers.reserve(static_cast<std::size_t>(count));
@@ -169,8 +169,8 @@ void flush(CaseRank& rank) {
 
 void optional_completion(CaseRank& rank) {
   if (rank.net().version() < 11) return rank.not_looked_at("NCCL says so from v11 of the table on only");
-  // v11 on: NCCL says by *request == 1 that the data carry flags of their own (LL, LL128). The receive still has a
-  // request, which completes, early or not.
+  // Since v11, NCCL sets *request to 1 if the data contain flags (LL, LL128). The receive still has a request, which
+  // may complete early.
   const CasePair pair = rank.connect_both();
   constexpr std::uint64_t kBytes = 4096;
   for (std::uint64_t message = 0; message < 40; ++message) {
@@ -190,7 +190,7 @@ void optional_completion(CaseRank& rank) {
     });
     rank.require(request != reinterpret_cast<void*>(nccl::kOptionalRecvCompletion), "irecv gives a request of its own");
     rank.finish(request);
-    // The flags are in the data: who reads them waits for them, not for the request.
+    // The flags are in the data: the reader waits for them, not for the request.
     rank.wait("the bytes of a receive without completion",
               [&] { return buffer.first_wrong(message, 0, kBytes) == kBytes; });
     rank.deregister_memory(pair.receive, memory);

@@ -34,7 +34,7 @@ void sizes(CaseRank& rank) {
 }
 
 void longer_receives(CaseRank& rank) {
-  // NCCL posts 1 MiB where half of it comes: the true size is what test() says.
+  // NCCL posts 1 MiB and receives half of it: test() must return the true size.
   const std::vector<std::uint64_t> all{0, 1, 100, 4096, 300'000};
   one_way(
       rank,
@@ -96,7 +96,7 @@ void run_stream(CaseRank& rank, const Stream& stream) {
       if (request == nullptr) break;
       under_way.push_back({request, posted++});
     }
-    // In any order: a request that is done stays so until it is asked.
+    // In any order: a completed request stays completed until it is tested.
     while (!under_way.empty()) {
       const UnderWay oldest = under_way.front();
       int arrived[nccl::kMaxGroupedReceives]{};
@@ -138,7 +138,7 @@ void requests_32(CaseRank& rank) {
 }
 
 void more_than_fits(CaseRank& rank) {
-  // What does not fit now is told by a NULL request, never by an error. NCCL's own transport has room for 256.
+  // A full plugin returns a NULL request, never an error. NCCL's own transport has room for 256.
   constexpr std::size_t kPosts = 512;
   const CasePair pair = rank.connect_both();
   CaseBuffer buffer(kPosts * 16);
@@ -168,18 +168,18 @@ void more_than_fits(CaseRank& rank) {
     for (std::size_t more = requests.size(); more < kPosts; ++more) {
       if (!post()) break;
     }
-    rank.tell("sent", std::to_string(requests.size()));
-    const std::size_t posted = std::stoul(rank.hear("posted"));
+    rank.publish("sent", std::to_string(requests.size()));
+    const std::size_t posted = std::stoul(rank.await("posted"));
     rank.require(requests.size() <= posted, "no send is taken without a receive for it, or it waits");
     rank.finish_all(requests);
   } else {
-    rank.tell("posted", std::to_string(requests.size()));
-    const std::size_t sent = std::stoul(rank.hear("sent"));
+    rank.publish("posted", std::to_string(requests.size()));
+    const std::size_t sent = std::stoul(rank.await("sent"));
     requests.resize(std::min(requests.size(), sent));
     rank.finish_all(requests);
   }
-  rank.tell("met NULL", met_null ? "yes" : "no");
-  const bool other_met_null = rank.hear("met NULL") == "yes";
+  rank.publish("met NULL", met_null ? "yes" : "no");
+  const bool other_met_null = rank.await("met NULL") == "yes";
   if (!met_null && !other_met_null) rank.not_looked_at(fmt::format("all {} requests fit at both ends", kPosts));
   rank.meet("carried");
   rank.deregister_memory(comm, memory);
@@ -187,8 +187,8 @@ void more_than_fits(CaseRank& rank) {
 }
 
 void left_alone(CaseRank& rank) {
-  // What a plugin puts off until it is called again may be what everybody waits for. After a stream, for it may learn
-  // from one that nobody does.
+  // A plugin must not postpone work until its next call, because there may be none. Tested after a stream of messages,
+  // because a plugin may adapt to frequent calls.
   constexpr std::size_t kAhead = 8, kBytes = 65'536;
   constexpr std::size_t kOnly = 5, kElsewhere = 6;  // rounds
   const CasePair pair = rank.connect_both(0, 0, "listener 0"), other = rank.connect_both(0, 0, "listener 1");
@@ -209,7 +209,7 @@ void left_alone(CaseRank& rank) {
     rank.finish_all(requests);
     for (std::size_t slot = 0; slot < kAhead && !rank.first(); ++slot) {
       rank.require(buffers[slot].first_wrong(kAhead * round + slot, 0, kBytes) == kBytes,
-                   "what comes into a receive that nobody looked at is what was sent");
+                   "data in a receive that is not tested is the data that was sent");
     }
   }
   for (void* memory : memories) rank.deregister_memory(comm, memory);
@@ -219,7 +219,7 @@ void left_alone(CaseRank& rank) {
 }
 
 void send_first(CaseRank& rank) {
-  // A send without a receive is no error: NULL, or a request that completes when the receive comes.
+  // A send without a receive is not an error: NULL, or a request that completes when the receive is posted.
   const CasePair pair = rank.connect_both();
   if (rank.first()) {
     CaseBuffer buffer(10'000);
@@ -251,8 +251,8 @@ void both_ways(CaseRank& rank) {
 }
 
 void too_long(CaseRank& rank) {
-  // The documents call it an error, net_ib cuts the message off. Either is taken, not a write beyond the receive, a
-  // size that is not true, or silence.
+  // The documentation calls it an error; net_ib truncates the message. Both are accepted, but not a write beyond the
+  // receive, a wrong size, or no result.
   const CasePair pair = rank.connect_both();
   constexpr std::uint64_t kSent = 100'000, kPosted = 40'000;
   const auto ends = [&](void* comm, bool sends) {
@@ -285,7 +285,7 @@ void too_long(CaseRank& rank) {
 }
 
 void memory_shared(CaseRank& rank) {
-  // The same memory on several connections, parts of it, and again and again.
+  // The same memory on several connections, in parts, and repeatedly.
   const CasePair pair = rank.connect_both(0, 0, "listener 0");
   const CasePair other = rank.connect_both(0, 0, "listener 1");
   CaseBuffer buffer(1U << 20U);
@@ -361,11 +361,11 @@ std::vector<ConformanceCase> conformance_message_cases() {
       {"large-stream", "8 messages of 4 MiB are under way at once", large_stream},
       {"requests-32", "32 requests are under way at once", requests_32},
       {"more-than-fits", "what does not fit now gets a NULL request, never an error", more_than_fits},
-      {"left-alone", "receives are there for their sends though their owner calls nothing more, or looks elsewhere",
+      {"left-alone", "receives accept their sends though their owner makes no more calls, or tests other requests",
        left_alone},
-      {"send-first", "a send before its receive is no error", send_first},
+      {"send-first", "a send before its receive is not an error", send_first},
       {"both-ways", "both directions carry messages at once", both_ways},
-      {"too-long", "a send that is longer than its receive harms nobody, and is not silent", too_long},
+      {"too-long", "a send that is longer than its receive corrupts no memory, and is reported", too_long},
       {"memory", "memory is registered several times, in parts, at any offset", memory_shared},
       {"threads", "a connection is made, used and closed by three threads; four work at once", threads},
   };

@@ -10,7 +10,7 @@ namespace meshbed::testbed {
 namespace {
 
 constexpr std::uint8_t kUntouched = 0xa5;
-/// Between two looks whether the other rank has failed: each is a question to the store.
+/// Interval between checks for a failure of the other rank: each is a request to the store.
 constexpr int kTurnsPerLook = 64;
 
 }  // namespace
@@ -88,22 +88,22 @@ std::string CaseRank::key(int rank, const std::string& what) const {
   return fmt::format("{} {} {}", name_, rank, what);
 }
 
-void CaseRank::tell(const std::string& what, const std::string& value) {
-  if (const Result<void> told = host_.publish(key(rank(), what), value); !told) throw CaseFailed{told.error().text};
+void CaseRank::publish(const std::string& what, const std::string& value) {
+  if (const Result<void> done = host_.publish(key(rank(), what), value); !done) throw CaseFailed{done.error().text};
 }
 
-std::string CaseRank::hear(const std::string& what) {
-  std::string heard;
+std::string CaseRank::await(const std::string& what) {
+  std::string text;
   wait("the other rank's " + what, [&] {
     const Result<std::optional<std::string>> value = host_.look_up(key(1 - rank(), what));
     if (!value) throw CaseFailed{value.error().text};
-    if (*value) heard = **value;
+    if (*value) text = **value;
     return value->has_value();
   });
-  return heard;
+  return text;
 }
 
-void CaseRank::tell_failure() { tell("failure", "failed"); }
+void CaseRank::publish_failure() { publish("failure", "failed"); }
 
 void CaseRank::look_for_failure() {
   const Result<std::optional<std::string>> value = host_.look_up(key(1 - rank(), "failure"));
@@ -111,8 +111,8 @@ void CaseRank::look_for_failure() {
 }
 
 void CaseRank::meet(const std::string& point) {
-  tell(point, "here");
-  hear(point);
+  publish(point, "here");
+  await(point);
 }
 
 void* CaseRank::listen(int device, CaseHandle& handle) {
@@ -126,14 +126,14 @@ void* CaseRank::listen(int device, CaseHandle& handle) {
 void* CaseRank::listen(int device, const std::string& what) {
   CaseHandle handle;
   void* listener = listen(device, handle);
-  tell(what, {reinterpret_cast<const char*>(handle.bytes.data()), nccl::kHandleBytes});
+  publish(what, {reinterpret_cast<const char*>(handle.bytes.data()), nccl::kHandleBytes});
   return listener;
 }
 
 void* CaseRank::connect(int device, const std::string& what) {
-  const std::string told = hear(what);
+  const std::string handle_text = await(what);
   CaseHandle handle;
-  std::copy_n(told.begin(), std::min(told.size(), nccl::kHandleBytes), handle.bytes.begin());
+  std::copy_n(handle_text.begin(), std::min(handle_text.size(), nccl::kHandleBytes), handle.bytes.begin());
   void* comm = nullptr;
   wait("connect to " + what, [&] {
     const std::uint64_t warns = coll::warn_count();
@@ -155,11 +155,11 @@ void* CaseRank::accept(void* listener) {
 
 CasePair CaseRank::connect_both(int device, int peer_device, const std::string& what) {
   void* listener = listen(first() ? device : peer_device, what);
-  const std::string told = hear(what);
+  const std::string handle_text = await(what);
   CaseHandle handle;
-  std::copy_n(told.begin(), std::min(told.size(), nccl::kHandleBytes), handle.bytes.begin());
+  std::copy_n(handle_text.begin(), std::min(handle_text.size(), nccl::kHandleBytes), handle.bytes.begin());
   CasePair pair;
-  // In turns, as NCCL's service thread does: neither end may wait for the other's first step.
+  // Polls both ends alternately, as NCCL's service thread does: neither may wait for the other's first step.
   wait("connect and accept", [&] {
     const std::uint64_t warns = coll::warn_count();
     const int own = first() ? device : peer_device;

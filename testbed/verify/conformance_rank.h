@@ -1,9 +1,9 @@
 #pragma once
-// CaseRank: one of the two ranks of a conformance case, with what cases are made of: connections, checked buffers,
-// messages, and meetings with the other rank. Everything that must come waits at most kPatience, so that a case ends
-// whatever the plugin does, other than crash or sleep.
+// CaseRank: one of the two ranks of a conformance case, with the building blocks of cases: connections, checked
+// buffers, messages, and rendezvous with the other rank. All waits are limited by kPatience, so that a case always
+// ends, unless the plugin crashes or blocks.
 //
-// A rule that does not hold is a CaseFailed, thrown; the rank that meets one tells the other, whose case ends too.
+// A violated rule throws CaseFailed; the rank that detects it notifies the other, whose case ends too.
 
 #include <array>
 #include <cstdint>
@@ -18,9 +18,10 @@
 
 namespace meshbed::testbed {
 
-/// In the rank's own time. Longer than a plugin may take to give up a peer: NCCL_MESH_CONNECT_TIMEOUT_SEC is 10 s.
+/// In the rank's own time. Longer than the time after which a plugin gives up a peer: NCCL_MESH_CONNECT_TIMEOUT_SEC is
+/// 10 s.
 inline constexpr Picoseconds kPatience = 30 * kPicosecondsPerSecond;
-/// A call that NCCL's proxy thread makes must not keep it from its other work; generous, for machines are slow.
+/// A call must not block NCCL's proxy thread; the limit is generous, because test machines may be slow.
 inline constexpr Picoseconds kCallAtMost = kPicosecondsPerSecond;
 
 struct CaseFailed {
@@ -29,14 +30,14 @@ struct CaseFailed {
 /// The other rank has failed: this one's case ends without a finding of its own.
 struct PeerFailed {};
 
-/// As the ncclNet table has it; longer, so that bytes written behind its end show.
+/// A handle of the ncclNet table; longer, so that bytes written after its end are detected.
 struct CaseHandle {
   static constexpr std::size_t kGuardBytes = 64;
   alignas(16) std::array<std::uint8_t, nccl::kHandleBytes + kGuardBytes> bytes{};
 };
 
-/// Memory of a case, filled with a pattern, with guards at both ends. Where a finding ends the case it is kept: the
-/// other rank may still be writing into it.
+/// Memory of a case, filled with a pattern, with guards at both ends. It is kept after a finding: the other
+/// rank may still be writing into it.
 class CaseBuffer {
  public:
   explicit CaseBuffer(std::uint64_t size_bytes);
@@ -55,7 +56,7 @@ class CaseBuffer {
   void fill(std::uint64_t seed, std::uint64_t offset, std::uint64_t size_bytes);
   /// The first byte in [offset, offset + size_bytes) that is not message `seed`'s; size_bytes: none.
   std::uint64_t first_wrong(std::uint64_t seed, std::uint64_t offset, std::uint64_t size_bytes) const;
-  /// All outside [offset, offset + size_bytes) is as it was made.
+  /// Whether all bytes outside [offset, offset + size_bytes) are unchanged.
   bool untouched_outside(std::uint64_t offset, std::uint64_t size_bytes) const;
 
  private:
@@ -72,24 +73,24 @@ struct CasePair {
 
 class CaseRank {
  public:
-  /// `name`: of the case, under which the ranks tell one another things. The table has been initialised; `symbol` is
-  /// what it was wrapped from.
+  /// `name`: of the case, the prefix of keys that the ranks publish. The table has been initialised; `symbol`: its
+  /// original.
   CaseRank(RankHost& host, coll::NetTable& net, std::string name, void* symbol = nullptr);
 
   int rank() const { return host_.rank(); }
   bool first() const { return rank() == 0; }
   coll::NetTable& net() { return net_; }
   const std::string& name() const { return name_; }
-  /// The plugin's table as another communicator of this process has it; not initialised.
+  /// The plugin's table for another communicator of this process; not initialised.
   std::unique_ptr<coll::NetTable> another_table() const { return coll::wrap_table(net_.version(), symbol_); }
   RankHost& host() { return host_; }
   int devices();
   coll::DeviceProperties properties(int device);
-  /// What one grouped receive may hold, of all devices.
+  /// The number of receives in a group that all devices support.
   int group_size();
 
-  /// There is nothing here that would show whether the rule is kept; "ok" would be a lie. One rank's word suffices, and
-  /// the case goes on where it looks at a part of the rule.
+  /// Reports that the rule cannot be tested here, so that it is not shown as "ok". One rank's report suffices. The case
+  /// may go on to test a part of the rule.
   void not_looked_at(const std::string& why) { why_not_looked_at_ = why; }
   const std::string& why_not_looked_at() const { return why_not_looked_at_; }
 
@@ -99,20 +100,20 @@ class CaseRank {
   static void succeeded(int code, const std::string& call, std::uint64_t warns_before);
   /// Polls until `ready`, which may throw; CaseFailed "WHAT: nothing for 30 s".
   void wait(const std::string& what, const std::function<bool()>& ready);
-  /// How long `call` took, for rules about calls that must not wait.
+  /// The duration of `call`, for rules about calls that must not wait.
   Picoseconds time_of(const std::function<void()>& call);
 
-  /// Both ranks have come here.
+  /// Waits until both ranks have called it.
   void meet(const std::string& point);
-  void tell(const std::string& what, const std::string& value);
-  std::string hear(const std::string& what);
+  void publish(const std::string& what, const std::string& value);
+  std::string await(const std::string& what);
   /// Ends the other rank's case.
-  void tell_failure();
+  void publish_failure();
 
-  /// A listener on `device`, its handle told to the other rank as `what`.
+  /// A listener on `device`, whose handle is published to the other rank as `what`.
   void* listen(int device, const std::string& what);
   void* listen(int device, CaseHandle& handle);
-  /// To the other rank's listener `what`.
+  /// Connects to the other rank's listener `what`.
   void* connect(int device, const std::string& what);
   void* accept(void* listener);
   CasePair connect_both(int device = 0, int peer_device = 0, const std::string& what = "listener");
@@ -122,21 +123,21 @@ class CaseRank {
   void* register_memory(void* comm, CaseBuffer& buffer);
   void deregister_memory(void* comm, void* handle);
 
-  /// One call; nullptr: not now.
+  /// One call; nullptr: not accepted now.
   void* try_send(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle);
   void* try_receive(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle);
   void* try_receive_group(void* comm, const std::vector<coll::ReceivePart>& parts);
-  /// Until it is taken.
+  /// Calls until it is accepted.
   void* send(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle);
   void* receive(void* comm, void* data, std::uint64_t size_bytes, int tag, void* handle);
   void* receive_group(void* comm, const std::vector<coll::ReceivePart>& parts);
   bool is_done(void* request, int* sizes = nullptr);
-  /// Until it is done; the size of its first part.
+  /// Waits until it is done. Returns the size of its first part.
   std::uint64_t finish(void* request, int* sizes = nullptr);
   void finish_all(const std::vector<void*>& requests);
 
-  /// Sends or receives one message of `size_bytes` of pattern `seed`, with a receive that is `spare_bytes` longer; all
-  /// is checked: size, content, and that nothing else was written.
+  /// Sends or receives one message of `size_bytes` of pattern `seed`, with a receive that is `spare_bytes` longer, and
+  /// checks size, content, and that nothing else was written.
   void send_one(void* comm, std::uint64_t size_bytes, std::uint64_t seed, int tag = 0);
   void receive_one(void* comm, std::uint64_t size_bytes, std::uint64_t seed, std::uint64_t spare_bytes = 0,
                    int tag = 0);

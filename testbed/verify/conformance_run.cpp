@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kNothingFound = "kept";
 
-/// Which rank has no device; empty: both have, or do not say how many, which the cases will find.
+/// The rank without a device; empty: both have one, or their number is not known, which the cases will detect.
 std::string without_device(CaseRank& rank) {
   const auto words = [](int lacking) { return fmt::format("rank {} has no device", lacking); };
   bool lacks = false;
@@ -23,8 +23,8 @@ std::string without_device(CaseRank& rank) {
     lacks = false;
   }
   try {
-    rank.tell("devices", lacks ? "none" : "some");
-    const bool other_lacks = rank.hear("devices") == "none";
+    rank.publish("devices", lacks ? "none" : "some");
+    const bool other_lacks = rank.await("devices") == "none";
     if (lacks) return words(rank.rank());
     return other_lacks ? words(1 - rank.rank()) : "";
   } catch (const CaseFailed&) {
@@ -32,10 +32,10 @@ std::string without_device(CaseRank& rank) {
   }
 }
 
-/// The case's body; what this rank found, empty where the rule is kept or the other rank has found something.
+/// Runs the case's body. Returns this rank's finding; empty if the rule is kept or the other rank has a finding.
 std::string find(CaseRank& rank, const ConformanceCase& one, const std::string& lacking) {
   try {
-    // Neither begins before both have ended the last one, and rank 0 has said that this one begins.
+    // Both must have ended the previous case, and rank 0 must have announced this one.
     rank.meet("begin");
     if (one.needs_device && !lacking.empty()) {
       rank.not_looked_at(lacking);
@@ -50,38 +50,38 @@ std::string find(CaseRank& rank, const ConformanceCase& one, const std::string& 
   }
 }
 
-/// The other rank's word, which comes after its failure; that is handed out once.
+/// The other rank's finding, which follows the notice of its failure; that notice is delivered once.
 std::string other_finding(CaseRank& rank) {
   try {
-    return rank.hear("finding");
+    return rank.await("finding");
   } catch (const PeerFailed&) {
-    // Heard out below: nobody may wait within a handler, for simulated ranks share the thread to which the C++ runtime
-    // counts exceptions, and the other rank may be amid one of its own.
+    // Read below: waiting within a handler is not allowed. Simulated ranks share one thread, for which the C++ runtime
+    // counts exceptions, and the other rank may be handling one of its own.
   }
-  return rank.hear("finding");
+  return rank.await("finding");
 }
 
-/// What both ranks found, at rank 0; each waits until the other is through.
+/// The findings of both ranks, at rank 0; each waits until the other has ended the case.
 std::string join_findings(CaseRank& rank, const std::string& finding) {
   try {
-    if (!finding.empty()) rank.tell_failure();
-    rank.tell("not looked at", rank.why_not_looked_at());
-    rank.tell("finding", finding.empty() ? kNothingFound : finding);
+    if (!finding.empty()) rank.publish_failure();
+    rank.publish("not looked at", rank.why_not_looked_at());
+    rank.publish("finding", finding.empty() ? kNothingFound : finding);
     const std::string other = other_finding(rank);
     if (!finding.empty()) return fmt::format("rank {}: {}", rank.rank(), finding);
     return other == kNothingFound ? "" : fmt::format("rank {}: {}", 1 - rank.rank(), other);
   } catch (const CaseFailed& failed) {
-    return fmt::format("rank {} does not come to the end of the case ({})", 1 - rank.rank(), failed.text);
+    return fmt::format("rank {} does not reach the end of the case ({})", 1 - rank.rank(), failed.text);
   }
 }
 
-/// After join_findings(), which waits for both words: why nothing was looked at, if one of the ranks says so.
+/// After join_findings(), which waits for both reports: the reason why a rank could not test the rule; or empty.
 std::string join_not_looked_at(CaseRank& rank) {
   if (!rank.why_not_looked_at().empty()) return rank.why_not_looked_at();
   try {
-    return rank.hear("not looked at");
+    return rank.await("not looked at");
   } catch (const CaseFailed&) {
-    return "";  // it told nothing; join_findings() has said so
+    return "";  // it published nothing, which join_findings() has reported
   } catch (const PeerFailed&) {
     return "";
   }

@@ -38,7 +38,7 @@ void devices_described(CaseRank& rank) {
   }
   for (int device = devices - 1; device >= 0; --device) {
     rank.require(rank.properties(device) == first[static_cast<std::size_t>(device)],
-                 fmt::format("device {} says the same when it is asked again, after others", device));
+                 fmt::format("device {} reports the same properties when queried again, after others", device));
   }
 }
 
@@ -46,7 +46,7 @@ void device_that_is_not_there(CaseRank& rank) {
   CaseHandle handle;
   void* listener = nullptr;
   const int code = rank.net().listen(rank.devices(), handle.bytes.data(), &listener);
-  rank.require(code != nccl::kNcclSuccess, "listen on a device that is not there is an error");
+  rank.require(code != nccl::kNcclSuccess, "listen on a device that does not exist is an error");
 }
 
 void handles(CaseRank& rank) {
@@ -74,9 +74,9 @@ void connect_polled(CaseRank& rank) {
     rank.close_listener(listener);
     return;
   }
-  const std::string told = rank.hear("listener");
+  const std::string handle_text = rank.await("listener");
   CaseHandle handle;
-  std::copy_n(told.begin(), nccl::kHandleBytes, handle.bytes.begin());
+  std::copy_n(handle_text.begin(), nccl::kHandleBytes, handle.bytes.begin());
   void* comm = nullptr;
   const Picoseconds took_ps = rank.time_of([&] {
     const std::uint64_t warns = coll::warn_count();
@@ -103,11 +103,11 @@ void accept_polled(CaseRank& rank) {
   const Picoseconds took_ps = rank.time_of([&] {
     for (int look = 0; look < 10; ++look) {
       const std::uint64_t warns = coll::warn_count();
-      rank.succeeded(rank.net().accept(listener, &comm), "accept while nobody is there", warns);
-      rank.require(comm == nullptr, "accept gives NULL while nobody is there");
+      rank.succeeded(rank.net().accept(listener, &comm), "accept without a peer", warns);
+      rank.require(comm == nullptr, "accept returns NULL without a peer");
     }
   });
-  rank.require(took_ps < kCallAtMost, "accept does not wait for somebody to come");
+  rank.require(took_ps < kCallAtMost, "accept does not wait for a peer");
   rank.meet("accept was tried");
   comm = rank.accept(listener);
   rank.succeeded(rank.net().close_receive(comm), "closeRecv", coll::warn_count());
@@ -118,11 +118,11 @@ void many_on_one_listener(CaseRank& rank) {
   constexpr int kMany = 8;
   std::vector<void*> comms;
   void* listener = rank.first() ? rank.listen(0, "listener") : nullptr;
-  // The handle is one for all of them; each connect has a copy.
-  std::string told;
-  if (!rank.first()) told = rank.hear("listener");
+  // All use the same handle; each connect gets a copy.
+  std::string handle_text;
+  if (!rank.first()) handle_text = rank.await("listener");
   std::vector<CaseHandle> handles(kMany);
-  for (CaseHandle& handle : handles) std::copy_n(told.begin(), told.size(), handle.bytes.begin());
+  for (CaseHandle& handle : handles) std::copy_n(handle_text.begin(), handle_text.size(), handle.bytes.begin());
   comms.resize(kMany, nullptr);
   rank.wait("many connections on one listener", [&] {
     bool all = true;
@@ -138,7 +138,7 @@ void many_on_one_listener(CaseRank& rank) {
     }
     return all;
   });
-  // Which accept met which connect, the messages say: each connection carries a number of its own, once.
+  // Messages pair each accept with its connect: each connection carries a different number once.
   if (rank.first()) {
     std::vector<bool> seen(kMany);
     for (void* comm : comms) {
@@ -158,7 +158,7 @@ void many_on_one_listener(CaseRank& rank) {
       buffers[index].data()[0] = static_cast<std::uint8_t>(index);
       memories.push_back(rank.register_memory(comms[index], buffers[index]));
     }
-    // The other takes them one after the other: none may hold up another.
+    // The other rank accepts them one after the other: none may block another.
     requests.resize(kMany, nullptr);
     rank.wait("isend on many connections", [&] {
       bool all = true;
@@ -189,8 +189,8 @@ void listener_closed_at_once(CaseRank& rank) {
 /// Device i to the other side's device i, or N-1-i; all carry messages.
 void over_devices(CaseRank& rank, bool reversed) {
   const int devices = rank.devices();
-  rank.tell("devices", std::to_string(devices));
-  const int common = std::min(devices, std::stoi(rank.hear("devices")));
+  rank.publish("devices", std::to_string(devices));
+  const int common = std::min(devices, std::stoi(rank.await("devices")));
   if (reversed && common < 2) rank.not_looked_at("a single device is its own reverse");
   std::vector<CasePair> pairs;
   for (int device = 0; device < common; ++device) {
@@ -204,7 +204,7 @@ void over_devices(CaseRank& rank, bool reversed) {
 
 void every_device(CaseRank& rank) { over_devices(rank, false); }
 
-// NCCL opens device c on both nodes, whatever hangs on it, and nodes may count their devices in another order.
+// NCCL opens device c on both nodes, whatever its cabling, and the nodes may order their devices differently.
 void reversed_devices(CaseRank& rank) { over_devices(rank, true); }
 
 void made_again(CaseRank& rank) {
@@ -243,7 +243,7 @@ void attributes_taken(CaseRank& rank) {
   }
   const CasePair pair = rank.connect_both();
   nccl::NetAttr attributes{};
-  // As NCCL 2.28.9 tells them: before connections all undefined, before an all-reduce over a ring with Simple.
+  // As NCCL 2.28.9 sets them: all undefined before connections, then for an all-reduce over a ring with Simple.
   const nccl::CommAttr undefined{nccl::kAttributeUndefined, nccl::kAttributeUndefined, nccl::kAttributeUndefined,
                                  nccl::kAttributeUndefined};
   attributes.sendCommAttr = attributes.recvCommAttr = undefined;
@@ -265,11 +265,11 @@ void attributes_taken(CaseRank& rank) {
 
 std::vector<ConformanceCase> conformance_setup_cases() {
   return {
-      {"devices", "every device describes itself, and says the same each time", devices_described, false},
-      {"no-such-device", "listen on a device that is not there is an error", device_that_is_not_there, false},
+      {"devices", "every device has properties, which are the same each time", devices_described, false},
+      {"no-such-device", "listen on a device that does not exist is an error", device_that_is_not_there, false},
       {"handles", "a handle is 128 bytes and belongs to one listener; listen does not wait", handles},
       {"connect-polled", "connect never waits: success and NULL until the other accepts", connect_polled},
-      {"accept-polled", "accept never waits: success and NULL until somebody connects", accept_polled},
+      {"accept-polled", "accept never waits: success and NULL until a peer connects", accept_polled},
       {"many-on-one-listener", "a listener serves as many connections as come", many_on_one_listener},
       {"listener-closed", "closeListen right after accept leaves the connection alone", listener_closed_at_once},
       {"every-device", "every device connects and carries messages", every_device},

@@ -1,6 +1,6 @@
 #pragma once
-// The programs whose interleavings are explored: what two ranks do with a net plugin between init and finalize, as NCCL
-// does it when all is well, when a communicator is aborted, and when one end is faster than the other.
+// The programs whose interleavings are explored: the calls of two ranks to a net plugin between init and finalize, as
+// NCCL makes them in normal operation, when a communicator is aborted, and when one end is faster than the other.
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
-// ExploredRank: one of the two ranks of an explored program. Each call of the plugin is one turn (interleaver.h);
-// what it must come to is checked here. What does not hold ends the run with a finding.
+// ExploredRank: one of the two ranks of an explored program. Each call of the plugin is one turn (interleaver.h), and
+// its result is checked here. A failed check ends the run with a finding.
 
 #include <array>
 #include <cstdint>

@@ -37,7 +37,7 @@ void explore_run(const Scenario& scenario, const ExploreOptions& options, const 
                  Chooser& chooser) {
   Interleaver::Options play{.ranks = 2, .interruptions = options.interruptions, .late = options.late};
   if (options.transcript != nullptr) {
-    play.tell = [&options](const std::string& line) { *options.transcript << line << "\n" << std::flush; };
+    play.print = [&options](const std::string& line) { *options.transcript << line << "\n" << std::flush; };
   }
   Interleaver interleaver(play, chooser);
   HandleBoard board;
@@ -49,7 +49,7 @@ void explore_run(const Scenario& scenario, const ExploreOptions& options, const 
         if (opened->table == nullptr) {
           return Error{.code = ErrorCode::kUnsupported,
                        .scope = Scope::kJob,
-                       .text = "the file exports no ncclNetPlugin_v8 to v12 that was asked for"};
+                       .text = "the file exports none of the requested ncclNetPlugin_v8 to v12"};
         }
         coll::NetTable& table = *opened->table;
         const std::uint64_t warns = coll::warn_count();

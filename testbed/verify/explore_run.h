@@ -1,7 +1,7 @@
 #pragma once
 // `meshbed fuzz --explore`: every order in which two ranks can make the calls of small programs, and the wire deliver
-// between them, on a net plugin in virtual time. No order may end in a deadlock, lose a request, leave anything behind,
-// or give an error where the program is right.
+// between them, on a net plugin in virtual time. No order may end in a deadlock, lose a request, leak an object,
+// or return an error for a correct program.
 
 #include <iosfwd>
 #include <string>

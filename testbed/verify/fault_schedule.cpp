@@ -143,7 +143,7 @@ class Schedule {
     return !reconnects_ && when.find("iteration") != std::string::npos;
   }
 
-  /// Shorter than the retries, and longer; once a schedule so long that a peer is asked whether it is there.
+  /// Durations shorter and longer than the retries; once a schedule one so long that a peer's liveness is checked.
   std::string duration(bool connected) {
     if (!long_one_ && draw_.once_in(12)) {
       long_one_ = true;

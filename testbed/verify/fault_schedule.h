@@ -1,8 +1,8 @@
 #pragma once
-// Random fault schedules: from a number to a scenario file. A small cluster (pairs with up to three rails, rings,
-// lines, stars, a full mesh) with a small workload: a collective, or connections that come and go and carry grouped
-// receives. While it runs cables, ports and nodes fail and come back, interfaces get other addresses, a rank is late,
-// and now and then a node loses its power for good. Equal numbers give equal files, on every machine.
+// Random fault schedules: a scenario file from a number. A small cluster (pairs with up to three rails, rings, lines,
+// stars, a full mesh) with a small workload: a collective, or short connections with grouped receives. During the run
+// cables, ports and nodes fail and recover, interfaces get other addresses, a rank is late, and sometimes a node loses
+// its power permanently. Equal numbers give equal files, on every machine.
 
 #include <cstdint>
 #include <string>

@@ -12,10 +12,10 @@ namespace {
 
 constexpr Picoseconds kPauseMin = 100 * kPicosecondsPerMicrosecond;
 constexpr Picoseconds kPauseMax = kPicosecondsPerSecond;
-/// A call must not wait for what another rank does: that one has no turn meanwhile.
+/// A call must not wait for another rank, which has no turn meanwhile.
 constexpr Picoseconds kTurnAtMost = 30 * kPicosecondsPerSecond;
 
-/// What a call can have changed, as far as the world around its process can see it.
+/// The externally visible state that a call may have changed.
 struct Trace {
   std::uint64_t activity = 0, bytes = 0, descriptors = 0, objects = 0;
   bool operator==(const Trace&) const = default;
@@ -28,9 +28,9 @@ Trace trace_of(const sim::Thread& thread) {
 
 }  // namespace
 
-void Interleaver::tell(const std::string& text) const {
-  if (!options_.tell) return;
-  options_.tell(fmt::format("{:>14.6f} us  {}", static_cast<double>(sim::World::get().now()) / 1e6, text));
+void Interleaver::print(const std::string& text) const {
+  if (!options_.print) return;
+  options_.print(fmt::format("{:>14.6f} us  {}", static_cast<double>(sim::World::get().now()) / 1e6, text));
 }
 
 void Interleaver::sit_down(int rank) {
@@ -73,8 +73,8 @@ Interleaver::Answer Interleaver::take(int rank, const std::string& name, Look lo
     seat.stale = seat.thread->process().epoch == seat.seen_epoch ? seat.stale + 1 : 1;
   }
   seat.seen_epoch = seat.thread->process().epoch;
-  tell(fmt::format("rank {} {}{}{}", rank, name, answer == Answer::kDone ? "" : ": not yet",
-                   seat.step.changed && seat.seen.size() > seen ? ":" + seat.seen.substr(seen) : ""));
+  print(fmt::format("rank {} {}{}{}", rank, name, answer == Answer::kDone ? "" : ": not yet",
+                    seat.step.changed && seat.seen.size() > seen ? ":" + seat.seen.substr(seen) : ""));
   seat.is = Seat::Is::kAway;
   world.wake(*dealer_);
   return answer;
@@ -96,7 +96,7 @@ void Interleaver::play() {
   }
 }
 
-/// Until every rank has said what it wants to do next.
+/// Waits until every rank has announced its next call.
 void Interleaver::await_calls() {
   sim::World& world = sim::World::get();
   const Picoseconds give_up = world.now() + kTurnAtMost;
@@ -119,7 +119,7 @@ std::string Interleaver::options() const {
   for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
     if (has_turn(seats_[rank])) result.push_back(static_cast<char>('0' + rank));
   }
-  // After '.', 'w' would give what it gave before it.
+  // After '.', 'w' would repeat what it gave before.
   if (under_way_ && !between_) result.push_back('w');
   if (under_way_ && (between_ || interrupted_ < options_.interruptions)) result.push_back('.');
   return result;
@@ -184,11 +184,10 @@ void Interleaver::let_time_pass(char option) {
   chooser_.took(step);
 }
 
-/// Nobody has a turn and the wire is quiet.
+/// Called if no rank has a turn and the wire is quiet.
 void Interleaver::pause() {
   if (sim::World::get().now() - last_progress_ > kHopeless) {
-    broken(
-        fmt::format("deadlock: nobody gets anything done for {} s; {}", kHopeless / kPicosecondsPerSecond, waiting()));
+    broken(fmt::format("deadlock: no rank makes progress for {} s; {}", kHopeless / kPicosecondsPerSecond, waiting()));
   }
   pause_ = std::clamp(2 * pause_, kPauseMin, kPauseMax);
   under_way_ = moment(pause_);
@@ -207,7 +206,7 @@ bool Interleaver::moment(Picoseconds limit) {
   const std::uint64_t before = reached();
   const Picoseconds end = world.now() + limit;
   while (reached() == before && world.now() < end) {
-    // As if the dealer polled in every rank's process: whatever would let one of their polls go on wakes it.
+    // As if the dealer polled in every rank's process: every event that ends one of their polls wakes it.
     for (const Seat& seat : seats_) seat.thread->process().spinning.push_back(dealer_);
     world.block_until(end, {.what = "something to reach a rank"});
     for (const Seat& seat : seats_) std::erase(seat.thread->process().spinning, dealer_);

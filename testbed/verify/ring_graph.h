@@ -1,5 +1,5 @@
 #pragma once
-// RingGraph: a slot graph's file as a program whose every order can be walked (ring_walk.h).
+// RingGraph: a slot graph's file as a program for ring_walk.h, which explores all orders.
 
 #include "testbed/scenario/megakernel/slot_graph.h"
 #include "testbed/verify/ring_program.h"

@@ -14,19 +14,19 @@ RingItem mesh_item(Word slot, Word opcode, Word after) {
   RingItem item{.slot = slot, .tenant = 0, .what = {.opcode = opcode, .args = {}}};
   item.what.args[arg::kId] = slot;
   item.what.args[arg::kAfter] = after;
-  item.what.args[arg::kAlsoAfter] = ring::kNobody;
+  item.what.args[arg::kAlsoAfter] = ring::kNoId;
   item.what.args[arg::kEpoch] = kFirstEpoch;
   return item;
 }
 
-RingItem put_item(Word slot, Word message, Word after = ring::kNobody) {
+RingItem put_item(Word slot, Word message, Word after = ring::kNoId) {
   RingItem item = mesh_item(slot, ring::opcode::kPut, after);
   item.what.args[arg::kMessage] = message;
   return item;
 }
 
 /// Of SIGNAL, how many puts may go; of WAIT, how many must have come.
-RingItem count_item(Word opcode, Word slot, Word message, Word after = ring::kNobody) {
+RingItem count_item(Word opcode, Word slot, Word message, Word after = ring::kNoId) {
   RingItem item = mesh_item(slot, opcode, after);
   item.what.args[arg::kCount] = message + 1;
   item.what.args[arg::kMessage] = message;
@@ -73,7 +73,7 @@ std::vector<std::vector<RingItem>> two_messages_items() {
 /// The receiver's REDUCE does not need its WAIT.
 std::vector<std::vector<RingItem>> missing_need_items() {
   return {{put_item(0, 0), count_item(ring::opcode::kSignal, 1, 0, 0)},
-          {count_item(ring::opcode::kWait, 0, 0), reduce_item(1, 0, ring::kNobody)}};
+          {count_item(ring::opcode::kWait, 0, 0), reduce_item(1, 0, ring::kNoId)}};
 }
 
 /// The receiver waits for two messages, and one is sent.
@@ -89,7 +89,7 @@ std::vector<std::vector<RingItem>> circle_items() {
 
 /// Three slots through a ring of two: the first two need the third, which has no place.
 std::vector<std::vector<RingItem>> small_ring_items() {
-  RingItem last = mesh_item(2, ring::opcode::kCopy, ring::kNobody);
+  RingItem last = mesh_item(2, ring::opcode::kCopy, ring::kNoId);
   last.slot = 0;
   return {{mesh_item(0, ring::opcode::kCopy, 2), mesh_item(1, ring::opcode::kCopy, 2), last}};
 }
@@ -110,7 +110,7 @@ std::vector<std::vector<RingItem>> wrong_count_items() {
 
 /// The slots name the next epoch, whose needs are those of this one.
 std::vector<std::vector<RingItem>> wrong_epoch_items() {
-  std::vector<RingItem> one{mesh_item(0, ring::opcode::kCopy, ring::kNobody), mesh_item(1, ring::opcode::kCopy, 0)};
+  std::vector<RingItem> one{mesh_item(0, ring::opcode::kCopy, ring::kNoId), mesh_item(1, ring::opcode::kCopy, 0)};
   one[1].what.args[arg::kEpoch] = kFirstEpoch + 1;
   return {one};
 }

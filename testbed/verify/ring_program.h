@@ -1,8 +1,8 @@
 #pragma once
-// The programs whose every order `fuzz --explore` walks on rings: a handful of slots on one rank or two, run by
-// plugin/ring's own publish (queue/live_steps.h) and step (kernel/step.h). Sound ones must always drain; the
-// others show a defect of the ancestor's, of a launch that is too wide, of a transport, or of a program, and must be
-// found to. ring_graph.h makes one of a slot graph's file.
+// The programs whose orders `fuzz --explore` walks on rings: a few slots on one or two ranks, run by plugin/ring's own
+// publish (queue/live_steps.h) and step (kernel/step.h). Correct programs must always drain. The others show a defect
+// of the ancestor, of a launch that is too wide, of a transport, or of a program, and that defect must be found.
+// ring_graph.h makes a program from a slot graph's file.
 
 #include <string>
 #include <utility>

@@ -1,7 +1,7 @@
 #pragma once
-// Walks every order in which the actions of a RingWorld can come: breadth first over its states, so that the first way
-// to a finding is the shortest. States that two orders meet in are gone on from once; all are kept whole, none by a
-// hash of it alone. Cost: memory and time by states, not by orders.
+// Walks all orders of the actions of a RingWorld: breadth first over its states, so that the first path to a finding is
+// the shortest. A state that several orders reach is continued once; states are stored completely, not only by their
+// hash. Cost: memory and time by states, not by orders.
 
 #include <cstddef>
 #include <cstdint>

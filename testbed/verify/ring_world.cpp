@@ -109,7 +109,7 @@ void RingWorld::host_options(std::size_t index, std::vector<RingAction>& into) c
   const Word now = rank.slots[std::size_t{items[rank.items].slot} * ring::kSlotWords];
   const auto id = static_cast<std::uint8_t>(index);
   const bool began = rank.wrote_words || rank.wrote_status;
-  if (!began && !ring::status::is_free(now)) return;  // the host publishes into none but free slots
+  if (!began && !ring::status::is_free(now)) return;  // the host publishes only into free slots
   if (!rank.wrote_words && !program_.whole_slots) into.push_back({RingActionKind::kHostWords, id, 0});
   if (rank.wrote_words || program_.whole_slots || (program_.weak && !rank.wrote_status)) {
     into.push_back({RingActionKind::kHostStatus, id, 0});
@@ -172,7 +172,7 @@ void RingWorld::write(Rank& rank, bool words, bool status) {
   std::copy(std::begin(item.what.args), std::end(item.what.args), slot + ring::kLayout2026_05.arg0_word);
   ring::PublishSteps steps{.slot = item.slot, .mode = program_.mode, .at = 1};
   if (words) {
-    // That the slot is free is why this may be done: the look at its STATUS comes at the same moment.
+    // Only allowed for a free slot: the host reads its STATUS at the same moment.
     if (!rank.wrote_status) steps.at = 0;
     while (steps.at <= HostMemory::payload_words()) {
       MESHBED_CHECK(steps.step(memory, slot) == ring::Progress::kGoesOn);
@@ -250,7 +250,7 @@ std::string RingWorld::one_step(std::uint8_t index, ring::KernelLane& lane, ring
   return "";
 }
 
-std::string RingWorld::lane_step(const RingAction& action, std::string* told) {
+std::string RingWorld::lane_step(const RingAction& action, std::string* description) {
   Rank& rank = ranks_[action.rank];
   ring::KernelLane& lane = rank.lanes[action.index];
   ring::Step now = ring::Step::kNothing;
@@ -260,7 +260,7 @@ std::string RingWorld::lane_step(const RingAction& action, std::string* told) {
          (began_at_scan ? lane.phase != ring::LanePhase::kRun : lane.phase == ring::LanePhase::kFinish)) {
     finding = one_step(action.rank, lane, now);
   }
-  if (told != nullptr) {
+  if (description != nullptr) {
     const char* did = "waits in";
     switch (now) {
       case ring::Step::kNothing:
@@ -290,8 +290,8 @@ std::string RingWorld::lane_step(const RingAction& action, std::string* told) {
         break;
     }
     const Word op = ring::slot_at(rank.kernel, lane.slot)[ring::slot_word::kOpcode];
-    *told = fmt::format("rank {} block {} {} slot {} ({})", action.rank, action.index, did, lane.slot,
-                        ring::operation_name(op));
+    *description = fmt::format("rank {} block {} {} slot {} ({})", action.rank, action.index, did, lane.slot,
+                               ring::operation_name(op));
   }
   return finding;
 }
@@ -332,9 +332,9 @@ std::string RingWorld::words_of(const RingAction& action) const {
   return "";
 }
 
-std::string RingWorld::take(const RingAction& action, std::string* told) {
+std::string RingWorld::take(const RingAction& action, std::string* description) {
   Rank& rank = ranks_[action.rank];
-  if (told != nullptr) *told = words_of(action);
+  if (description != nullptr) *description = words_of(action);
   switch (action.kind) {
     case RingActionKind::kHostWords:
       write(rank, true, false);
@@ -346,7 +346,7 @@ std::string RingWorld::take(const RingAction& action, std::string* told) {
       rank.placed = static_cast<std::uint8_t>(rank.placed | 1U << action.index);
       break;
     case RingActionKind::kLane:
-      return lane_step(action, told);
+      return lane_step(action, description);
     case RingActionKind::kProxy: {
       ++rank.posted[action.connection];
       const RingEnd& to = sends_[action.rank][action.connection];

@@ -1,12 +1,12 @@
 #pragma once
 // RingWorld: a few ranks' rings under a program, stepped one action at a time in the order that a walk chooses. It
-// runs the product's own functions: queue/live_steps.h for hosts, kernel/step.h for lanes, kernel/mesh_ops.h for what
-// they do; who waits for whom is kernel/wait_chain.h's to say.
+// runs the product's own functions: queue/live_steps.h for hosts, kernel/step.h for lanes, kernel/mesh_ops.h for their
+// operations, and kernel/wait_chain.h for chains of waits.
 //
 // The actions
 //   host    rank r's host writes its next slot's words, then its STATUS (weak programs: in either order)
 //   place   a block gets a place on the GPU
-//   lane    a step of a lane that has one (by_turns: as far as no other rank could tell)
+//   lane    a step of a lane with a place (by_turns: all steps that no other rank can observe)
 //   proxy   rank r's proxy polls, and posts one message
 //   data    a message's data lands at the other rank
 //   flag    its flag is raised there
@@ -38,18 +38,18 @@ class RingWorld {
   RingWorld(const RingWorld&) = delete;
   RingWorld& operator=(const RingWorld&) = delete;
 
-  /// What may be tried now; some of it comes to nothing.
+  /// The actions that may be tried now; some have no effect.
   std::vector<RingAction> options() const;
-  /// What is wrong with it, or nothing. `told` gets the step in words.
-  std::string take(const RingAction& action, std::string* told = nullptr);
+  /// Executes one action. Returns a finding, or "". `description` receives the step in words.
+  std::string take(const RingAction& action, std::string* description = nullptr);
 
-  /// All that tells states apart, and what restore() takes.
+  /// The complete state, which restore() accepts.
   std::string state() const;
   void restore(const std::string& state);
 
-  /// Everything that was to be published has been executed, once each.
+  /// Whether every slot to be published has been executed exactly once.
   bool ended_well() const;
-  /// Of one that has not and where nothing can be done: why.
+  /// If not, and no action is possible: the reason.
   std::string stuck() const;
 
  private:
@@ -68,7 +68,7 @@ class RingWorld {
     std::vector<std::vector<Message>> arrivals;        // by receiving connection: messages that their rank has posted
     std::vector<std::size_t> items_by_id;              // of operations
   };
-  /// What MeshOperations asks of us.
+  /// The interface that MeshOperations needs.
   struct Port {
     RingWorld* world;
     std::uint8_t rank;
@@ -84,9 +84,9 @@ class RingWorld {
   void host_options(std::size_t rank, std::vector<RingAction>& into) const;
   void wire_options(std::size_t rank, std::vector<RingAction>& into) const;
   void write(Rank& rank, bool words, bool status);
-  std::string lane_step(const RingAction& action, std::string* told);
+  std::string lane_step(const RingAction& action, std::string* description);
   std::string one_step(std::uint8_t rank, ring::KernelLane& lane, ring::Step& now);
-  /// What is wrong with the landings that the operation in those words reads now.
+  /// A finding if the operation in those words reads a landing that is not valid now, or "".
   std::string stale_read(std::uint8_t rank, const ring::Word* words) const;
   std::string words_of(const RingAction& action) const;
 

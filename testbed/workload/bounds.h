@@ -1,5 +1,5 @@
 #pragma once
-// Bounds: the closed forms of models/algorithm.h on the ports that a run really used.
+// Bounds: the closed forms of models/algorithm.h for the ports that a run actually used.
 
 #include <map>
 #include <vector>
@@ -20,8 +20,8 @@ struct Bounds {
 
 class BoundTable {
  public:
-  /// Reads who was joined with whom from the recorder's pairs: hop r is all ports that carried messages from rank r to
-  /// its neighbour (r + 1; sendrecv: r + shift).
+  /// Reads the connected pairs of ranks from the recorder's pairs: hop r is all ports that carried messages from rank r
+  /// to its neighbour (r + 1; sendrecv: r + shift).
   BoundTable(const Scenario& scenario, const Simulation& simulation,
              const std::map<sim::PairKey, sim::PairUsage>& pairs);
 

@@ -1,4 +1,4 @@
-// What ranks write on a board, joined across the processes that they run in.
+// The results on a board, joined across the processes of the ranks.
 
 #include <fmt/format.h>
 

@@ -19,22 +19,22 @@ struct EngineOptions {
   int net_version = 0;     // 0: the newest that the plugin has
   int channels = 1;
   std::vector<int> channel_devices;  // empty: channel c opens device c % devices
-  // [rank] where not all ranks have the same: channel c opens device rank_devices[rank][c % size], and where that is
-  // empty c % devices. Empty: channel_devices says it.
+  // [rank] if ranks differ: channel c opens device rank_devices[rank][c % size], or c % devices if the inner vector is
+  // empty. Empty: channel_devices applies to all ranks.
   std::vector<std::vector<int>> rank_devices;
   std::uint64_t slice_bytes = 0;  // 0: the engine's default
   std::string algorithm = "auto";
   std::string protocol = "simple";
-  std::string tuning;  // a table's text; empty: there is none
+  std::string tuning;  // a table's text; empty: no table
   // The network, for "auto"; 0: the engine's default.
   int link_mbps = 0, hops_per_mille = 0;
   std::vector<int> cable_mbps;  // as meshcoll_options'; empty: not known
-  std::vector<int> rank_mbps;   // likewise; empty: as much as the cables
-  // Takes the ranks' warnings; nullptr: each writes its own. Lives until the last rank has ended.
+  std::vector<int> rank_mbps;   // likewise; empty: the rate of the cables
+  // Collects the ranks' warnings; nullptr: each rank writes its own. Must exist until the last rank has ended.
   std::shared_ptr<RepeatedLines> warnings;
 };
 
-/// How the engine carries a collective out, in its own words.
+/// How the engine executes a collective, with its own names.
 struct EnginePlan {
   std::string algorithm, protocol;  // "ring", "simple"
   int channels = 0;                 // that carry a part of it
@@ -65,16 +65,16 @@ class Engine {
 
   const EngineCalls& calls() const { return calls_; }
   meshcoll_comm* comm() const { return comm_; }
-  /// Interleaver a result of one of the calls into ours, with the engine's own text.
+  /// Converts the result of a call into Result, with the engine's own text.
   Result<void> outcome(meshcoll_result result) const;
-  /// Why the communicator is broken, where it is: of calls that nobody but a stream has waited for.
+  /// The error of a broken communicator; also of calls that only a stream has waited for.
   Result<void> health() const;
   Result<meshcoll_stats> stats() const;
-  /// Of the last collective that this rank carried out.
+  /// The plan of the last collective that this rank executed.
   Result<EnginePlan> last_plan() const;
-  /// How a call with these arguments would go.
+  /// The plan of a call with these arguments.
   Result<EnginePlan> plan_of(const meshcoll_args& args) const;
-  /// Destroys the communicator. Must be called by a rank that ends well; without it the communicator is left behind.
+  /// Destroys the communicator. A rank that ends without error must call it; otherwise the communicator leaks.
   Result<void> close();
 
  private:

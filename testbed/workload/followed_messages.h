@@ -1,5 +1,5 @@
 #pragma once
-// FollowedMessages: passes each message of a simulation on to its recorder, and shows how far the simulation is.
+// FollowedMessages: passes each message of a simulation on to its recorder, and shows the simulation's progress.
 
 #include "sim/trace/recorder.h"
 #include "testbed/base/progress.h"

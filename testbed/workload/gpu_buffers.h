@@ -1,7 +1,7 @@
 #pragma once
-// GpuBuffers: one rank's buffers of GPU memory, beside those of host memory that hold what goes in and what should come
-// out (CollectiveBuffers), and the stream that its calls are put into. Made, used and destroyed by the rank's own
-// thread, in whose process the CUDA driver is looked for: the simulated one, or a real one.
+// GpuBuffers: one rank's buffers of GPU memory, the matching host buffers for inputs and expected results
+// (CollectiveBuffers), and the stream for its calls. Created, used and destroyed by the rank's own thread, in whose
+// process the CUDA driver is looked up: the simulated one, or a real one.
 
 #include <cstddef>
 #include <cstdint>

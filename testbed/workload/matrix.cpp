@@ -46,7 +46,7 @@ std::vector<MatrixCase> all_of(Collective op, int ranks, std::uint64_t largest_b
     if (models::reduces(op) && !is_reducible(type)) continue;
     for (int reduction = 0; reduction < reductions; ++reduction) {
       for (const bool in_place : {false, true}) {
-        if (in_place && op == Collective::kSendRecv) continue;  // who sends and receives at once needs two buffers
+        if (in_place && op == Collective::kSendRecv) continue;  // sending and receiving at once needs two buffers
         for (const std::uint64_t count : counts_of(op, type, ranks, largest_bytes)) {
           CollectiveCase wanted{.op = op, .type = type, .reduction = static_cast<ReduceOp>(reduction)};
           wanted.in_place = in_place;

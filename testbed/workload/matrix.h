@@ -1,6 +1,6 @@
 #pragma once
-// Matrix: what the engine can be asked for, thinned: collective x element type x reduction x algorithm x protocol x
-// size x in or out of place. Pure: every rank and every world draws the same cases from the same seed.
+// Matrix: a thinned set of all supported operations of the engine: collective x element type x reduction x algorithm x
+// protocol x size x in or out of place. Pure: every rank and every world draws the same cases from the same seed.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// OperationLog: how each collective operation of a run went: the engine's own record of its plan, and the pairs of
-// ports that carried it, as the trace saw them. Equal operations in a row are one record.
+// OperationLog: a record of each collective operation of a run: the engine's own record of its plan, and the pairs of
+// ports that carried it in the trace. Equal consecutive operations are one record.
 //
 // One log for the ranks of this process, which all call begin() and end() for the same operations; between the end of
 // one and the beginning of the next all ranks have met.

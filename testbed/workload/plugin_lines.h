@@ -1,7 +1,6 @@
 #pragma once
-// Plugin lines: what ranks' net plugins log, on its way to standard error. Warnings are counted rather than repeated
-// (testbed/base/repeated_lines.h); INFO and TRACE, which NCCL_DEBUG has to ask for, are all
-// written.
+// Plugin lines: writes the log of the ranks' net plugins to standard error. Repeated warnings are counted
+// (testbed/base/repeated_lines.h); INFO and TRACE, which NCCL_DEBUG must enable, are all written.
 
 #include "testbed/base/repeated_lines.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// How many verbs objects and descriptors ranks may have at one time while they connect, exchange messages and close
-// again and again. What piles up with the connections exceeds these bounds. Pure functions of the scenario.
+// The largest number of verbs objects and descriptors that ranks may have at one time while they repeatedly connect,
+// exchange messages and close. Leaks grow with the connections and exceed these bounds. Pure functions of the scenario.
 
 #include <cstdint>
 

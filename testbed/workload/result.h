@@ -1,5 +1,5 @@
 #pragma once
-// RunResult: all that a run has to say, gathered once; the text report, summary.json and the exit status read it.
+// RunResult: all results of a run, collected once; the text report, summary.json and the exit status read it.
 
 #include <memory>
 #include <optional>

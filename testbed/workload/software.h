@@ -1,6 +1,6 @@
 #pragma once
-// What a scenario's profile ([models] of the file) makes its software cost: models/time/software.h for the calls that
-// workloads make. All of it is nothing under the profile "ideal".
+// The cost of software by a scenario's profile ([models] of the file): models/time/software.h for the calls that
+// workloads make. All costs are zero with the profile "ideal".
 
 #include "models/time/software.h"
 #include "testbed/scenario/scenario.h"

@@ -1,8 +1,8 @@
 #pragma once
-// Workload: what a scenario asks to be run, as a program for every rank and the reading of its outcome.
+// Workload: a scenario's workload as a program for every rank, and the evaluation of its outcome.
 //
-// A process of the simulated world runs all ranks of a WorkloadRun; elsewhere each process runs one, and rank 0's takes
-// in what the others found out.
+// In the simulated world one process runs all ranks of a WorkloadRun; elsewhere each process runs one, and rank 0
+// collects the findings of the others.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

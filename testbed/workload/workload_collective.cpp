@@ -28,7 +28,7 @@ models::Collective collective_of(const Scenario& scenario) {
   return *op;
 }
 
-constexpr std::uint32_t kTimedSalt = 1'000'003;  // away from every warm-up's
+constexpr std::uint32_t kTimedSalt = 1'000'003;  // beyond those of all warm-ups
 
 class CollectiveRun final : public WorkloadRun {
  public:
@@ -78,12 +78,12 @@ class CollectiveRun final : public WorkloadRun {
   Workload workload_;
   EngineOptions engine_;
   CollectiveCase timed_, warmup_;
-  // Kept until the run is over: what a failed rank leaves registered may still be written to.
+  // Kept until the run has ended: memory that a failed rank leaves registered may still be written to.
   std::vector<CollectiveBuffers> buffers_;
   CaseResults board_;
   Picoseconds connect_ps_ = -1;  // as RunResult's
   OperationLog log_{ranks_.count};
-  // Warm-up included. Not on a rank's stack: one that waits for ever never tells what it had.
+  // Includes warm-up. Not on a rank's stack: the calls of a rank that waits for ever are needed, too.
   std::vector<CallTime> calls_;
   std::optional<Progress> progress_;  // until conclude()
 };
@@ -109,14 +109,14 @@ Result<void> CollectiveRun::run_rank(RankHost& host) {
   CollectiveCase own = timed_;
   if (host.rank() == workload_.differing_rank) {
     own.bytes /= 2;
-    own.log = nullptr;  // it has the operations that all ranks call
+    own.log = nullptr;  // it records operations that all ranks call
   }
   const Result<void> done = run_case(host, *engine, buffers, own, salt_ + kTimedSalt, board_, step, before);
   if (!done) return done;
   const Result<meshcoll_stats> stats = engine->stats();
   if (!stats) return stats.error();
   connect_ps_ = std::max(connect_ps_, stats->connect_ns * kPicosecondsPerNanosecond);
-  // Nobody closes a connection that a slower rank still needs.
+  // A slower rank may still need its connections: close them only after all ranks are done.
   if (const Result<void> all = host.rendezvous(); !all) return all;
   buffers.leave_gpu();
   return engine->close();
@@ -181,8 +181,8 @@ void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) con
   result.proofs.insert(result.proofs.begin(), proofs.begin(), proofs.end());
 }
 
-/// [node * nodes + node] of the cables between two; empty where a switch joins any: whoever sends through one shares
-/// its ports with others.
+/// [node * nodes + node] total rate of the cables between two nodes; empty if any two are joined by a switch, whose
+/// ports are shared.
 std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
   constexpr std::uint64_t kMegabit = 1'000'000;
   std::vector<int> rates;
@@ -199,8 +199,8 @@ std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
   return rates;
 }
 
-/// [node] of all its cables together, where a PCIe link that they share makes that less than each for itself; 0
-/// elsewhere, and empty where there is no such link.
+/// [node] total rate of its cables if a shared PCIe link limits it to less than their sum; 0 for other nodes. Empty if
+/// there is no such link.
 std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topology& topology, int nodes) {
   constexpr std::uint64_t kMegabit = 1'000'000, kMegabitsMax = 1'000'000'000;
   std::vector<int> rates;
@@ -216,7 +216,7 @@ std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topolog
   return rates;
 }
 
-/// More are wired by switches; and what the engine makes of the cables costs n^4 steps (plugin/coll/plan/mesh.h).
+/// Larger clusters use switches; and the engine's analysis of the cables takes n^4 steps (plugin/coll/plan/mesh.h).
 constexpr int kCabledNodesMost = 64;
 
 }  // namespace

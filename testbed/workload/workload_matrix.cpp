@@ -1,5 +1,5 @@
-// Runs a thinned matrix of collectives: each is checked once with numbers that come out exactly, and where the order of
-// a reduction shows in the result's bits, once more with numbers that do not, for the worlds to be compared by.
+// Runs a thinned matrix of collectives. Each is checked once with numbers whose results are exact. If the order of a
+// reduction affects the result's bits, it runs again with numbers that are not exact, to compare the worlds.
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ class MatrixRun final : public WorkloadRun {
     const int world = ranks_of(scenario);
     std::uint64_t most_bytes = 0;
     Scenario asked = scenario;
-    asked.software.own_protocol = false;  // each case has its own
+    asked.software.own_protocol = false;  // each case sets its own
     for (MatrixCase& each : matrix_cases(scenario.seed, scenario.workload.cases, world, largest_bytes_)) {
       most_bytes = std::max(most_bytes, shape_of(each.collective, world).bytes);
       asked.workload.algorithm = each.algorithm;
@@ -55,7 +55,7 @@ class MatrixRun final : public WorkloadRun {
   void conclude(RunResult& result) override;
 
  private:
-  /// Those of one algorithm and protocol from `first` on; `first` becomes the next one's.
+  /// The cases of one algorithm and protocol from `first` on; sets `first` to the next group.
   Result<void> run_engine(RankHost& host, const EngineOptions& options, std::size_t& first);
 
   RankRange ranks_;
@@ -65,7 +65,7 @@ class MatrixRun final : public WorkloadRun {
   std::uint32_t salt_;
   std::vector<CaseRun> cases_;
   std::vector<EngineOptions> engines_;      // in the order of the cases
-  std::vector<CollectiveBuffers> buffers_;  // kept until the run is over, as a collective's
+  std::vector<CollectiveBuffers> buffers_;  // kept until the run has ended, as in workload_collective.cpp
   OperationLog log_{ranks_.count};
   std::optional<Progress> progress_;  // until conclude()
 };
@@ -90,7 +90,7 @@ Result<void> MatrixRun::run_engine(RankHost& host, const EngineOptions& options,
   for (; first < cases_.size(); ++first) {
     CaseRun& each = cases_[first];
     if (each.wanted.algorithm != options.algorithm || each.wanted.protocol != options.protocol) break;
-    // No result of one case can pass for another's.
+    // A result of one case must not match another's.
     const std::uint32_t salt = salt_ + static_cast<std::uint32_t>(2 * first);
     CollectiveCase wanted = each.wanted.collective;
     wanted.log = &log_;
@@ -108,7 +108,7 @@ Result<void> MatrixRun::run_engine(RankHost& host, const EngineOptions& options,
       return failed(done.error());
     }
   }
-  // Nobody closes a connection that a slower rank still needs.
+  // A slower rank may still need its connections: close them only after all ranks are done.
   if (const Result<void> all = host.rendezvous(); !all) return all;
   buffers.leave_gpu();
   return engine->close();

@@ -115,7 +115,7 @@ class NcclCallsRun final : public WorkloadRun {
   std::string plugin_;
   bool other_devices_;
   ReplayBoard board_;
-  // Kept until the run is over: what a failed rank leaves registered may still be written to.
+  // Kept until the run has ended: memory that a failed rank leaves registered may still be written to.
   std::vector<std::unique_ptr<Replay>> replays_;
 };
 

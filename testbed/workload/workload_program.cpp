@@ -1,5 +1,5 @@
-// A program of the user's as every rank: what it calls of NCCL, CUDA, sockets and threads is simulated, and what it
-// proves it proves by its exit status.
+// A user's program on every rank: its calls of NCCL, CUDA, sockets and threads are simulated, and its exit status is
+// its proof.
 
 #include <fmt/format.h>
 

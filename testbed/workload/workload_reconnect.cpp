@@ -1,8 +1,8 @@
-// Neighbours in a ring of ranks connect, exchange messages and close, again and again: what a connection leaves behind
-// shows after thousands of them, and what faults do to connections that come and go.
+// Neighbours in a ring of ranks repeatedly connect, exchange messages and close. Thousands of connections reveal leaks,
+// and the effect of faults on short connections.
 //
 // Nomenclature: part - one message of `bytes`; receive - a (grouped) receive of `parts` parts, whose tags are their
-// numbers. The sender takes the parts of each receive from another one on, so that tags decide what goes where.
+// numbers. The sender starts the parts of each receive at another part, so that only tags give the destination.
 
 #include <fmt/format.h>
 
@@ -36,17 +36,17 @@ struct MeetingBoard {
   Picoseconds duration_ps = 0;
 };
 
-/// Each verbs context, completion channel and socket has one.
+/// The number of open descriptors; each verbs context, completion channel and socket has one.
 std::int64_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
 }
 
-/// What a rank sends and receives on one connection.
+/// The messages that a rank sends and receives on one connection.
 struct Buffers {
   std::vector<float> out, in;
 };
 
-/// Where messages lie that the GPU sends and receives. nullptr: in the buffers themselves.
+/// The memory of messages that the GPU sends and receives. nullptr: the buffers themselves.
 struct GpuBuffers {
   std::unique_ptr<GpuMemory> out, in;
 };
@@ -67,12 +67,12 @@ class Reconnecting {
         receives_(static_cast<std::size_t>(workload.receives)),
         out_(buffers.out),
         in_(buffers.in) {
-    // Messages of no bytes lie in registered memory, too.
+    // Empty messages need registered memory, too.
     out_.resize(receives_ * parts_ * std::max<std::size_t>(part_floats_, 1));
     in_.resize(out_.size());
   }
 
-  /// To be called before the first one, where messages are to lie in GPU memory.
+  /// Puts messages into GPU memory. Call before the first connection.
   Result<void> move_to_gpu() {
     gpu_ = {.out = host_.gpu_memory(out_.size() * sizeof(float)), .in = host_.gpu_memory(in_.size() * sizeof(float))};
     if (gpu_.out != nullptr && gpu_.in != nullptr) return ok();
@@ -85,10 +85,10 @@ class Reconnecting {
     void* listener = nullptr;
     if (auto done = call("listen", net_.listen(0, handle.data(), &listener)); !done) return done;
     const auto key = [number](int rank) { return fmt::format("reconnect {} {}", number, rank); };
-    // Our own handle is for the one before us.
-    if (auto told = host_.publish(key(host_.rank()), {handle.data(), handle.size()}); !told) return told;
+    // Our own handle is for the previous rank.
+    if (auto sent = host_.publish(key(host_.rank()), {handle.data(), handle.size()}); !sent) return sent;
     const int next = (host_.rank() + 1) % host_.ranks();
-    if (auto heard = hear(key(next), handle); !heard) return heard;
+    if (auto found = await_handle(key(next), handle); !found) return found;
     void *send = nullptr, *receive = nullptr;
     while (send == nullptr || receive == nullptr) {
       if (send == nullptr) {
@@ -113,7 +113,7 @@ class Reconnecting {
     return table_error(net_, name, code, 0);
   }
 
-  /// Lets others run where there is something to wait for.
+  /// Lets others run while requests are under way.
   Result<void> wait(bool waits) {
     if (!waits) return ok();
     if (host_.others_failed()) {
@@ -123,7 +123,7 @@ class Reconnecting {
     return ok();
   }
 
-  Result<void> hear(const std::string& key, std::array<char, nccl::kHandleBytes>& handle) {
+  Result<void> await_handle(const std::string& key, std::array<char, nccl::kHandleBytes>& handle) {
     for (;;) {
       const Result<std::optional<std::string>> value = host_.look_up(key);
       if (!value) return value.error();
@@ -181,8 +181,8 @@ class Reconnecting {
     return group;
   }
 
-  /// Counts those receives whose bytes are there for who asked for them: where that is the GPU, each is flushed, and
-  /// taken in as the GPU sees it then.
+  /// Counts completed receives whose bytes are visible to their reader. For the GPU each one is flushed, then read as
+  /// the GPU sees it.
   Result<void> read_received(void* comm, void* memory, std::size_t received, std::size_t& read) {
     if (gpu_.in == nullptr) read = received;
     for (; read < received; ++read) {
@@ -206,7 +206,7 @@ class Reconnecting {
     return ok();
   }
 
-  /// As many as are taken now.
+  /// Posts as many receives as the plugin accepts now.
   Result<void> post_receives(void* comm, void* memory, std::vector<void*>& posted) {
     while (posted.size() < receives_) {
       const Group group = group_of(posted.size(), memory);
@@ -231,7 +231,7 @@ class Reconnecting {
     return ok();
   }
 
-  /// Counts those that are done, in order; each of its `parts` must have its whole size.
+  /// Counts completed requests, in order; each of the `parts` must have its full size.
   Result<void> finish(const std::vector<void*>& posted, std::size_t& finished, std::size_t parts) {
     while (finished < posted.size()) {
       std::array<int, nccl::kMaxGroupedReceives> sizes{};
@@ -347,7 +347,7 @@ class ReconnectRun final : public WorkloadRun {
   Workload workload_;
   std::set<std::string> points_;
   int first_rank_;
-  // Kept until the run is over: what a failed rank leaves registered may still be written to.
+  // Kept until the run has ended: memory that a failed rank leaves registered may still be written to.
   std::vector<Buffers> buffers_;
   int ranks_;
   MeetingBoard board_;

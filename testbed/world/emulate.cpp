@@ -38,9 +38,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSystemMib = 192;           // Debian's kernel, the tools and the page cache of what they load
-constexpr double kLookTurn_s = 0.2;       // between two looks at what rank 0 says
-constexpr double kFaultsTurn_s = 0.01;    // and at what its ranks wait for, while they may
-constexpr double kLastWord_s = 10;        // for the ranks' own watchdogs to speak first
+constexpr double kLookTurn_s = 0.2;       // between two reads of rank 0's output
+constexpr double kFaultsTurn_s = 0.01;    // between two checks of faults, while some are pending
+constexpr double kLastWord_s = 10;        // so that the ranks' own watchdogs report first
 constexpr double kBootAllowance_s = 120;  // on top of the run's own limit: TCG boots slowly on a busy machine
 
 /// By port; -1: no cable.
@@ -57,8 +57,8 @@ int wire_of(const models::Cluster& cluster, models::PortRef port) {
   return -1;
 }
 
-/// What the ranks' buffers need, and the engine's staging memory beside them. Simulated GPUs have theirs in the node's
-/// memory, and a call on them has pinned memory.
+/// Memory of the ranks' buffers and the engine's staging buffers. Simulated GPUs keep theirs in the node's memory, and
+/// a call on them uses pinned memory.
 int memory_mib(const Scenario& scenario, std::uint64_t rank_bytes) {
   const std::uint64_t copies = scenario.workload.gpu_memory ? 3 : 1;
   const std::uint64_t bytes =
@@ -92,7 +92,7 @@ std::string text_if_there(const std::string& path) {
   return fs::exists(path, problem) ? read_text_file(path) : "";
 }
 
-/// The end of what a rank has written, which may be anything; empty where it has written nothing.
+/// The end of a rank's output, which may be any bytes; empty if there is none.
 std::string last_words(const std::string& path) {
   constexpr std::streamoff kBytesMax = 64 * 1024;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -104,7 +104,7 @@ std::string last_words(const std::string& path) {
   return left_out > 0 ? fmt::format("... {} bytes before are left out ...\n{}", left_out, text) : text;
 }
 
-/// Waits for the end; what rank 0 says on standard error is said here, line by line, as it comes.
+/// Waits for the end, and copies rank 0's standard error to the progress output, line by line.
 emu::ClusterOutcome wait_and_follow(const Scenario& scenario, emu::MicroVms& machines, const EmulateOptions& options,
                                     EmulatedFaults& faults, std::vector<std::string>& waiters) {
   const emu::NodeOutcome first = machines.outcome().nodes[static_cast<std::size_t>(node_of(scenario, 0))];
@@ -114,7 +114,7 @@ emu::ClusterOutcome wait_and_follow(const Scenario& scenario, emu::MicroVms& mac
     for (const std::string& line : faults.serve()) options.say("fault: " + line);
     follower.follow();
     if (faults.waits_for_the_stopped()) {
-      options.say("nothing lets the nodes that stand still go on, and nobody else runs any more: it ends here");
+      options.say("only stopped nodes are left and nothing will continue them: the run ends here");
       waiters = faults.stopped();
       machines.stop();
     }
@@ -123,7 +123,7 @@ emu::ClusterOutcome wait_and_follow(const Scenario& scenario, emu::MicroVms& mac
   return machines.wait();
 }
 
-/// A wire there carries frames of any size, and guests have no VLAN interfaces.
+/// Emulated wires carry frames of any size, and guests have no VLAN interfaces.
 void refuse_switch_mtus_and_vlans(const Scenario& scenario) {
   const auto refuse = [&](const std::string& what, const std::string& why, const std::string& key) {
     throw std::runtime_error(
@@ -184,7 +184,7 @@ void collect(const Scenario& scenario, const EmulateOptions& options, const emu:
       if (!said.empty() && !heard)
         result.troubles.push_back(node.name + ": " + said.substr(0, said.find_last_not_of('\n') + 1));
       if (result.exit_code == kExitOk && command.exit_code != kExitOk) result.exit_code = kExitBroken;
-      // Whoever's time is over first is missed by the others, who may end with an error of their own.
+      // The first node to time out stops answering, so the others may end with an error of their own.
       if (command.exit_code == kExitNoProgress) result.exit_code = kExitNoProgress;
     }
     if (node.end == emu::NodeEnd::kTimedOut) result.exit_code = kExitNoProgress;

@@ -1,6 +1,6 @@
 #pragma once
 // Emulate: a scenario's run in the emulated world: one small virtual machine a node, or all nodes in this host's
-// kernel, and in each `meshbed run --world metal` over the real rdma-core and the kernel's soft-RoCE.
+// kernel, each running `meshbed run --world metal` over the real rdma-core and the kernel's soft-RoCE.
 
 #include <functional>
 #include <iosfwd>
@@ -34,9 +34,9 @@ struct Emulation {
   int exit_code = kExitBroken;        // rank 0's, or what stands for a run that never came to its end
   std::string report;                 // what rank 0 printed
   std::vector<RankError> errors;      // of ranks beyond 0, and of those whose node lost its power
-  std::vector<std::string> waiters;   // nodes that stand still for ever; empty: the run came to an end of its own
-  std::vector<std::string> troubles;  // nodes that failed, timed out or were interrupted; what ranks beyond 0 said
-  std::vector<FaultEvent> faults;     // the steps that were taken, in order
+  std::vector<std::string> waiters;   // nodes that stay stopped; empty: the run ended by itself
+  std::vector<std::string> troubles;  // nodes that failed, timed out or were interrupted; output of ranks other than 0
+  std::vector<FaultEvent> faults;     // the executed steps, in order
   nlohmann::ordered_json machines;    // backend, times, memory: for summary.json
   std::string machines_text;          // the same as a line: "3 virtual machines (tcg): ready after 5.1 s, ..."
   bool interrupted = false;

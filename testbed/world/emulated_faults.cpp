@@ -50,7 +50,7 @@ bool EmulatedFaults::waits_for_the_stopped() const {
 
 std::vector<std::string> EmulatedFaults::stopped() const {
   std::vector<std::string> nodes;
-  for (const auto& [node, changes] : later_) nodes.push_back(name_of(node) + " stands still (node_stop)");
+  for (const auto& [node, changes] : later_) nodes.push_back(name_of(node) + " is stopped (node_stop)");
   return nodes;
 }
 
@@ -134,7 +134,7 @@ void EmulatedFaults::go_on(int node) {
 void EmulatedFaults::kill(int node) { machines_.kill_vm(name_of(node)); }
 
 void EmulatedFaults::strangers(std::size_t fault, bool) {
-  throw std::runtime_error(text_of(scenario_, {.fault = fault}) + ": nobody refused it in time");
+  throw std::runtime_error(text_of(scenario_, {.fault = fault}) + ": no node refused the connections in time");
 }
 
 void refuse_what_machines_cannot(const Scenario& scenario) {

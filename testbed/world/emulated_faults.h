@@ -1,5 +1,5 @@
 #pragma once
-// EmulatedFaults: carries out a scenario's faults on virtual machines, when their ranks say that a point has come.
+// EmulatedFaults: carries out a scenario's faults on virtual machines, when their ranks have reached a point.
 
 #include <functional>
 #include <map>
@@ -25,9 +25,9 @@ class EmulatedFaults final : private FaultSite {
   /// Takes the steps whose time has come; what they were, for people. To be called again and again while the machines
   /// run. Throws std::runtime_error where a machine refuses.
   std::vector<std::string> serve();
-  /// All nodes have ended or stand still, and no fault that is left lets one go on.
+  /// Whether all nodes have ended or are stopped, and no remaining fault continues one.
   bool waits_for_the_stopped() const;
-  /// "node1 stands still (node_stop)", for each node that does.
+  /// "node1 is stopped (node_stop)", for each stopped node.
   std::vector<std::string> stopped() const;
 
   /// There is something left to look for.
@@ -66,7 +66,7 @@ class EmulatedFaults final : private FaultSite {
   std::vector<Due> due_;           // by time
   std::vector<FaultEvent> taken_;
   double start_s_ = 0;
-  // What nodes that stand still, and cannot do it, will do when they go on.
+  // Changes that stopped nodes cannot carry out; they are carried out when the nodes continue.
   std::map<int, std::vector<std::function<void()>>> later_;
 };
 

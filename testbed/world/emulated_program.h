@@ -2,9 +2,9 @@
 // EmulatedProgram: any program, once a rank, in the nodes of a scenario's emulated cluster.
 //
 // Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environment, as torchrun sets them,
-// the variables of its node in the scenario, where that has GPUs simulated ones (emulated_gpus.h), and MESHBED_RESULTS,
-// a folder whose files outlive the machines where ProgramOptions::results names a place for them. The host's file
-// system is the nodes' own, read-only; what is written elsewhere is lost.
+// the variables of its node in the scenario, simulated GPUs if the node has any (emulated_gpus.h), and MESHBED_RESULTS,
+// a folder whose files are kept after the run if ProgramOptions::results names a place for them. The nodes see the
+// host's file system read-only; files written elsewhere are lost.
 
 #include <cstdint>
 #include <iosfwd>

@@ -1,7 +1,7 @@
 #pragma once
-// What ranks find as CUDA. In a simulated node: one simulator's GPUs, which its ranks share (sim/cuda/world). In an
-// emulated one a program finds the drop-ins by the loader's path, with its node's GPUs to itself: models of its own
-// process, whose time is the node's clock's (sim/cuda/process).
+// CUDA for ranks. In a simulated node: one simulator's GPUs, which its ranks share (sim/cuda/world). In an emulated
+// node a program finds the drop-ins by the loader's path, and has its node's GPUs to itself: models in its own process,
+// whose time is the node's clock (sim/cuda/process).
 
 #include <optional>
 #include <string>

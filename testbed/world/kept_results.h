@@ -1,7 +1,7 @@
 #pragma once
-// KeptResults: what the ranks of a program have left in MESHBED_RESULTS, copied out of their nodes' folders.
+// KeptResults: the files that the ranks of a program left in MESHBED_RESULTS, copied out of their nodes' folders.
 //
-// Programs that nobody here wrote have filled those folders: a link may lead anywhere, and only its text is kept.
+// Any program may have filled those folders: a link may lead anywhere, so the link is copied and not its target.
 
 #include <string>
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace meshbed::testbed {
 
-/// Copies each node's folders rank-N into `folder`, which is there. Links are copied as links; a file takes the place
-/// of what has its name there. Pipes, sockets and devices are left behind. One line for each entry that could not be
-/// copied; the others are.
+/// Copies each node's folders rank-N into `folder`, which must exist. Links are copied as links; a file replaces an
+/// existing entry of its name. Pipes, sockets and devices are not copied. Returns one line for each entry that could
+/// not be copied; the others are copied.
 std::vector<std::string> keep_results(const std::string& folder, const emu::ClusterOutcome& outcome);
 
 /// Copies the plugin's reports (NCCL_MESH_REPORT=NAME, plugin/net/report) that lie in the nodes' folders into `folder`,

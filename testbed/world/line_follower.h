@@ -1,6 +1,6 @@
 #pragma once
-// LineFollower: hands on the lines of a file that a program is writing. Each step is bounded, so that its caller can
-// look at the time and at signals however fast the file grows; long lines are cut (cut_lines.h). One thread.
+// LineFollower: passes on the lines of a file that a program is writing. Each step is bounded, so that its caller can
+// check the time and signals however fast the file grows; long lines are cut (cut_lines.h). One thread.
 
 #include <cstdint>
 #include <functional>

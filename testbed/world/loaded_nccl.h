@@ -1,5 +1,5 @@
 #pragma once
-// Which libnccl.so.2 the ranks of a simulation have loaded, and what their programs call of it.
+// The libnccl.so.2 that the ranks of a simulation have loaded, and their programs' calls of it.
 
 #include <string>
 #include <vector>

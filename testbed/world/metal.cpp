@@ -18,7 +18,7 @@ namespace {
 
 std::string findings_key(int rank) { return fmt::format("findings {}", rank); }
 
-/// Rank 0 takes in what the others found out, and shows the recorder everybody's messages.
+/// Sends the findings to rank 0, which collects them and adds the messages of all ranks to its recorder.
 Result<void> share_findings(MetalHost& host, const Scenario& scenario, const WorldProgram& program,
                             const nlohmann::json& trace, RunResult& result) {
   add_process_usage(result);
@@ -28,7 +28,7 @@ Result<void> share_findings(MetalHost& host, const Scenario& scenario, const Wor
                                   {"peak_rss_bytes", result.peak_rss_bytes},
                                   {"pid", getpid()},
                                   {"trace", trace}};
-    if (const Result<void> told = host.hand_over(findings_key(host.rank()), json_text(findings)); !told) return told;
+    if (const Result<void> sent = host.hand_over(findings_key(host.rank()), json_text(findings)); !sent) return sent;
     return host.rendezvous();
   }
   std::vector<nlohmann::json> traces{trace};
@@ -59,7 +59,7 @@ RunResult run_metal(const Scenario& scenario, const WorldProgram& program) {
   MetalSession session(scenario, place, program.time_limit_s);
 
   RunResult result;
-  result.simulation.process_ids.resize(static_cast<std::size_t>(place.ranks));  // 0: not heard of
+  result.simulation.process_ids.resize(static_cast<std::size_t>(place.ranks));  // 0: not known
   result.simulation.process_ids.at(static_cast<std::size_t>(place.rank)) = static_cast<std::uint32_t>(getpid());
   result.simulation.errors = session.run(common, [&](MetalHost& host) -> Result<void> {
     const std::int64_t zero_ns = host.now_ps() / kPicosecondsPerNanosecond;

@@ -1,5 +1,5 @@
 #pragma once
-// Metal: one rank of a program on this machine, over whatever RDMA devices it has. Started once a rank.
+// Metal: one rank of a program on this machine, over its RDMA devices. Started once a rank.
 
 #include "testbed/world/metal_place.h"
 #include "testbed/world/world.h"

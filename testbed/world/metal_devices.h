@@ -1,10 +1,10 @@
 #pragma once
-// MetalDevices: which of this machine's RDMA devices are the node's, and what the scenario calls them.
+// MetalDevices: the RDMA devices of this machine that belong to the node, and their names in the scenario.
 //
 // A real node has the devices of one node, by the scenario's names or others. Where several nodes share a kernel
-// (emu/namespace/namespace_plan.h) a rank sees everybody's, and MESHBED_DEVICES tells it which are its own:
-// "rocep1s0f0=mb0p0,rocep1s0f1=mb0p1", the scenario's name first. The net plugin then gets them in NCCL_IB_HCA, with
-// the whole names.
+// (emu/namespace/namespace_plan.h) a rank sees the devices of all nodes, and MESHBED_DEVICES lists its own:
+// "rocep1s0f0=mb0p0,rocep1s0f1=mb0p1", the scenario's name first. NCCL_IB_HCA then gives the net plugin their full
+// names.
 
 #include <string>
 #include <utility>
@@ -25,15 +25,15 @@ class MetalDevices {
 
   MetalDevices() = default;
   explicit MetalDevices(Names names) : names_(std::move(names)) {}
-  /// From the variable's text. Throws std::runtime_error, naming the variable and the entry, where it is not as above.
+  /// From the variable's text. Throws std::runtime_error, naming the variable and the entry, if the text does not have the form above.
   static MetalDevices parse(const std::string& text);
 
   /// The variable's text.
   std::string text() const;
   bool empty() const { return names_.empty(); }
-  /// NCCL_IB_HCA for this machine, where `asked` is what the scenario or the user gave, in the scenario's names.
+  /// NCCL_IB_HCA for this machine; `asked`: its value from the scenario or the user, in the scenario's names.
   std::string device_list(const std::string& asked) const;
-  /// What the scenario calls this machine's device; unknown ones keep their names.
+  /// The scenario's name of a device of this machine; unknown devices keep their names.
   std::string scenario_name(const std::string& device) const;
 
  private:

@@ -47,9 +47,9 @@ Picoseconds MetalHost::now_ps() const { return now_ns() * kPicosecondsPerNanosec
 
 void MetalHost::idle(const char*) {
   if (++idle_turns_ % kFailurePollEvery == 0) static_cast<void>(failure());
-  // While threads run together, whoever runs holds the baton.
+  // While threads run together, the running thread holds the baton.
   if (together_) baton_.unlock();
-  // Two that poll on one core would otherwise trade turns once a timer tick.
+  // Two ranks that poll on one core would otherwise alternate only once a timer tick.
   sched_yield();
   if (together_) baton_.lock();
 }
@@ -80,13 +80,13 @@ Result<void> MetalHost::reach(const std::string& point) {
   if (!folder) return ok();
   if (const Result<void> all = rendezvous(); !all) return all;
   if (place_.rank == 0) write_text_file(point_file(*folder, point), "");
-  // A share of the host's file system tells nobody that a file has come.
+  // A shared folder of the host sends no notification of a new file, so poll.
   while (access(answer_file(*folder, point).c_str(), F_OK) != 0) {
     if (!failure().empty()) return broken();
     if (deadline_.remaining_ms() == 0) {
       return Error{.code = ErrorCode::kTimeout,
                    .scope = Scope::kJob,
-                   .text = fmt::format("nobody carried out the faults of point '{}' in time", point)};
+                   .text = fmt::format("the host did not carry out the faults of point '{}' in time", point)};
     }
     sched_yield();
   }

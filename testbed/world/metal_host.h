@@ -28,8 +28,8 @@ class MetalHost final : public RankHost {
   Picoseconds now_ps() const override;
   void idle(const char* why) override;
   void be_elsewhere(Picoseconds duration_ps) override;
-  /// As idle(), where nothing came for a while: leaves the processor to others for up to `rest_ms`, or until
-  /// another rank's failure is heard of. Emulated nodes share the host's processors, and one that spins takes them from
+  /// As idle(), after a while without events: leaves the processor to others for up to `rest_ms`, or until
+  /// another rank's failure arrives. Emulated nodes share the host's processors, and one that spins takes them from
   /// its peer.
   void rest(int rest_ms = 1);
   Result<void> rendezvous() override;
@@ -41,7 +41,7 @@ class MetalHost final : public RankHost {
   Result<void*> load(const std::string& path) override;
   void* symbol(void* library, const char* name) override;
 
-  /// Tells all ranks that this one has failed; each then has failure().
+  /// Notifies all ranks that this one has failed; each then returns it from failure().
   void announce_failure(const std::string& text);
   /// "rank 2: ..." of the first rank that failed, as rank 0 has passed it on; empty: none has.
   std::string failure();

@@ -1,6 +1,5 @@
 #pragma once
-// MetalPlace: which rank this process is, and where rank 0 is, as the launchers of this world say it in the
-// environment.
+// MetalPlace: the rank of this process and the address of rank 0, from the launcher's variables in the environment.
 
 #include <string>
 

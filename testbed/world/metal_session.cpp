@@ -70,7 +70,7 @@ bool is_error_class(const std::string& word) {
   return false;
 }
 
-/// What the store passes on of a failure: "remote: text".
+/// A failure as a rank reports it to the store: "remote: text".
 std::string failure_text(const Error& error) { return fmt::format("{}: {}", class_of(error.code), error.text); }
 
 /// "rank 2: remote: text" as the store passes a failure on.
@@ -85,15 +85,15 @@ RankError parse_failure(const std::string& text, int own_rank, Picoseconds at_ps
     }
   }
   const std::string rest = text.substr(from);
-  // The store's own failures (a rank that is lost) have no class before them.
+  // Failures that the store itself finds (a lost rank) have no class in front.
   const std::size_t colon = rest.find(": ");
   const std::string word = rest.substr(0, colon);
   if (colon == std::string::npos || !is_error_class(word)) return {rank, at_ps, rest, class_of(ErrorCode::kClosed)};
   return {rank, at_ps, rest.substr(colon + 2), word};
 }
 
-/// Before the others are waited for. An idle workload needs no device, another net plugin may not need RDMA, and ours
-/// goes over TCP alone where it is told to.
+/// Checked before waiting for the other ranks. An idle workload needs no device, another net plugin may not need RDMA,
+/// and our own can be set to use only TCP.
 void require_devices(const Scenario& scenario) {
   if (scenario.workload.kind == WorkloadKind::kIdle || !scenario.workload.net_plugin.empty()) return;
   if (from_environment(kDisableRdmaVariable).value_or("0") != "0") return;
@@ -132,7 +132,7 @@ nlohmann::json common_ground(const Scenario& scenario, const BuiltFiles& files) 
           {"seed", scenario.seed},
           {"net plugin", sha256_of_file(net_plugin_of(scenario, files))},
           {"engine", sha256_of_file(files.engine)},
-          // What the ranks do for it: tell their calls, and start them before they wait.
+          // The cost for the ranks: to record their calls, and to start them before they wait.
           {"telemetry", {scenario.workload.tell_calls, scenario.workload.start_and_wait}}};
 }
 
@@ -161,7 +161,7 @@ std::vector<RankError> MetalSession::run(const nlohmann::json& common,
                                          const std::function<Result<void>(MetalHost&)>& program) {
   const Result<void> outcome = run_rank(*host_, common, points_, program);
   if (outcome) return {};
-  // Who only heard of another rank's failure has nothing to add, and the store keeps the first.
+  // A rank that only learned of another's failure adds no information, and the store keeps the first.
   if (!host_->others_failed()) host_->announce_failure(failure_text(outcome.error()));
   const std::string first = host_->failure();
   return {parse_failure(first.empty() ? failure_text(outcome.error()) : first, place_.rank, elapsed_ps())};

@@ -1,7 +1,7 @@
 #pragma once
-// MetalSession: one rank of something that runs as a process a rank, from the meeting of the ranks to their last word.
+// MetalSession: one rank of a run with one process per rank, from the rendezvous of the ranks to their last report.
 //
-// Whatever the hardware does, it ends: a watchdog ends the process (kExitNoProgress) when the time limit has passed.
+// It always ends: a watchdog ends the process (kExitNoProgress) when the time limit has passed.
 
 #include <condition_variable>
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace meshbed::testbed {
 
-/// Ends the process where it does not end by itself: nothing hangs.
+/// Ends a process that does not end by itself.
 class Watchdog {
  public:
   Watchdog(int rank, double limit_s);
@@ -41,15 +41,15 @@ sim::Proof one_plugin_file(const Simulation& simulation);
 
 class MetalSession {
  public:
-  /// Sets the node's environment and meets the other ranks. Throws std::runtime_error where that cannot be: ranks that
-  /// do not fit the scenario, no rank 0.
+  /// Sets the node's environment and meets the other ranks. Throws std::runtime_error if that fails: the ranks do
+  /// not match the scenario, or rank 0 does not answer.
   MetalSession(const Scenario& scenario, const MetalPlace& place, double time_limit_s);
 
-  /// Compares `common` among the ranks, then runs `program` on this one. A failure is told to all; what it was, and
-  /// whose, as rank 0 has passed it on: empty where all went well.
+  /// Compares `common` among the ranks, then runs `program` on this one. A failure is sent to all ranks. Returns
+  /// the failures as rank 0 has passed them on; empty on success.
   std::vector<RankError> run(const nlohmann::json& common, const std::function<Result<void>(MetalHost&)>& program);
 
-  /// How this host's devices are called, where a set-up gave them other names than the scenario.
+  /// The names of this host's devices, if its set-up has other names than the scenario.
   const MetalDevices& devices() const { return devices_; }
 
   /// Since the meeting.
@@ -58,7 +58,7 @@ class MetalSession {
  private:
   MetalPlace place_;
   MetalDevices devices_;
-  std::set<std::string> points_;  // from which faults count
+  std::set<std::string> points_;  // from which the times of faults are counted
   Watchdog watchdog_;
   std::unique_ptr<MetalHost> host_;
   Picoseconds start_ps_ = 0;

@@ -95,7 +95,7 @@ Result<void> start_verbs_trace(const std::string& library) {
   g_calls.qps = reinterpret_cast<QpCall>(dlsym(loaded, "meshbed_verbs_trace_qps"));
   g_calls.messages = reinterpret_cast<MessageCall>(dlsym(loaded, "meshbed_verbs_trace_messages"));
   if (g_calls.qps != nullptr && g_calls.messages != nullptr) return ok();
-  return Error{.code = ErrorCode::kSystem, .scope = Scope::kJob, .text = library + " is no verbs trace"};
+  return Error{.code = ErrorCode::kSystem, .scope = Scope::kJob, .text = library + " is not a verbs trace"};
 }
 
 nlohmann::json verbs_trace(std::int64_t zero_ns, const MetalDevices& devices) {

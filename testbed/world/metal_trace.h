@@ -1,5 +1,5 @@
 #pragma once
-// MetalTrace: the messages of a run over real verbs, gathered from all ranks, in the recorder's terms.
+// MetalTrace: the messages of a run over real verbs, collected from all ranks, in the recorder's format.
 
 #include <nlohmann/json_fwd.hpp>
 #include <vector>

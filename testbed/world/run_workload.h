@@ -1,5 +1,5 @@
 #pragma once
-// A scenario's workload in a world that has ranks in this process, from its ranks to proofs and digest.
+// Runs a scenario's workload in a world that has ranks in this process, from its ranks to proofs and digest.
 
 #include "testbed/world/world.h"
 

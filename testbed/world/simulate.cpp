@@ -40,7 +40,7 @@ constexpr Picoseconds kLauncherLooksEveryPs = 100 * kPicosecondsPerMillisecond; 
 constexpr std::uint32_t kProgramStackBytes = 8U << 20U;                          // as `ulimit -s` has it
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
-/// Where ranks wait for each other. A failed rank opens it for good.
+/// The barrier at which ranks wait for each other. A failed rank opens it permanently.
 struct Gate {
   int ranks = 0;
   int arrived = 0;
@@ -59,7 +59,7 @@ struct Gate {
   }
 };
 
-/// Writes down what the ranks' GPU memory comes to.
+/// Records the calls and the use of the ranks' GPU memory.
 class GpuMemoryLog {
  public:
   GpuMemoryLog(const sim::World& world, std::vector<GpuMemoryChange>& changes) : world_(world), changes_(changes) {}
@@ -101,7 +101,7 @@ class SimulatedGpuMemory final : public GpuMemory {
   GpuMemoryLog& log_;
 };
 
-/// What every rank's net plugin says of itself, by rank. While this runs none of their threads does.
+/// The state reports of all ranks' net plugins, by rank. None of the ranks' threads runs meanwhile.
 std::vector<std::string> plugin_states(const sim::World& world, const std::string& net_plugin) {
   using StateFunction = std::size_t (*)(std::int64_t now_ns, char* text, std::size_t size_bytes);
   // As the ranks' own clocks count.
@@ -177,7 +177,7 @@ class SimulatedHost final : public RankHost {
       world_.wake(*found->second);
       dozing_.erase(found);
     }
-    world_.signal(process_);  // it may be looking at its net plugin
+    world_.signal(process_);  // it may be polling its net plugin
   }
 
   Result<void> rendezvous() override {
@@ -217,10 +217,9 @@ class SimulatedHost final : public RankHost {
     return value;
   }
 
-  bool others_failed() override { return told_under_way_ = gate_.broken; }
-  /// That others have failed, while it was in the middle of something; who waits at the rendezvous is done with its
-  /// part.
-  bool was_told_under_way() const { return told_under_way_; }
+  bool others_failed() override { return failed_under_way_ = gate_.broken; }
+  /// Whether this rank has seen another's failure during its own work; a rank that waits at the rendezvous has finished.
+  bool failed_under_way() const { return failed_under_way_; }
 
   /// What has stopped its program (sim::ProgramStop::kind); empty: nothing has.
   const std::string& stopped_by() const { return stopped_by_; }
@@ -282,7 +281,7 @@ class SimulatedHost final : public RankHost {
   std::string bootstrap_;
   std::map<const void*, sim::Thread*> dozing_;
   std::set<const void*> nudged_;
-  bool told_under_way_ = false;
+  bool failed_under_way_ = false;
   std::string stopped_by_;
 };
 
@@ -317,7 +316,7 @@ std::string bootstrap_of(const Scenario& scenario) {
   return management ? address_and_port(to_text(management->address.address), kBootstrapPort) : "";
 }
 
-/// Standard output is the report's.
+/// Standard output is reserved for the report.
 void print_line(const sim::Process& process, std::string_view line) {
   std::fprintf(stderr, "%s: %.*s\n", process.name.c_str(), static_cast<int>(line.size()), line.data());
 }
@@ -341,13 +340,13 @@ std::map<std::string, std::string> launcher_variables(const Scenario& scenario, 
   return variables;
 }
 
-/// As a launcher does when a process of the job has failed: the others end wherever they are.
+/// Ends all other processes, as a launcher does when one process of the job has failed.
 void end_all_nodes(void* self, std::uint64_t) {
   auto& world = *static_cast<sim::World*>(self);
   for (std::size_t node = 0; node < world.cluster().nodes.size(); ++node) world.kill_node(static_cast<int>(node));
 }
 
-/// Takes down how ranks fail, and lets the others know.
+/// Records the failures of ranks, and notifies the other ranks.
 class Failures {
  public:
   struct Options {
@@ -360,7 +359,7 @@ class Failures {
   /// `repeatable` as in RankError.
   void add(int rank, const Error& error, bool is_consequence, const std::string& repeatable) {
     result_.states = look_.states();
-    // A rank that only failed because another one did has nothing to add.
+    // A rank that failed only because another one did adds no information.
     if (gate_.broken && error.code == ErrorCode::kClosed) {
       const auto is_own = [&](const RankError& known) { return known.rank == rank; };  // it lost its power
       const bool had_power = std::none_of(result_.errors.begin(), result_.errors.end(), is_own);
@@ -370,7 +369,7 @@ class Failures {
     }
     gate_.broken = true;
     gate_.open(world_);
-    // What else fails because of the same thing may say so until then.
+    // Other ranks that fail for the same reason may report it until then.
     if (options_.ends_all) world_.at(world_.now() + kLauncherLooksEveryPs, 0, &end_all_nodes, &world_, 0);
   }
 
@@ -386,7 +385,7 @@ class Failures {
 void run_rank(sim::World& world, SimulatedHost& host, Gate& gate, const std::set<std::string>& points,
               const RankProgram& program, Failures& failures, Simulation& result) {
   const auto fail = [&](const Error& error) {
-    failures.add(host.rank(), error, host.was_told_under_way(), host.stopped_by());
+    failures.add(host.rank(), error, host.failed_under_way(), host.stopped_by());
   };
   try {
     Result<void> outcome = reach_if_used(host, points, kPointStart);
@@ -428,7 +427,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
   const std::set<std::string> points = points_of(scenario);
   SimulatedFaults faults(scenario, world, [&](int node) {
     std::vector<RankError> errors = without_power(scenario, node, world.now());
-    if (errors.empty()) return;  // no rank ran there: nobody is missed
+    if (errors.empty()) return;  // no rank ran on this node
     for (RankError& error : errors) result.errors.push_back(std::move(error));
     gate.broken = true;
     gate.open(world);
@@ -477,7 +476,7 @@ Simulation simulate(const Scenario& scenario, const SimulateOptions& options, si
     result.stopped = gate.ranks - gate.ended;
     result.elapsed_ps = world.now();
   }
-  // Where ranks are left waiting, the run lasted until nothing could happen any more.
+  // If ranks are still waiting, the run lasted until the last event.
   if (result.outcome.kind != sim::OutcomeKind::kFinished) {
     result.elapsed_ps = world.now();
     result.states = look.states();

@@ -1,5 +1,5 @@
 #pragma once
-// Simulate: runs one program on every rank of a scenario's cluster in virtual time, and hands back what happened.
+// Simulate: runs one program on every rank of a scenario's cluster in virtual time, and returns the outcome.
 //
 // One simulation a process (SimGrid allows one engine).
 

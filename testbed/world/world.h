@@ -1,10 +1,9 @@
 #pragma once
-// RunWorld: where a scenario's ranks run, and how. The simulated world has all of them in this process; on metal this
-// process is one of them; the emulated world boots nodes, in which each is a process of its own (on metal, seen from
-// there). Commands say what is to be run and ask for facts; the worlds are listed in
-// testbed/scenario/kinds/worlds.def.
+// RunWorld: the place where a scenario's ranks run. The simulated world has all of them in this process; on metal this
+// process is one of them; the emulated world boots nodes, in which each rank is a separate process (on metal, from its
+// view). Commands pass the run and query facts; the worlds are listed in testbed/scenario/kinds/worlds.def.
 //
-// The worlds live as long as the program and hold nothing; any thread may ask them.
+// The worlds exist as long as the program and have no state; any thread may use them.
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -50,10 +49,10 @@ class RunWorld {
   /// Of so many, those that this process runs. Throws std::runtime_error where this process is to be one, and does not
   /// know which.
   virtual RankRange ranks_here(int ranks) const = 0;
-  /// This process speaks for all ranks.
+  /// Whether this process reports for all ranks.
   bool speaks() const { return ranks_here(0).first == 0; }
 
-  /// Ranks run in nodes that are booted for them (--backend says how), and none in this process.
+  /// Whether ranks run in nodes that are booted for them (by --backend), and none in this process.
   virtual bool boots_nodes() const { return false; }
 
   /// Throws std::runtime_error where the run cannot be set up.
@@ -62,7 +61,7 @@ class RunWorld {
 
 /// "sim", "emu", "metal"; or those alone whose time is real.
 std::vector<std::string> world_names(bool real_only = false);
-/// What --world names; throws std::runtime_error where there is no such world.
+/// The world that --world names; throws std::runtime_error if there is none.
 WorldKind parse_world(const std::string& name);
 const RunWorld& run_world(WorldKind kind);
 

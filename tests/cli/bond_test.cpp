@@ -139,7 +139,7 @@ TEST_CASE("a bond that cannot be is refused, with place, cause and fix") {
         "test.toml:9:13: functions: a bond has two or more, as in [\"rocep1s0f0\", \"rocep1s0f1\"]; a single NIC needs "
         "none");
   CHECK(has(errors_of(pair("name = \"bond0\"\nfunctions = [\"rocep1s0f0\", \"rocep9s0f1\"]\n", bond)),
-            "functions: 'rocep9s0f1' is no NIC of node0; it has: rocep1s0f0, rocep1s0f1"));
+            "functions: 'rocep9s0f1' is not a NIC of node0; it has: rocep1s0f0, rocep1s0f1"));
   CHECK(has(errors_of(pair("name = \"bond0\"\nfunctions = [\"rocep1s0f0\", \"rocep1s0f0\"]\n", bond)),
             "functions: 'rocep1s0f0' is listed twice"));
   CHECK(has(errors_of(pair(bond + "[[node.bond]]\nname = \"bond1\"\n" + kBoth, bond)),

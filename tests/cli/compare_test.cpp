@@ -284,7 +284,7 @@ TEST_CASE("another GID of the same NIC is another route") {
 }
 
 TEST_CASE("an end that real hardware does not tell agrees with any") {
-  CHECK(differences({message(7, 0, 64, 0)}, {message(17, 0, 64, kStatusNotTold)}).empty());
+  CHECK(differences({message(7, 0, 64, 0)}, {message(17, 0, 64, kStatusUnknown)}).empty());
 }
 
 TEST_CASE("empty plain writes ask whether the way still stands: how many there are is chance") {

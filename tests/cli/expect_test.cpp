@@ -176,8 +176,7 @@ TEST_CASE("a node that loses its power: the others end, and each names it or one
   CHECK(broken(scenario, named).empty());
   CHECK(exit_status(named) == kExitOk);
 
-  const std::vector<std::string> promise{
-      "without node1 every rank ends, and says whom it missed, with no element wrong"};
+  const std::vector<std::string> promise{"without node1 every rank ends and names a lost node, with no element wrong"};
   RunResult nameless = lost("failure peer=192.168.100.20", "rank 0: gone");
   CHECK(broken(scenario, nameless) == promise);
   CHECK(exit_status(nameless) == kExitBroken);
@@ -197,7 +196,7 @@ TEST_CASE("a node that loses its power: the others end, and each names it or one
   wrong.wrong = 1;
   CHECK(broken(scenario, wrong) == promise);
 
-  // Who was stopped with the run had no chance to miss anybody: that alone shows nothing.
+  // A rank that was stopped with the run could not detect the loss: that alone proves nothing.
   RunResult stopped = lost("rank 1", "rank 1");
   stopped.simulation.errors.resize(1);
   CHECK(broken(scenario, stopped).empty());

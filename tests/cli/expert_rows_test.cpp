@@ -57,7 +57,8 @@ TEST_CASE("a row's mode, tokens, format and experts are in its variant, its set-
   const ExpertCall small = call_of(4 * 128 * 8192, "ll_bf16", "hidden 4096, top-4");
   CHECK(small.top_k == 4);
   CHECK(small.tokens == 128);
-  CHECK_THROWS_WITH_AS(call_of(1000, "ll", ""), doctest::Contains("1000 bytes are no whole tokens of 7168 elements"),
+  CHECK_THROWS_WITH_AS(call_of(1000, "ll", ""),
+                       doctest::Contains("1000 bytes are not a whole number of tokens of 7168 elements"),
                        std::runtime_error);
   CHECK(expert_operation("ep_combine") == true);
   CHECK(expert_operation("Dispatch") == false);

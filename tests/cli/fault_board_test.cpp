@@ -231,7 +231,7 @@ TEST_CASE("of several NICs of a node on one switch each link has the NIC's name;
   RecordedBoard take(pulled);
   CHECK(take(0, true) == "0.1 down");
   CHECK_THROWS_WITH_AS(parse_scenario(text + fault("loss", "b-s", "amount = \"1%\""), "test.toml", {}),
-                       doctest::Contains("loss wants a cable, a switch or NODE/DEVICE, and 'b-s' is none here"),
+                       doctest::Contains("loss needs a cable, a switch or NODE/DEVICE, and 'b-s' is not one here"),
                        ScenarioError);
   CHECK_THROWS_WITH_AS(parse_scenario(text + fault("cable_down", "a-s"), "test.toml", {}),
                        doctest::Contains("there are a/x-s, a/y-s, b-s"), ScenarioError);

@@ -54,12 +54,12 @@ TEST_CASE("fields of a megakernel that make no sense together are refused in wor
   CHECK(refused({"workload.channels=2"}, "channels: a program's slots have one"));
   CHECK(refused({kKernel + "kernel=priority"}, "kernel: a program's slots have an order and no levels"));
   CHECK(refused({kKernel + "mode=strict", kKernel + "lanes=4"}, "lanes: in strict mode"));
-  CHECK(refused({kKernel + "program=queue", kKernel + "mix=[\"adds\"]"}, "mix: 'adds' is no kind with a weight"));
+  CHECK(refused({kKernel + "program=queue", kKernel + "mix=[\"adds\"]"}, "mix: 'adds' is not a kind with a weight"));
   CHECK(refused({kKernel + "program=queue", kKernel + "priorities=[1]"}, "priorities: 1 weights; there are 5 levels"));
   CHECK(refused({kKernel + "program=queue", kKernel + "arrivals=poisson"}, "arrival_gap: poisson needs one"));
-  CHECK(refused({kKernel + "mode=strict", kKernel + "quota=1"}, "quota: nobody reads quotas in strict mode"));
+  CHECK(refused({kKernel + "mode=strict", kKernel + "quota=1"}, "quota: quotas are not read in strict mode"));
   CHECK(refused({kKernel + "masked_tenant=1"}, "masked_tenant: there is no tenant 1; there are 1"));
-  CHECK(refused({kKernel + "stopped_rank=4"}, "stopped_rank: 4 is no rank; there are 4 ranks"));
+  CHECK(refused({kKernel + "stopped_rank=4"}, "stopped_rank: 4 is not a rank; there are 4 ranks"));
   CHECK(refused({kKernel + "faulty_item=3"}, "faulty_item: goes with program = \"queue\""));
   CHECK(refused({kKernel + "watchdog=0s"}, "watchdog: a watchdog that looks all the time stops time"));
 }
@@ -88,11 +88,11 @@ TEST_CASE("a field that nothing reads is refused, and says who reads it") {
 
 TEST_CASE("times, weights, depths and rings that mean nothing are refused") {
   const std::string pipeline = kKernel + "program=pipeline";
-  CHECK(refused({pipeline, kKernel + "compute=1ps"}, "compute: 1 ps are no whole number of nanoseconds"));
+  CHECK(refused({pipeline, kKernel + "compute=1ps"}, "compute: 1 ps are not a whole number of nanoseconds"));
   CHECK(refused({pipeline, kKernel + "compute=5s"}, "compute: a slot says at most 4 s"));
   CHECK(refused({kKernel + "program=queue", kKernel + "kernel=priority", kKernel + "priorities=[0,0,0,0,0]"},
                 "priorities: all weights are 0"));
-  CHECK(refused({kKernel + "queue=gin", kKernel + "queue_depth=96"}, "queue_depth: 96 is no power of two"));
+  CHECK(refused({kKernel + "queue=gin", kKernel + "queue_depth=96"}, "queue_depth: 96 is not a power of two"));
   CHECK(refused({kKernel + "queue_depth=8"}, "queue_depth: goes with queue = \"gin\" or \"fifo\""));
   CHECK(refused({kKernel + "rings=3", "workload.bytes=64K"}, "bytes: all_reduce expects a multiple of 48"));
   CHECK(refused({kKernel + "program=queue", kKernel + "rings=3", kKernel + "items=2"}, "rings: 3 rings, and 2 items"));

@@ -48,7 +48,7 @@ void run_hosts(int ranks, const std::function<void(MetalHost&)>& body) {
 
 }  // namespace
 
-TEST_CASE("an IPv6 address stands in brackets before its port, once") {
+TEST_CASE("an IPv6 address must be in brackets before its port, once") {
   CHECK(address_and_port("10.0.0.1", 29'500) == "10.0.0.1:29500");
   CHECK(address_and_port("node0.local", 1) == "node0.local:1");
   CHECK(address_and_port("fd01::1", 29'500) == "[fd01::1]:29500");

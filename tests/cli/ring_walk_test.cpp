@@ -25,7 +25,7 @@ RingItem copy(Word slot, Word after) {
   RingItem item{.slot = slot, .tenant = 0, .what = {.opcode = opcode::kCopy, .args = {}}};
   item.what.args[arg::kId] = slot;
   item.what.args[arg::kAfter] = after;
-  item.what.args[arg::kAlsoAfter] = meshbed::ring::kNobody;
+  item.what.args[arg::kAlsoAfter] = meshbed::ring::kNoId;
   item.what.args[arg::kEpoch] = 1;
   return item;
 }

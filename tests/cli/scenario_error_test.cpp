@@ -187,7 +187,7 @@ TEST_CASE("an address outside its prefix is refused") {
   CHECK(on_nodes("\"192.168.1.1/24\"", "\"192.168.2.2/24\"", std::string(kCable) + "subnet = \"192.168.1.0/24\"\n") ==
         "test.toml:14:10: subnet: 192.168.2.2/24 of b/mlx5_0 is outside c's prefix 192.168.1.0/24");
   CHECK(on_triangle("[[node]]\nname = \"node0\"\nmanagement = \"10.1.0.1\"\n") ==
-        "test.toml:6:14: management: 10.1.0.1 is no host address of the management subnet 198.18.0.0/16");
+        "test.toml:6:14: management: 10.1.0.1 is not a host address of the management subnet 198.18.0.0/16");
   CHECK(on_nodes("\"192.168.1.1\"", "", "") ==
         "test.toml:5:14: addresses: '192.168.1.1' has no prefix length; write ADDRESS/LENGTH");
   CHECK(on_nodes("\"192.168.1.0/31\"", "\"192.168.1.1/31\"", kCable).empty());
@@ -293,7 +293,7 @@ TEST_CASE("a topology that cannot be is refused where it is asked for") {
 }
 
 TEST_CASE("workload, faults and promises must fit the cluster") {
-  CHECK(on_triangle("[workload]\nroot = 3\n") == "test.toml:5:8: root: 3 is no rank; there are 3 ranks");
+  CHECK(on_triangle("[workload]\nroot = 3\n") == "test.toml:5:8: root: 3 is not a rank; there are 3 ranks");
   CHECK(on_triangle("[workload]\nkind = \"idle\"\nmemory = \"gpu\"\n") ==
         "test.toml:6:10: memory: gpu is for collective, matrix, reconnect, megakernel; other workloads have their "
         "messages in host memory");
@@ -303,7 +303,7 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[workload]\ncollective = \"sendrecv\"\nshift = 3\n") ==
         "test.toml:6:9: shift: with 3 ranks a shift of 3 sends to oneself");
   CHECK(on_triangle("[workload]\ncollective = \"sendrecv\"\nsenders = [0, 3]\n") ==
-        "test.toml:6:11: senders: 3 is no rank; there are 3 ranks");
+        "test.toml:6:11: senders: 3 is not a rank; there are 3 ranks");
   CHECK(on_triangle("[workload]\nsenders = [0]\n") ==
         "test.toml:5:11: senders: only sendrecv has some; in other collectives all ranks take part");
   CHECK(on_triangle("[workload]\nchannels = 2\nchannel_devices = [0]\n") ==
@@ -318,9 +318,9 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle("[expect]\nunreachable = [[\"node0\", \"node9\"]]\n") ==
         "test.toml:5:15: unreachable: there is no node 'node9'; nodes are: node0, node1, node2");
   CHECK(on_triangle("[[fault]]\nkind = \"cable_down\"\ntarget = \"node0\"\n")
-            .find("test.toml:6:10: target: cable_down wants a cable, or NODE-SWITCH, and 'node0' is none here; ") == 0);
+            .find("test.toml:6:10: target: cable_down needs a cable, or NODE-SWITCH, and 'node0' is not one") == 0);
   CHECK(on_triangle("[[fault]]\nkind = \"port_down\"\ntarget = \"node0/nope\"\n")
-            .find("test.toml:6:10: target: port_down wants NODE/DEVICE, and 'node0/nope' is none here; ") == 0);
+            .find("test.toml:6:10: target: port_down needs NODE/DEVICE, and 'node0/nope' is not one here; ") == 0);
   CHECK(on_triangle("[[fault]]\nkind = \"loss\"\ntarget = \"node0-node1\"\namount = 2\n") ==
         "test.toml:7:10: amount: loss needs a fraction above 0, up to 1");
   const std::string late = "[[fault]]\nkind = \"delay\"\ntarget = \"node0-node1\"\namount = ";
@@ -347,7 +347,7 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   const std::string change = "[[fault]]\nkind = \"address_change\"\ntarget = \"node0/rocep1s0f1\"\n";
   CHECK(on_triangle(change) == "test.toml:4:1: [[fault]] address_change needs address, as \"192.168.100.77/24\"");
   CHECK(on_triangle("[[fault]]\nkind = \"address_change\"\ntarget = \"node0\"\naddress = \"192.168.100.7/24\"\n")
-            .find("test.toml:6:10: target: address_change wants NODE/DEVICE, and 'node0' is none here; ") == 0);
+            .find("test.toml:6:10: target: address_change needs NODE/DEVICE, and 'node0' is not one here; ") == 0);
   const auto changed_to = [&](const std::string& address) {
     return on_triangle(change + "address = \"" + address + "\"\n");
   };
@@ -360,7 +360,7 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(changed_to("192.168.100.2/24") == "test.toml:7:11: address: 192.168.100.2/24 is node1/rocep1s0f0's" + fix);
   for (const std::string host : {"0", "255"}) {
     CHECK(changed_to("192.168.100." + host + "/24") ==
-          "test.toml:7:11: address: 192.168.100." + host + "/24 stands for its whole subnet" + fix);
+          "test.toml:7:11: address: 192.168.100." + host + "/24 is the address of its whole subnet" + fix);
   }
   CHECK(changed_to("192.168.100.77").find("test.toml:7:11: address") == 0);
   const std::string both = change + "address = \"192.168.100.77/24\"\n";
@@ -379,7 +379,7 @@ TEST_CASE("workload, faults and promises must fit the cluster") {
   CHECK(on_triangle(strangers + "from = \"cafe\"\n") ==
         "test.toml:7:8: from: there is no node 'cafe'; nodes are: node0, node1, node2");
   CHECK(on_triangle("[[fault]]\nkind = \"strangers\"\ntarget = \"node0-node1\"\nfrom = \"node1\"\n")
-            .find("strangers wants a node, and 'node0-node1' is none here; there are node0, node1, node2") == 24);
+            .find("strangers needs a node, and 'node0-node1' is not one here; there are node0, node1, node2") == 24);
   CHECK(on_triangle(strangers + "from = \"node1\"\n[management]\nenabled = false\n[workload]\nkind = \"idle\"\n") ==
         "test.toml:4:1: [[fault]] strangers come over the management network, and node1 is not on it\n"
         "test.toml:4:1: [[fault]] strangers come over the management network, and node0 is not on it");
@@ -487,7 +487,7 @@ TEST_CASE("a file that is not there, or is a folder, is an error that names it")
   const std::string folder = meshbed::test::scratch_folder("folder_of_scenarios");
   for (const char* name : {"/ring.toml", "/pair.toml", "/notes.md"}) std::ofstream(folder + name) << "x";
   CHECK(error_of(folder) == folder + ": this is a folder; name one of its scenario files: pair.toml, ring.toml");
-  CHECK(error_of("/dev/null") == "/dev/null: this is no regular file; a scenario is a TOML file");
+  CHECK(error_of("/dev/null") == "/dev/null: this is not a regular file; a scenario is a TOML file");
 }
 
 TEST_CASE("a file with hundreds of errors shows the first ones and counts the rest") {

@@ -177,9 +177,9 @@ TEST_CASE("state table: fields that are missing or of another type are left out;
 }
 
 TEST_CASE("what is no state is refused in words") {
-  CHECK_THROWS_WITH(parse_state("hello"), "this is no state: not a JSON object");
-  CHECK_THROWS_WITH(parse_state("[1]"), "this is no state: not a JSON object");
-  CHECK_THROWS_WITH(parse_state("{}"), "this is no state: it has no format");
+  CHECK_THROWS_WITH(parse_state("hello"), "this is not a state: not a JSON object");
+  CHECK_THROWS_WITH(parse_state("[1]"), "this is not a state: not a JSON object");
+  CHECK_THROWS_WITH(parse_state("{}"), "this is not a state: it has no format");
   CHECK_THROWS_WITH(parse_state(R"({"format":2})"),
                     "its format is 2, and this meshbed reads 1: take the meshbed of that plugin");
   CHECK_THROWS_WITH(parse_state(R"({"format":1,"error":"there is no such request"})"), "there is no such request");
@@ -271,7 +271,7 @@ TEST_CASE("a process is asked; one that is dead leaves nothing behind, one that 
   const int stopped = left_behind(folder + "/state.2", true);
   const StateAnswer silent = ask_for_state(folder + "/state.2", 20);
   CHECK_FALSE(silent.stale);
-  CHECK(silent.problem == "no answer within 0.02 s: the process stands still, or its service thread does");
+  CHECK(silent.problem == "no answer within 0.02 s: the process or its service thread is stopped");
   ::close(stopped);
   CHECK(ask_for_state(folder + "/state.3").problem == "there is no such socket");
 

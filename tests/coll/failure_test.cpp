@@ -81,7 +81,7 @@ TEST_CASE("listen and accept that fail reach every rank as well") {
 TEST_CASE("a send_recv that is refused is an error at both ends, and the communicator lives on") {
   loopback::configure({.refuse_connect_device = 3});
   run_ranks(4, odd_device(3), [](meshcoll_comm* comm, int rank) {
-    // Rank 3 cannot connect to anybody; ranks 0 and 2 do not mind.
+    // Rank 3 cannot connect to any rank; ranks 0 and 2 are not affected.
     if (rank == 3 || rank == 1) {
       CHECK(exchange(comm, 4 - rank) == MESHCOLL_NET);
       const std::string error = error_of(comm);

@@ -91,7 +91,7 @@ TEST_CASE("spare ranks get no group, and a world that is no multiple of the mesh
     CHECK(contains(error_of(world), "there is no axis \"pp\"; the mesh has tp"));
     CHECK(meshcoll_mesh_group(world, nullptr, "tp", &group) == MESHCOLL_INVALID_ARGUMENT);
     CHECK(meshcoll_split(world, 0, 0, nullptr) == MESHCOLL_INVALID_ARGUMENT);
-    // Nothing of this has hurt anybody.
+    // None of these errors has damaged the communicator.
     CHECK(sum_over(world, 1) == 4);
   });
 }

@@ -181,7 +181,7 @@ TEST_CASE("every slot needs only slots before it, and leaves its own word") {
           const Word* const args = program->slots[slot].args;
           CHECK(args[arg::kId] == slot);
           for (const Word word : {arg::kAfter, arg::kAlsoAfter}) {
-            CHECK((args[word] == ring::kNobody || args[word] < slot));
+            CHECK((args[word] == ring::kNoId || args[word] < slot));
           }
         }
       }

@@ -70,9 +70,9 @@ TEST_CASE("each fault is found by the case whose rule it breaks") {
   };
   const std::vector<Fault> faults{
       {"no host pointers", "devices", "ptrSupport has NCCL_PTR_HOST"},
-      {"other properties each time", "devices", "says the same when it is asked again"},
+      {"other properties each time", "devices", "reports the same properties when queried again"},
       {"no physical device", "devices", "vProps.ndevs is 1 at least"},
-      {"any device will do", "no-such-device", "listen on a device that is not there is an error"},
+      {"any device will do", "no-such-device", "listen on a device that does not exist is an error"},
       {"handle of 140 bytes", "handles", "no more than the 128 bytes of a handle"},
       {"connect waits", "connect-polled", "connect does not wait"},
       {"accept waits", "accept-polled", "accept does not wait"},
@@ -224,17 +224,18 @@ TEST_CASE("a plugin's words that are not UTF-8 are reported as well") {
 TEST_CASE("a file without a table, a missing file and unknown cases each have an error of their own") {
   const CommandResult other = conformance("libmeshcoll.so", "2>&1");
   CHECK(other.status == 2);
-  CHECK_MESSAGE(other.output.find("libmeshcoll.so: it exports no ncclNetPlugin_v8 to v12, so it is no net plugin\n") !=
-                    std::string::npos,
-                other.output);
+  CHECK_MESSAGE(
+      other.output.find("libmeshcoll.so: it exports no ncclNetPlugin_v8 to v12, so it is not a net plugin\n") !=
+          std::string::npos,
+      other.output);
   const CommandResult only_v12 = conformance("libfaulty-net.so", "--net-version 9 2>&1");
   CHECK(only_v12.status == 1);
   CHECK(only_v12.output.find("v9: the file does not export it; skipped") != std::string::npos);
   const std::pair<const char*, const char*> refused[]{
       {"/nowhere.so", "/nowhere.so: there is no such file"},
       {"/bin/../bin", "/bin/../bin: it is a folder, no net plugin"},
-      {"/dev/null", "/dev/null: it is no regular file"},
-      {"/etc/passwd", "/etc/passwd: it is no shared object (ELF, x86-64)"},
+      {"/dev/null", "/dev/null: it is not a regular file"},
+      {"/etc/passwd", "/etc/passwd: it is not a shared object (ELF, x86-64)"},
       {"/bin/ls", "/bin/ls: it is a program, no shared object"},
       {"--net-version x", "--net-version x: expects a whole number from 8 to 12"},
       {"--net-version 7", "--net-version 7: expects a whole number from 8 to 12"}};

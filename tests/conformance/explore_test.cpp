@@ -89,7 +89,7 @@ TEST_CASE("every order of every program ends well, and what was walked is the sa
   for (const std::string& program : walk(programs, 2)) only += " --only " + program;
   const CommandResult all = explore("--interruptions 0" + only);
   CHECK_MESSAGE(all.status == 0, all.output);
-  CHECK(all.output.find("every order that can be told apart; 0 broken\n") != std::string::npos);
+  CHECK(all.output.find("every distinguishable order; 0 broken\n") != std::string::npos);
   const CommandResult once = explore("--interruptions 0 --only connection");
   CHECK(once.output == explore("--interruptions 0 --only connection").output);
 }
@@ -106,7 +106,7 @@ TEST_CASE("nor does a call break anything that comes while the wire is half-way,
         std::string("--only receiver-closes --only sender-closes --only striped")}) {
     const CommandResult result = explore(options);
     CHECK_MESSAGE(result.status == 0, result.output);
-    CHECK(result.output.find("every order that can be told apart; 0 broken\n") != std::string::npos);
+    CHECK(result.output.find("every distinguishable order; 0 broken\n") != std::string::npos);
   }
 }
 
@@ -119,7 +119,7 @@ TEST_CASE(
   const CommandResult result = explore("--interruptions 1 --late 1 " + programs);
   CHECK_MESSAGE(result.status == 0, result.output);
   CHECK(result.output.find(walks_whole() ? "4 programs: " : "2 programs: ") != std::string::npos);
-  CHECK(result.output.find("every order that can be told apart; 0 broken\n") != std::string::npos);
+  CHECK(result.output.find("every distinguishable order; 0 broken\n") != std::string::npos);
   // A receiver waits ten seconds for a sender that is gone: a thousand looks, in a few letters.
   CHECK(line_of(result, "sender-closes").longest < 100);
 }
@@ -133,7 +133,7 @@ TEST_CASE("faults that only some orders meet are found, and the schedule that is
   };
   const std::vector<Fault> faults{
       {"a look too early loses it", "message", "0",
-       "deadlock: nobody gets anything done for 120 s; rank 0 has ended, rank 1 waits in test of the send"},
+       "deadlock: no rank makes progress for 120 s; rank 0 has ended, rank 1 waits in test of the send"},
       {"sends under way are left behind", "sender-closes", "0", "left behind after finalize: "},
       {"a close half-way is forgotten", "receiver-closes", "1", "left behind after finalize: "},
   };

@@ -14,8 +14,8 @@ using namespace meshbed;
 using namespace meshbed::test;
 
 // litter: fills shared, local memory and registers, has half of a warp wait at barrier 3, and traps.
-// look: what a thread finds in shared memory, in local memory and in a register before anybody has written there, and
-// whether all of a block pass barrier 3.
+// look: the initial contents of shared memory, of local memory and of a register, and whether all threads of a block
+// pass barrier 3.
 // beyond: reads local memory at a distance that the caller says.
 constexpr const char* kText = R"(.version 8.0
 .target sm_70

@@ -167,7 +167,7 @@ TEST_CASE("a promise about a lost node is not kept by ranks that are stopped wit
   const CommandResult result =
       run_command_line(meshbed_program() + " run '" + folder + "/lost.toml' --results '" + folder + "' 2>&1");
   CHECK(result.status == 1);
-  CHECK_MESSAGE(result.output.find("3 ranks stopped with the run before they missed anybody") != std::string::npos,
+  CHECK_MESSAGE(result.output.find("3 ranks stopped with the run before they detected the loss") != std::string::npos,
                 result.output);
 }
 

@@ -1,5 +1,5 @@
-// Fat binaries from anybody: containers are read or refused in words, and a text that is chosen is unpacked to the size
-// that its entry says. Seeds: seeds/cuda_image.
+// Arbitrary fat binaries: containers are read, or refused with a message, and a chosen text is unpacked to the size in
+// its entry. Seeds: seeds/cuda_image.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// PTX text from anybody: it is parsed or refused in words; each kernel of what is parsed runs a few steps on a little
-// memory, and ends, goes on or faults. Seeds: tests/cuda/ptx. Words: cuda_ptx.dict.
+// Arbitrary PTX text: it is parsed, or refused with a message. Each parsed kernel runs a few steps on a small memory,
+// and ends, continues or faults. Seeds: tests/cuda/ptx. Words: cuda_ptx.dict.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

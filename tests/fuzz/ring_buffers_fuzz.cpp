@@ -1,5 +1,5 @@
-// The buffers beside a ring, from anybody: control words, debug log, IO queue, windows. The first byte chooses one, and
-// what is read of it is held to what the reader promises: sums that agree, records that are in the buffer.
+// Arbitrary buffers beside a ring: control words, debug log, IO queue, windows. The first byte chooses one. The results
+// must have the reader's guaranteed properties: sums that agree, records within the buffer.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

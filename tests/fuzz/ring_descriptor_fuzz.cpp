@@ -1,5 +1,5 @@
-// What a GPU hands the host's proxy, from anybody: GIN descriptors of 128 bytes and FIFO triggers of 16. What is read
-// is written again with the same bits, but for those that its operation does not mean.
+// Arbitrary descriptors from a GPU to the host's proxy: GIN descriptors of 128 bytes and FIFO triggers of 16. A decoded
+// descriptor is encoded to the same bits, except those that its operation does not use.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

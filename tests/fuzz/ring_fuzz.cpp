@@ -1,4 +1,4 @@
-// Buffers of a megakernel ring from anybody: every decoder refuses them in words, or reads them.
+// Arbitrary buffers of a megakernel ring: every decoder reads them, or refuses them with a message.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

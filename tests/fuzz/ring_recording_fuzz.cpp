@@ -1,5 +1,5 @@
-// A ring's recording from anybody: it is read or refused in words, and so is what it shows of the work that was
-// published. The first byte says in which mode.
+// An arbitrary recording of a ring: it is read, or refused with a message, as is the published work in it. The first
+// byte chooses the mode.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

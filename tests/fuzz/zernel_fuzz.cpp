@@ -1,5 +1,5 @@
-// zernel's records from anybody: whole ones are taken as they are, with any numbers in them, and the rest is refused in
-// words. The first byte says which stream it is.
+// Arbitrary records of zernel: complete ones are accepted with any numbers in them, all others are refused with a
+// message. The first byte chooses the stream.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -223,7 +223,7 @@ TEST_CASE("a message longer than its receive, with another tag, or of memory tha
     int tag;
     const char* words;
   };
-  // The last one's address is no memory of anybody's.
+  // The last address is not mapped in any process.
   for (const Story& story : {Story{"too much", 9, 7, "longer than what it was to be received in"},
                              Story{"another", 7, 8, "a receive with another tag is before it"},
                              Story{reinterpret_cast<const char*>(16), 8, 7, "cannot read it: Bad address"}}) {

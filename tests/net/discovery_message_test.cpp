@@ -136,7 +136,7 @@ TEST_CASE("addresses that do not fit are left out, and what is left is valid") {
   CHECK(decoded->addresses.size() == (kDiscoveryMessageLargestBytes - 36) / 22);
 }
 
-TEST_CASE("anybody may send to a UDP port: what is not exactly a discovery message is refused") {
+TEST_CASE("a UDP port is open to all hosts: a datagram that is not exactly a discovery message is refused") {
   CHECK(decode_with(0, 'X').error().text == "not a discovery message");
   CHECK(decode_with(4, 9).error().text.find("another version") != std::string::npos);
   CHECK(decode_with(5, 0).error().text == "a discovery message of unknown type");

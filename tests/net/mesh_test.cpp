@@ -81,7 +81,7 @@ TEST_CASE("D26: triangle, two channels to each neighbour on devices 0 and 1, dev
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("D4: three ranks that connect to both neighbours before anybody accepts still meet") {
+TEST_CASE("D4: three ranks that connect to both neighbours before any rank accepts succeed") {
   const auto result = run_mesh(ring_cluster(3), [](MeshRank& rank) {
     const int next = (rank.rank() + 1) % 3;
     void* listener = rank.listen(0, std::to_string(rank.rank()));

@@ -13,7 +13,7 @@ using sim::OutcomeKind;
 
 namespace {
 
-constexpr const char* kTold = "the peer reports that its address or GID there has changed";
+constexpr const char* kLogged = "the peer reports that its address or GID there has changed";
 
 /// Rank 1, which receives, gets another address on its NIC `nic`; rank 0 is notified, and nothing waits for retries.
 void check_told(const models::Cluster& cluster, int nic, const char* what_broke,
@@ -28,7 +28,7 @@ void check_told(const models::Cluster& cluster, int nic, const char* what_broke,
                                  [what_broke](MeshRank& rank) {
                                    CHECK(count(rank.warnings(), "retry counter exceeded") == 0);
                                    if (rank.rank() != 0) return;
-                                   CHECK(count(rank.warnings(), kTold) == 1);
+                                   CHECK(count(rank.warnings(), kLogged) == 1);
                                    CHECK_MESSAGE(count(rank.warnings(), what_broke) >= 1, rank.warnings());
                                  });
   CHECK(result.outcome == OutcomeKind::kFinished);

@@ -45,7 +45,7 @@ RelayDoor door(std::uint32_t process, std::uint16_t port, std::vector<PeerAddres
           .addresses = std::move(addresses)};
 }
 
-/// The nodes of the chain from `from` to `to`; empty: none. Everybody but `from` has answered.
+/// The nodes of the chain from `from` to `to`; empty: none. All nodes except `from` have replied.
 std::vector<std::uint64_t> chain_of(const std::vector<Place>& places, std::size_t from, std::size_t to, int dev = 0,
                                     int hop_limit = 4) {
   NeighbourMap map;

@@ -137,7 +137,7 @@ TEST_CASE("lanes: a slow port is the management network's only beside a fast one
   CHECK(role_of(spark[2], spark) == NicRole::kManagement);
   CHECK(role_of(with_rate(25'000), spark) == NicRole::kManagement);
   CHECK(role_of(with_rate(40'000), spark) == NicRole::kFast);
-  // soft-RoCE over veth: everybody has 10 Gb/s, and that is the mesh.
+  // soft-RoCE over veth: all NICs have 10 Gb/s, and they form the mesh.
   const std::vector<Nic> soft{with_rate(10'000), with_rate(10'000)};
   CHECK(role_of(soft[0], soft) == NicRole::kFast);
   Nic down = with_rate(10'000);

@@ -151,7 +151,7 @@ TEST_CASE(
 
 constexpr const char* kChainBegun = "no subnet shared with the peer: through 1 relay: ";
 
-/// Looks at the door of rank 2 of a line of three until everybody else is through.
+/// Polls the listener of rank 2 in a line of three until all other ranks have finished.
 void keep_the_door(MeshRank& rank, const bool& over) {
   void* listener = rank.listen(0, "door");
   void* receive = nullptr;

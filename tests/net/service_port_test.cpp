@@ -168,16 +168,16 @@ TEST_CASE("three hundred who say by which way, and not who they are, do not keep
 TEST_CASE("those whom a listener or a service drops or refuses cost a warning at each doubling") {
   const auto result = run_mesh(ring_cluster(2), [](MeshRank& rank) {
     constexpr int kStrangers = 64;
-    constexpr std::size_t kTold = 8;  // 1, 2, 3, 4, 8, 16, 32, 64
+    constexpr std::size_t kLogged = 8;  // 1, 2, 3, 4, 8, 16, 32, 64
     if (rank.rank() == 1) {
       rank.publish("service", HandleBytes{static_cast<char>(service_port_of(1) & 0xff),
                                           static_cast<char>(service_port_of(1) >> 8)});
       void* listener = rank.listen(0, "door");
       accept_for(rank, listener, 300 * kMs);
-      CHECK(lines_with(rank.warnings(), "is dropped", "its cookie is not that of this listener") == kTold);
-      CHECK(lines_with(rank.warnings(), "is refused", "is not that of its address") == kTold);
-      CHECK(lines_with(rank.warnings(), "relay: ", "it did not begin with a route") == kTold);
-      CHECK(lines_with(rank.warnings(), "relay: ", "but it came from 192.168.100.1") == kTold);
+      CHECK(lines_with(rank.warnings(), "is dropped", "its cookie is not that of this listener") == kLogged);
+      CHECK(lines_with(rank.warnings(), "is refused", "is not that of its address") == kLogged);
+      CHECK(lines_with(rank.warnings(), "relay: ", "it did not begin with a route") == kLogged);
+      CHECK(lines_with(rank.warnings(), "relay: ", "but it came from 192.168.100.1") == kLogged);
       CHECK(rank.warnings().find("; 64 were refused so far") != std::string::npos);
       CHECK(rank.net().closeListen(listener) == 0);
       return;

@@ -22,7 +22,7 @@ using sim::OutcomeKind;
 namespace {
 
 constexpr int kNodes = 4;
-constexpr int kNobody = -1;
+constexpr int kNoRank = -1;
 constexpr std::uint64_t kCommunicator = 0xc0ffee;
 
 /// As NCCL opens the net before its ranks meet: from then on the process knows that it is in the communicator.
@@ -35,7 +35,7 @@ void* join(MeshRank& rank) {
 /// When a rank comes, and which one dies when.
 struct Story {
   std::array<int, kNodes> arrival_ms{};
-  int dead = kNobody;
+  int dead = kNoRank;
   int death_ms = 0;
 };
 
@@ -78,7 +78,7 @@ void tell(const Story& story, const std::function<void(const Endings&)>& check) 
   Endings endings;
   const auto result = run_mesh(ring_cluster(kNodes), [&](MeshRank& rank) {
     sim::World& world = sim::World::get();
-    if (rank.rank() == 0 && story.dead != kNobody) {
+    if (rank.rank() == 0 && story.dead != kNoRank) {
       world.after(
           story.death_ms * kPicosecondsPerMillisecond, 0,
           [](void* self, std::uint64_t node) {
@@ -94,7 +94,7 @@ void tell(const Story& story, const std::function<void(const Endings&)>& check) 
       sleep_ms(200'000);
       return;
     }
-    rank.meet("end", story.dead == kNobody ? kNodes : kNodes - 1);
+    rank.meet("end", story.dead == kNoRank ? kNodes : kNodes - 1);
     if (rank.rank() == (story.dead == 0 ? 1 : 0)) check(endings);
     CHECK(rank.net().finalize(context) == kNcclSuccess);
   });

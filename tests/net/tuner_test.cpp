@@ -191,7 +191,7 @@ TEST_CASE("a cable that is down when the communicator is made: the ring of four 
   CHECK(result.outcome == OutcomeKind::kFinished);
 }
 
-TEST_CASE("sub-communicators at once, each with its own answer: neighbours, opposite nodes, and everybody") {
+TEST_CASE("sub-communicators at once, each with its own answer: neighbours, opposite nodes, and all nodes") {
   const auto result = run_mesh(ring_cluster(4), [](MeshRank& rank) {
     const int number = rank.rank();
     Answer answer = tune(rank, 2, 2, 100 + static_cast<std::uint64_t>(number / 2));  // {0, 1}, {2, 3}

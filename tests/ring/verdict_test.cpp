@@ -77,8 +77,8 @@ TEST_CASE("a faulted slot is named, and the ancestor's watchdog suspects nothing
 TEST_CASE("a lane that waits for a message is reported before one that waits for that lane") {
   Launch launch({.slots = 2, .lanes = 2});
   const MeshBoard board{.connections = 1, .ids = 2};
-  launch.publish(0, opcode::kCompute, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, kNobody, 1});
-  launch.publish(1, opcode::kWait, {0, 0, 0, 0, 1, 7, 0, 0, 1, kNobody, kNobody, 1});
+  launch.publish(0, opcode::kCompute, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, kNoId, 1});
+  launch.publish(1, opcode::kWait, {0, 0, 0, 0, 1, 7, 0, 0, 1, kNoId, kNoId, 1});
   Silence silence;
   MeshOperations<PlainWords, Silence> operations(launch.kernel, board, silence);
   launch.run(operations, 5);

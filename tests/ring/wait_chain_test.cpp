@@ -40,8 +40,8 @@ class Ranks {
   RingWaits& waits(std::size_t rank) { return waits_[rank]; }
 
   /// `count`: of messages; `after`: an id, which is a slot here.
-  void publish(std::size_t rank, Word slot, Word op, Word count = 0, Word after = kNobody) {
-    launches_[rank]->publish(slot, op, {0, 0, 0, 0, count, count - 1, 0, 0, slot, after, kNobody, 1});
+  void publish(std::size_t rank, Word slot, Word op, Word count = 0, Word after = kNoId) {
+    launches_[rank]->publish(slot, op, {0, 0, 0, 0, count, count - 1, 0, 0, slot, after, kNoId, 1});
   }
   /// That lane has claimed it, and waits in it.
   void hold(std::size_t rank, Word lane, Word slot) {

@@ -129,9 +129,9 @@ TEST_CASE("serve command: what cannot be served is refused in one line") {
     return result.output;
   };
   CHECK(has(refused(""), "RESULTS is missing: name a folder of results, or give --live"));
-  CHECK(has(refused("/nowhere/at/all"), "/nowhere/at/all: is no folder"));
+  CHECK(has(refused("/nowhere/at/all"), "/nowhere/at/all: is not a folder"));
   CHECK(has(refused("a b"), "one folder of results at a time"));
-  CHECK(has(refused("--live --listen nowhere:1"), "that is no numeric address"));
+  CHECK(has(refused("--live --listen nowhere:1"), "not a numeric address"));
 }
 
 TEST_CASE("serve command: --live has zernel's metrics without samples, its own, and a page") {

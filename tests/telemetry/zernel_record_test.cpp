@@ -113,7 +113,7 @@ TEST_CASE("a file cut anywhere within a record is refused with the record and th
     CHECK(said.empty() == (size % sizeof(NcclEvent) == 0));
     if (size != 47) continue;
     CHECK(said == folder +
-                      "/nccl.zev: 47 bytes are no whole number of nccl records of 40 bytes: record 1, from byte "
+                      "/nccl.zev: 47 bytes are not a whole number of nccl records of 40 bytes: record 1, from byte "
                       "40 on, has only 7; it was cut short, or holds another stream (--stream says which)");
   }
 }

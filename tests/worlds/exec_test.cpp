@@ -67,7 +67,7 @@ TEST_CASE("exec says what it cannot do before anything boots") {
       {"-- no-such-program", "there is no program no-such-program in PATH"},
       {"-- /no/such/program", "there is no program /no/such/program"},
       {"--world sim -- true", "--world sim: programs run in emulated nodes, --world emu"},
-      {"--env 1A=2 -- true", "--env 1A=2: '1A' is no name of a variable"},
+      {"--env 1A=2 -- true", "--env 1A=2: '1A' is not a variable name"},
       {"--env NOBODY_SETS_THIS -- true", "--env NOBODY_SETS_THIS: it is not set in this shell"},
       {"--after-port 70000 -- true", "--after-port"},
       {"--memory 16 -- true", "--memory"},

@@ -1,6 +1,6 @@
 // meshbed-engine-cost ENGINE CALL MESSAGES BYTES: two ranks, each a thread with a communicator of the real libmeshcoll
-// over the null net, make one CALL (send_recv, all_reduce) of so many messages of BYTES each, for callgrind to look at
-// (meshbed bench cost). Prints the messages that both sent in it; one line on standard error where something is wrong.
+// over the null net, make one CALL (send_recv, all_reduce) of that many messages of BYTES each, while callgrind counts
+// (meshbed bench cost). Prints the number of messages that both sent; after a failure, one line on standard error.
 
 #include <dlfcn.h>
 

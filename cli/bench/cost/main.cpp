@@ -1,13 +1,13 @@
-// meshbed-cost PLUGIN MESSAGES BYTES VAIN: that many messages through a null pair, or, where VAIN is "relay", through a
-// null relay, for callgrind to look at (meshbed bench cost). Where VAIN is "bursts", that many bursts of one, of two
-// and of eight messages through a null relay; it prints what one of each took its service, in nanoseconds of CPU.
-// Otherwise silent; one line on standard error where something is wrong.
+// meshbed-cost PLUGIN MESSAGES BYTES VAIN: sends MESSAGES messages through a null pair or, if VAIN is "relay", through
+// a null relay, while callgrind counts (meshbed bench cost). If VAIN is "bursts", it sends that many bursts of one, of
+// two and of eight messages through a null relay, and prints the CPU time of its service for one of each, in
+// nanoseconds. Otherwise it prints nothing, except one line on standard error after a failure.
 
 #include <unistd.h>
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
 #else
-#define CALLGRIND_ZERO_STATS static_cast<void>(0)  // who counts has Valgrind
+#define CALLGRIND_ZERO_STATS static_cast<void>(0)  // counting needs Valgrind's header
 #endif
 
 #include <cstdlib>
@@ -23,13 +23,13 @@
 
 namespace {
 
-/// The caller's settings of NCCL are for his cluster, and would change what is counted; so would whoever asks for the
-/// state of all processes meanwhile.
+/// The caller's NCCL settings are for another cluster and would change the counts; so would state requests of other
+/// processes.
 void forget_nccl_variables() {
   for (char** entry = environ; *entry != nullptr;) {
     const std::string name(*entry, std::strcspn(*entry, "="));
     if (name.rfind("NCCL_", 0) == 0) {
-      ::unsetenv(name.c_str());  // what follows moves up
+      ::unsetenv(name.c_str());  // later entries move up
     } else {
       ++entry;
     }
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
     if (std::string(argv[4]) == "relay") {
       meshbed::cost::NullRelay relay(argv[1], std::stoul(argv[3]));
       relay.message(0);
-      // How often the service looked while the chain was being made is a matter of time, and differs from run to run.
+      // The number of the service's polls during set-up depends on timing, and differs from run to run.
       CALLGRIND_ZERO_STATS;
       for (std::uint64_t number = 1; number < messages; ++number) relay.message(number);
       return 0;

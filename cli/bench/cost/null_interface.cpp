@@ -1,6 +1,6 @@
-// getifaddrs() and freeifaddrs() as the plugin finds them in a program that has this: one interface, which the null
-// wire's device stands on. Its addresses are of 127.0.0.0/8, so that handshakes go over real sockets; the machine's
-// own interfaces do not show. Exported by the program (ENABLE_EXPORTS), before libc's.
+// Replacements of getifaddrs() and freeifaddrs() for the plugin: one interface, to which the null wire's device
+// belongs. Its addresses are in 127.0.0.0/8, so that handshakes go over real sockets; the machine's own interfaces are
+// hidden. Exported by the program (ENABLE_EXPORTS), before libc's.
 
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -1,6 +1,6 @@
 #pragma once
-// Null net: an ncclNet v11 plugin in the program itself ("STATIC_PLUGIN") that moves nothing: each request is taken at
-// once and done at its first test, of the size that was posted. What the engine on top of it takes is the engine's own.
+// Null net: an ncclNet v11 plugin in the program itself ("STATIC_PLUGIN") that moves no data: each request is accepted
+// at once and done at its first test, with the size that was posted. So the measured cost is the engine's own.
 
 namespace meshbed::cost {
 

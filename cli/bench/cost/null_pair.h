@@ -1,7 +1,7 @@
 #pragma once
 // Null pair: both ends of one connection of the real plugin file, in this process, over the null wire. Loaded and
-// connected as NCCL does it (ncclNet v11: listen, connect, accept, regMr); then a message is irecv, isend, and a test
-// of each. One thread.
+// connected as NCCL does it (ncclNet v11: listen, connect, accept, regMr); then a message consists of irecv, isend, and
+// a test of each. One thread.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // Null plugin: the real plugin file in this process, loaded and initialised as NCCL does it (ncclNet v11), on the null
-// wire. And how whoever drives it says what went wrong: with the plugin's own last warning.
+// wire. Also error reporting for its users, with the plugin's own last warning.
 
 #include <string>
 
@@ -10,7 +10,7 @@ namespace meshbed::cost {
 
 class NullPlugin {
  public:
-  /// Throws std::runtime_error where it cannot be loaded, or sees another device than the null wire's.
+  /// Throws std::runtime_error if it cannot be loaded, or finds another device than the null wire's.
   explicit NullPlugin(const std::string& file);
   ~NullPlugin();
   NullPlugin(const NullPlugin&) = delete;

@@ -20,13 +20,13 @@ namespace {
 
 constexpr int kRounds = 100'000, kRoundUs = 100;
 
-/// The service works while this thread sleeps, and comes to rest.
+/// Sleeps so that the service can finish its work.
 void settle() {
   const timespec round{.tv_sec = 0, .tv_nsec = kRoundUs * 1'000};
   ::ppoll(nullptr, 0, &round, nullptr);
 }
 
-/// Tries until `done` says true; 10 s at most.
+/// Repeats `done` until it returns true, at most for 10 s.
 template <typename Done>
 void wait_until(Done done, const char* what) {
   for (int round = 0; !done(); ++round) {
@@ -41,8 +41,7 @@ T value_of(Result<T> result) {
   return std::move(*result);
 }
 
-/// Where the kernel tells the CPU time of the one thread that this process has beside its first one: proc(5),
-/// schedstat.
+/// The file with the CPU time of this process' only other thread: proc(5), schedstat.
 std::string times_of_other_thread() {
   std::string found;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -66,7 +65,7 @@ NullRelay::NullRelay(const std::string& plugin, std::size_t message_bytes)
                   "regMr");
 }
 
-/// What a neighbour's discovery message would say. A handshake that goes no further says it as well.
+/// The contents of a neighbour's discovery message, obtained by a handshake that is not continued.
 std::uint16_t NullRelay::ask_service_port(const net::Handle& receiver) {
   const std::vector<net::Nic> nics = transport_->current_nics();
   const net::Route route = value_of(net::choose_route({.nics = &nics, .peer = receiver.addresses}));
@@ -78,11 +77,11 @@ std::uint16_t NullRelay::ask_service_port(const net::Handle& receiver) {
                               .cookie = receiver.cookie,
                               .keeps_ready = true},
                              asking->qp_link());
-  void* nobody = nullptr;
+  void* unused = nullptr;
   nccl::NetDeviceHandle* device = nullptr;
   wait_until(
       [&] {
-        require_success(plugin_.net().accept(listen_, &nobody, &device), "accept");
+        require_success(plugin_.net().accept(listen_, &unused, &device), "accept");
         return value_of(connecting.advance());
       },
       "the plugin did not answer a handshake within 10 s");
@@ -124,7 +123,7 @@ NullRelay::~NullRelay() {
 }
 
 void NullRelay::message(std::uint64_t number) {
-  // No two neighbours alike, and no two messages.
+  // All bytes differ from their neighbours, and all messages from each other.
   for (std::size_t at = 0; at < source_.size(); ++at) source_[at] = static_cast<unsigned char>(number * 31 + at * 7);
   burst(1);
   require(source_ == target_, "other bytes arrived than were sent");

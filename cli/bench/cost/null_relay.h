@@ -1,9 +1,10 @@
 #pragma once
 // Null relay: a circuit through the service of the real plugin file, over the null wire. The plugin in this process is
-// the relay and the receiver; the sender is its code linked into this program, which is told of the chain instead of
-// looking for it. The next messages begin when the ones before are confirmed: the service sleeps before each of its
-// steps (the clear-to-sends, the pieces, the confirmations), and is woken once for each, as this thread keeps the wire
-// silent until all is there. So what a message costs does not hang on which thread was faster.
+// the relay and the receiver; the sender is its code linked into this program, which gets the chain of relays
+// instead of discovering it. The next messages begin when the previous ones are confirmed. The service sleeps before
+// each of its steps (the clear-to-sends, the pieces, the confirmations) and is woken once for each, because this thread
+// keeps the wire silent until all data has arrived. So the cost of a message does not depend on the relative speed of
+// threads.
 
 #include <cstdint>
 #include <memory>
@@ -18,19 +19,19 @@ namespace meshbed::cost {
 
 class NullRelay {
  public:
-  /// Throws std::runtime_error where the circuit does not come to stand.
+  /// Throws std::runtime_error if the circuit cannot be set up.
   NullRelay(const std::string& plugin, std::size_t message_bytes);
   ~NullRelay();
   NullRelay(const NullRelay&) = delete;
   NullRelay& operator=(const NullRelay&) = delete;
 
-  /// One message from end to end, its bytes compared. Throws std::runtime_error where a call fails.
+  /// One message from end to end, its bytes compared. Throws std::runtime_error if a call fails.
   void message(std::uint64_t number);
-  /// So many messages at once, kBurstMost at most; of their bytes only the number is looked at.
+  /// That many messages at once, at most kBurstMost; only the number of their bytes is checked.
   void burst(std::size_t messages);
-  /// What a relay's window takes at once: 16 pieces of 64 KiB.
+  /// The capacity of a relay's window: 16 pieces of 64 KiB.
   static constexpr std::size_t kBurstMost = 8;
-  /// Of the service's thread, so far.
+  /// CPU time of the service's thread so far.
   std::int64_t service_cpu_ns() const;
 
  private:
@@ -46,8 +47,8 @@ class NullRelay {
   std::string service_times_;
 };
 
-/// What callgrind counts for a relay: what runs in the thread of a plugin's service, from libstdc++'s function on. The
-/// compiler may split a function of ours (`run() [clone .cold]`), and a jump between the parts would end the count.
+/// The function at which callgrind starts to count for a relay: libstdc++'s function that runs the service's thread.
+/// The compiler may split a function of ours (`run() [clone .cold]`), and a jump between the parts would end the count.
 inline constexpr const char* kServiceThread = "execute_native_thread_routine";
 
 }  // namespace meshbed::cost

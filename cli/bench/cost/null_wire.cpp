@@ -37,7 +37,7 @@ namespace {
 constexpr int kQueueDepthMost = 4096;
 constexpr int kAddresses = std::size(meshbed::cost::kNullAddresses);
 
-/// What has no end: entries are counted for ever and stand at their number modulo the size, a power of two.
+/// A ring buffer: entries are numbered without limit and stored at their number modulo the size, a power of two.
 template <typename T>
 class Ring {
  public:
@@ -70,14 +70,14 @@ struct Pair {
   Pair* peer = nullptr;          // from RTR on
 };
 
-std::mutex g_mutex;  // guards all objects and what follows
+std::mutex g_mutex;  // guards all objects and the variables below
 std::map<std::uint32_t, Pair*> g_pairs;
 std::uint32_t g_next_number = 1;
 std::size_t g_copied_bytes_most = SIZE_MAX;  // of each piece of memory that a write names
 bool g_silent = false;                       // channels announce nothing
 
-/// While it stands the thread is the adapter: ThreadSanitizer sees none of its reads and writes of the users' memory,
-/// and takes its lock for no order between the threads that call, as there would be none.
+/// While it exists, the thread acts as the adapter: ThreadSanitizer ignores its accesses to the users' memory, and does
+/// not treat its lock as an ordering between callers, because a real adapter would give none.
 class AsAdapter {
  public:
 #if defined(__SANITIZE_THREAD__)
@@ -98,7 +98,7 @@ class AsAdapter {
   AsAdapter& operator=(const AsAdapter&) = delete;
 };
 
-/// In the order of the addresses, as adapters write: who sees a word sees what lies before it.
+/// Copies in the order of addresses, as adapters write: a reader that sees a word also sees all words before it.
 void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   using Word = std::uint64_t;
   std::size_t at = 0;
@@ -125,7 +125,7 @@ Pointer* null_with(int error) {
 void announce(Queue& queue) {
   queue.armed = false;
   channel_of(queue.base.channel).announced.push_back(&queue.base);
-  // It only counts, and has room for more than there are queues.
+  // The descriptor only counts, and its limit exceeds the number of queues.
   ::eventfd_write(queue.base.channel->fd, 1);
 }
 
@@ -134,7 +134,7 @@ void complete(Queue& queue, const ibv_wc& completion) {
   if (queue.armed && !g_silent) announce(queue);
 }
 
-/// One write; an errno value where it cannot be done.
+/// One write. Returns an errno value on failure.
 int write(Pair& pair, const ibv_send_wr& work) {
   if (work.opcode != IBV_WR_RDMA_WRITE && work.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return EOPNOTSUPP;
   if (pair.base.state != IBV_QPS_RTS || pair.peer == nullptr) return EINVAL;
@@ -143,7 +143,7 @@ int write(Pair& pair, const ibv_send_wr& work) {
   Queue& own = queue_of(pair.base.send_cq);
   Queue& other = queue_of(pair.peer->base.recv_cq);
   if ((signalled && own.completions.full()) || (immediate && other.completions.full())) return ENOMEM;
-  if (immediate && pair.peer->receives.empty()) return ENOMEM;  // there is nobody who would try again
+  if (immediate && pair.peer->receives.empty()) return ENOMEM;  // there is no retransmission
   auto* to = reinterpret_cast<std::byte*>(work.wr.rdma.remote_addr);
   std::uint32_t bytes = 0;
   for (int piece = 0; piece < work.num_sge; ++piece) {
@@ -260,7 +260,7 @@ NULL_WIRE_VERB ibv_context* ibv_open_device(ibv_device* device) {
   context->ops.poll_cq = meshbed_null_wire_poll_cq;
   context->ops.req_notify_cq = meshbed_null_wire_req_notify_cq;
   context->cmd_fd = -1;
-  context->async_fd = ::eventfd(0, EFD_CLOEXEC);  // nothing ever happens
+  context->async_fd = ::eventfd(0, EFD_CLOEXEC);  // no asynchronous events occur
   context->num_comp_vectors = 1;
   return context;
 }
@@ -381,7 +381,7 @@ NULL_WIRE_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
   eventfd_t one = 0;
   if (::eventfd_read(channel->fd, &one) != 0) return -1;
   const std::lock_guard lock(g_mutex);
-  if (channel_of(channel).announced.empty()) {  // by a queue that is gone
+  if (channel_of(channel).announced.empty()) {  // by a destroyed queue
     errno = EAGAIN;
     return -1;
   }
@@ -432,7 +432,7 @@ NULL_WIRE_VERB int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   const std::lock_guard lock(g_mutex);
   if ((mask & IBV_QP_DEST_QPN) != 0) {
     const auto found = g_pairs.find(attr->dest_qp_num);
-    if (found == g_pairs.end()) return ETIMEDOUT;  // nobody answers
+    if (found == g_pairs.end()) return ETIMEDOUT;  // no peer with that number
     pair_of(qp).peer = found->second;
   }
   if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;

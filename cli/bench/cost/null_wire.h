@@ -1,10 +1,10 @@
 #pragma once
-// Null wire: a libibverbs.so.1 with one device whose queue pairs all lie in this process, and which does as little as a
-// device can: a write is a copy into the peer's memory and its completions. What remains of a message's cost is the
+// Null wire: a libibverbs.so.1 with one device whose queue pairs are all in this process, and which does as little as
+// possible: a write is a copy into the peer's memory and its completions. The remaining cost of a message is the
 // plugin's.
 //
-// No reads, no atomics, no protection of memory: nothing that the data path over a cable needs. Any thread may call any
-// verb: one lock for all.
+// No reads, no atomics, no memory protection: only what the data path over a cable needs. Any thread may call any verb;
+// there is one lock.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Each case runs in a child process of its own: SimGrid allows one engine a process, and peak memory is a process's.
+// Each case runs in a separate child process: SimGrid allows one engine a process, and peak memory is counted by
+// process.
 
 #include <fmt/format.h>
 #include <sys/utsname.h>

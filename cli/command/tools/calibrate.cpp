@@ -28,7 +28,7 @@ namespace po = boost::program_options;
 
 bool has_word(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
-/// What the files say of a machine that nobody has described.
+/// A machine without a profile, described by the measured files.
 models::Machine machine_of(const std::string& name, const std::vector<MeasuredFile>& files) {
   models::Machine machine;
   machine.name = name;
@@ -72,7 +72,7 @@ bool crosses_adapters(const MeasuredFile& file) {
   });
 }
 
-/// The adapters by --rate, or by a file's header; throws where bytes cross adapters of which neither says anything.
+/// The adapters by --rate or by a file's header; throws if bytes cross adapters and neither gives a rate.
 void take_rate(models::Machine& machine, const std::string& option, const std::vector<MeasuredFile>& files,
                const std::vector<models::Machine>& profiles) {
   std::optional<StatedRate> rate;
@@ -119,8 +119,8 @@ void take_rate(models::Machine& machine, const std::string& option, const std::v
   }
 }
 
-/// Fitted values at an end of what is plausible: then another value of the machine is probably wrong. Thresholds and
-/// rates that mean "never" and "no limit" are none.
+/// Fitted values at a limit of the plausible range: then another value of the machine is probably wrong. Thresholds and
+/// rates that mean "never" and "no limit" do not count.
 std::vector<std::string> values_at_bounds(const models::Machine& machine,
                                           const std::vector<models::MachineParameter>& fitted) {
   std::vector<std::string> all;
@@ -143,7 +143,7 @@ std::vector<std::string> values_at_bounds(const models::Machine& machine,
   return all;
 }
 
-/// Rows whose variant begins with none of `variants` go; an error where none is left.
+/// Removes rows whose variant begins with none of `variants`; throws if no row is left.
 void keep_variants(MeasuredFile& file, const std::vector<std::string>& variants) {
   if (variants.empty()) return;
   const auto is_other = [&](const MeasuredRow& row) {
@@ -178,15 +178,15 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
        "of "
        "this machine, and has a --help of its own");
   syntax.positions.add("file", -1);
-  syntax.options.add_options()                                                                   //
-      ("class", po::value(&name)->required()->value_name("NAME"), "what the profile is called")  //
+  syntax.options.add_options()                                                            //
+      ("class", po::value(&name)->required()->value_name("NAME"), "name of the profile")  //
       ("base", po::value(&base)->value_name("NAME|FILE"),
-       "a profile whose topology and values from elsewhere hold; default: the one of this name, if there is one")  //
-      ("ranks", po::value(&ranks)->value_name("N"), "of every row, whatever the files say")                        //
+       "a profile that provides the topology and values from other sources; default: the one of this name, if any")  //
+      ("ranks", po::value(&ranks)->value_name("N"), "ranks of every row; overrides the files")                       //
       ("rate", po::value(&rate)->value_name("RATE"),
        "of a node's adapters: 200Gb/s, 25GB/s, 8x400Gb/s; default: what the files' headers state")  //
       ("variant", po::value(&variants)->value_name("TEXT"),
-       "only rows whose variant begins so; may be repeated")  //
+       "only rows whose variant begins with this; may be repeated")  //
       ("out", po::value(&out_path)->value_name("FILE"), "write the profile there; default: standard output");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (name.empty()) throw std::runtime_error("--class: a profile has a name");
@@ -217,7 +217,7 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
   machine.name = name;
   for (MeasuredFile& file : files) {
     for (MeasuredRow& row : file.rows) {
-      if (!row.nodes_are_told && !row.point.is_message)
+      if (!row.nodes_are_known && !row.point.is_message)
         row.point.call.nodes = models::nodes_of(machine, row.point.call.ranks);
     }
     sweeps.push_back(file.sweep());

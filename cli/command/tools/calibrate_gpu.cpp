@@ -1,4 +1,4 @@
-// meshbed calibrate gpu: what the GPU of this process takes for what the models count with, as a profile.
+// meshbed calibrate gpu: measures the parameters of the GPU models on the GPU of this process, and writes a profile.
 
 #include <fmt/format.h>
 
@@ -82,7 +82,7 @@ int calibrate_gpu_command(const Arguments& arguments, std::ostream& out, std::os
   if (const auto profile = models::Profile::parse(text, "the profile"); !profile) {
     throw std::runtime_error("calibrate gpu: " + profile.error().text);
   } else if (const auto model = models::gpu_of_profile(*profile); !model) {
-    throw std::runtime_error("calibrate gpu: what was measured is no model of a GPU: " + model.error().text);
+    throw std::runtime_error("calibrate gpu: the measured values are not a valid GPU model: " + model.error().text);
   }
   (out_path.empty() ? err : out) << gpu_table(measured, report);
   if (out_path.empty()) {

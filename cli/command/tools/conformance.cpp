@@ -295,7 +295,7 @@ int conformance_command(const Arguments& arguments, std::ostream& out, std::ostr
   findings =
       simulate_conformance(options->plan, cluster_for(*options), options->run.contexts, time_limit_of(options->run));
   if (findings.trouble.empty() && findings.absent.size() == options->plan.versions.size()) {
-    findings.trouble = options->plan.plugin + " exports no ncclNetPlugin_v8 to v12 that was asked for";
+    findings.trouble = options->plan.plugin + " exports none of the requested ncclNetPlugin_v8 to v12";
   }
   if (options->run.json) {
     print_json(*options, findings, out);

@@ -1,4 +1,4 @@
-// meshbed conformance ptx: the PTX interpreter beside the GPU of this process, form by form, bit by bit.
+// meshbed conformance ptx: compares the PTX interpreter with the GPU of this process, form by form, bit by bit.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// meshbed cuda run: one CUDA program, as it is, on a simulated GPU.
+// meshbed cuda run: one unchanged CUDA program on a simulated GPU.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ void require_shared_runtime(const std::string& program) {
   constexpr const char* kOurs = "libcudart.so.13";
   if (use.runtime.empty() && use.has_device_code) {
     throw std::runtime_error(fmt::format(
-        "cuda run: {}: the CUDA runtime is linked into it statically, and so asks for a genuine driver: link it with "
+        "cuda run: {}: the CUDA runtime is linked into it statically, and so requires a genuine driver: link it with "
         "nvcc -cudart shared (CMake: CMAKE_CUDA_RUNTIME_LIBRARY Shared)",
         program));
   }

@@ -1,5 +1,5 @@
 #pragma once
-// models --decode: its options beside --layers, --calls, --bytes and --ranks.
+// models --decode: its options in addition to --layers, --calls, --bytes and --ranks.
 
 #include <iosfwd>
 #include <string>
@@ -16,7 +16,7 @@ struct DecodeOptions {
   void describe(boost::program_options::options_description& options);
   /// Names of the options, for Syntax::only_with.
   static std::vector<std::string> names();
-  /// Whether a plan of one profile, or a measured file, is asked for.
+  /// Whether a plan of one profile, or a measured file, was requested.
   bool is_plan() const { return !measured.empty() || !profile.empty(); }
   /// Prints the ratios of --measured, or the step of --profile. Throws std::runtime_error, with the option.
   void print(std::ostream& out) const;

@@ -24,7 +24,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-/// Two nodes with two cables, each a subnet of its own. Patience is short: what ends by a time-out ends soon.
+/// Two nodes with two cables, each with its own subnet. Time-outs are short, so that runs which reach them end soon.
 constexpr const char* kCluster = R"(
 [topology]
 kind = "ring"
@@ -38,7 +38,7 @@ NCCL_MESH_FAILOVER_TIMEOUT_SEC = "2"
 kind = "idle"
 )";
 
-/// So that the programs' messages are long enough to be striped.
+/// Stripes messages of 1 KiB and more, so that the programs' messages are striped.
 constexpr const char* kStriped = "environment.NCCL_MESH_STRIPE_BYTES=\"1024\"";
 
 struct Wanted {
@@ -67,7 +67,7 @@ struct Wanted {
 
 std::string bound(int late) { return late == Interleaver::kNoBound ? "any" : std::to_string(late); }
 
-/// Of the net plugin's and of the rings' those that were asked for; all where none was.
+/// The requested programs of the net plugin and of the rings; all if none was named.
 void choose_programs(const std::vector<std::string>& names, bool rings_alone, Wanted& wanted) {
   if (names.empty()) {
     if (!rings_alone) wanted.programs = explored_programs();
@@ -80,7 +80,7 @@ void choose_programs(const std::vector<std::string>& names, bool rings_alone, Wa
   }
   const std::size_t of_plugin = known.size();
   for (const RingExploreProgram& one : ring_explore_programs()) known.emplace_back(one.name);
-  wanted.rings.tells_schedules = true;
+  wanted.rings.prints_schedules = true;
   for (const std::string& name : names) {
     require_choice("--only", "program", name, known);
     const auto at = static_cast<std::size_t>(std::find(known.begin(), known.end(), name) - known.begin());
@@ -101,17 +101,17 @@ std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& ou
   std::vector<std::string> only;
   Syntax syntax("fuzz --explore [options]");
   syntax.options.add_options()                                                                                     //
-      ("explore", po::bool_switch(&explore), "every order of the calls of two ranks, in the simulated world")      //
+      ("explore", po::bool_switch(&explore), "run every order of the calls of two ranks, in the simulated world")  //
       ("plugin", po::value(&wanted.run.plugin)->value_name("FILE"), "an NCCL net plugin; default: Meshbed's own")  //
       ("net-version", po::value(&version)->value_name("N"), "8 to 12; default: the newest that it has")            //
       ("only", po::value(&only)->value_name("PROGRAM"), "this program; may be repeated")                           //
       ("list", po::bool_switch(&wanted.list), "the programs")                                                      //
       ("interruptions", po::value(&interruptions)->value_name("N"),
-       "so many calls of a run may come while the wire is half-way; default: each program's own")  //
+       "calls of a run that may be made while the wire is delivering; default: the program's own")  //
       ("late", po::value(&late)->value_name("N"),
-       "so often may the wire deliver while a rank could get something done; default: each program's own")           //
-      ("all-orders", po::bool_switch(&all_orders), "leave no order out, not even those that nobody can tell apart")  //
-      ("rings", po::bool_switch(&rings), "the programs of megakernel rings alone, which need no net plugin")         //
+       "times that the wire may deliver while a rank could make progress; default: the program's own")        //
+      ("all-orders", po::bool_switch(&all_orders), "run all orders, including equivalent ones")               //
+      ("rings", po::bool_switch(&rings), "the programs of megakernel rings alone, which need no net plugin")  //
       ("program", po::value(&graph.path)->value_name("FILE"),
        "with --rings: a slot graph (docs/megakernel.md) instead of the programs here")                             //
       ("lanes", po::value(&graph.lanes)->value_name("N"), "with --program: of each rank, 1 to 8; default: 2")      //
@@ -121,9 +121,9 @@ std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& ou
        "with --program: same or other queue pair than the data; default: same")                              //
       ("masked", po::bool_switch(&graph.masked), "with --program: the second tenant is masked at any time")  //
       ("states-max", po::value(&states_max)->value_name("N")->default_value(states_max),
-       "of a ring program, at most")                                                                         //
-      ("runs-max", po::value(&runs_max)->value_name("N")->default_value(runs_max), "of a program, at most")  //
-      ("replay", po::value(&replay)->value_name("SCHEDULE"), "one run of one program, step by step")         //
+       "states of a ring program, at most")                                                                       //
+      ("runs-max", po::value(&runs_max)->value_name("N")->default_value(runs_max), "runs of a program, at most")  //
+      ("replay", po::value(&replay)->value_name("SCHEDULE"), "one run of one program, step by step")              //
       ("set", po::value(&wanted.overrides)->value_name("PATH=VALUE"), "as for meshbed run, on the two nodes used here");
   syntax.only_with({"program"}, {"lanes", "places", "slots", "flag-qp", "masked"});
   if (!parse_arguments(arguments, syntax, out)) return std::nullopt;
@@ -132,7 +132,7 @@ std::optional<Wanted> parse_explore(const Arguments& arguments, std::ostream& ou
     if (!only.empty()) throw std::runtime_error("--program: has no effect with --only; remove one of them");
     wanted.rings.graph = std::make_shared<const RingExploreProgram>(explored_graph_of(graph));
     wanted.rings.programs.push_back(wanted.rings.graph.get());
-    wanted.rings.tells_schedules = true;
+    wanted.rings.prints_schedules = true;
   } else {
     choose_programs(only, rings, wanted);
   }
@@ -179,7 +179,7 @@ std::string again(const Wanted& wanted, const ExploredProgram& program, const st
   return words + " --replay " + schedule;
 }
 
-/// Of all that the runs came to: equal where the same orders are told apart.
+/// Digest of all outcomes: equal if the same orders are distinguished.
 std::string digest_of(const std::set<std::string>& outcomes) {
   sim::Digest digest;
   for (const std::string& outcome : outcomes) digest.add(outcome);
@@ -210,7 +210,7 @@ int explore_all(const Wanted& wanted, std::ostream& out) {
     whole = whole && report.whole;
   }
   out << fmt::format("{}: {}, {}; {} broken\n", counted(wanted.programs.size(), "program"), counted(runs, "run"),
-                     whole ? "every order that can be told apart" : "not every order", broken);
+                     whole ? "every distinguishable order" : "not every order", broken);
   return broken == 0 ? kExitOk : kExitBroken;
 }
 

@@ -67,12 +67,12 @@ int explore_rings(const ExploreRings& wanted, std::ostream& out) {
     } else if (!report.finding.empty()) {
       out << fmt::format("  {}\n", report.finding);
     }
-    const bool tells = wanted.tells_schedules || !promise.empty();
+    const bool prints = wanted.prints_schedules || !promise.empty();
     if (!report.schedule.empty()) {
       out << fmt::format("  the shortest way there has {}{}\n", counted(report.schedule.size(), "step"),
-                         tells ? ":" : fmt::format("; fuzz --explore --only {} prints them", program->name));
+                         prints ? ":" : fmt::format("; fuzz --explore --only {} prints them", program->name));
     }
-    for (std::size_t step = 0; tells && step < report.schedule.size(); ++step) {
+    for (std::size_t step = 0; prints && step < report.schedule.size(); ++step) {
       out << fmt::format("  {:>4}  {}\n", step + 1, report.schedule[step]);
     }
     out << std::flush;

@@ -23,7 +23,7 @@ struct ExploreRings {
   std::shared_ptr<const RingExploreProgram> graph;  // of a file; nullptr: none
   std::vector<const RingExploreProgram*> programs;
   std::uint64_t states_max = 1'000'000;
-  bool tells_schedules = false;  // those of what had to be found too
+  bool prints_schedules = false;  // also schedules of expected findings
 };
 
 /// Walks them and prints what came of each; kExitBroken where one is not what it promises.

@@ -1,4 +1,4 @@
-// meshbed fidelity: how good the models are over all measured files, as a page and plots.
+// meshbed fidelity: the errors of the models over all measured files, as a page and plots.
 
 #include "testbed/fidelity/fidelity.h"
 

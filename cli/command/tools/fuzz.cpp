@@ -34,14 +34,14 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr unsigned kLimit_s = 60;             // of one run, of the CPU
-constexpr unsigned kWaitingLimit_s = 1'800;   // on the wall: only a run that waits for ever takes so long
-constexpr std::uint64_t kSchedulesTold = 20;  // broken ones; the others are only counted
+constexpr unsigned kLimit_s = 60;             // of one run, CPU time
+constexpr unsigned kWaitingLimit_s = 1'800;   // wall-clock time: only a run that waits for ever takes that long
+constexpr std::uint64_t kSchedulesMost = 20;  // broken ones; the others are only counted
 
 /// How a run ended, from the outside.
 struct Ending {
-  std::string finding;      // empty: as it should
-  std::uint64_t steps = 0;  // of faults, that were taken
+  std::string finding;      // empty: no fault
+  std::uint64_t steps = 0;  // executed steps of faults
   std::uint64_t lost = 0;   // nodes
 };
 
@@ -60,7 +60,7 @@ nlohmann::json run_schedule(const std::string& schedule) {
   }
   if (result.wrong > 0) said["broken"] = result.first_wrong;
   if (result.simulation.outcome.kind != sim::OutcomeKind::kFinished) said["broken"] = failure_line(result);
-  // Where a node was to be lost, the promise has said which error is wrong.
+  // If a node was to be lost, the failed expectation names the wrong error.
   if (!result.simulation.errors.empty() && !scenario.expect.lost) {
     said["broken"] = result.simulation.errors.front().text;
   }
@@ -81,7 +81,7 @@ Child start(std::uint64_t seed, Schedules which) {
     const rlimit limit{.rlim_cur = kLimit_s, .rlim_max = kLimit_s + 1};
     setrlimit(RLIMIT_CPU, &limit);
     alarm(kWaitingLimit_s);
-    // What the plugin says of faults is told for one schedule at a time, by `meshbed run`.
+    // The plugin's messages about faults are not printed; `meshbed run` prints them for one schedule.
     const int nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
@@ -169,7 +169,7 @@ class Fuzz {
       ++right_;
       return;
     }
-    if (++broken_ > kSchedulesTold) return;
+    if (++broken_ > kSchedulesMost) return;
     progress_->hide();
     out_ << fmt::format(
                 "schedule {}: {}\n  again: meshbed fuzz --faults{} --print {} > schedule.toml && meshbed run "
@@ -180,7 +180,7 @@ class Fuzz {
 
   Schedules which_;
   std::uint64_t next_, end_;
-  int total_;  // schedules; of more than an int holds, so many
+  int total_;  // schedules; limited to an int
   std::size_t jobs_;
   std::ostream& out_;
   std::optional<Progress> progress_;  // while it runs

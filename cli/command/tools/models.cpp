@@ -1,4 +1,4 @@
-// meshbed models: the profiles there are, and what one is made of.
+// meshbed models: the existing profiles, and the contents of one.
 
 #include <fmt/format.h>
 
@@ -278,7 +278,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   std::optional<int> asked_ranks;
   if (!ranks.empty()) asked_ranks = static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
   if (combine && !profile.machine_class()) {
-    throw std::runtime_error(fmt::format("--collective {}: {} is no class of machines", collective, name));
+    throw std::runtime_error(fmt::format("--collective {}: {} is not a class of machines", collective, name));
   }
   if (!profile.machine_class()) {
     list_values(profile, out);

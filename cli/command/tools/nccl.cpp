@@ -1,4 +1,4 @@
-// meshbed nccl check, meshbed nccl run: NVIDIA's own NCCL, as its user has built it.
+// meshbed nccl check, meshbed nccl run: NVIDIA's own NCCL, as built by the user.
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -218,7 +218,7 @@ int nccl_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   require_choice("nccl", "action", action, {"check", "run", "compare"});
   if (action == "compare") throw std::runtime_error("nccl compare: compare comes first, its options behind it");
   if (action == "run") {
-    if (!path.empty()) throw std::runtime_error(fmt::format("nccl run: {}: the program stands behind --", path));
+    if (!path.empty()) throw std::runtime_error(fmt::format("nccl run: {}: the program must follow --", path));
     run.json = json;
     const Arguments program(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
     return start(std::move(run), program, out, err);

@@ -84,7 +84,7 @@ void take_reductions(PerfOptions& options) {
   options.reductions.clear();
   for (const std::string& name : reduction_names()) options.reductions.push_back(parse_reduction("-o", name));
   options.notes.emplace_back(
-      "-o all leaves out mulsum: a sum with a factor for each rank is no operation of the engine");
+      "-o all leaves out mulsum: a sum with a factor for each rank is not an operation of the engine");
 }
 
 /// After the scenario is read, which says how many there are.
@@ -355,7 +355,7 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   }
   if (world.boots_nodes()) return perf_in_nodes(world, *options, scenario, json_file, out, err);
 
-  // Rank 0 speaks for all; the others say what went wrong with them, and nothing else.
+  // Rank 0 reports for all; the others report only their errors.
   const bool speaks = world.speaks();
   const WorldFacts facts = world.facts();
   if (speaks) (options->run.json ? err : out) << sweep_preamble(*options, scenario, facts) << std::flush;

@@ -1,5 +1,5 @@
 #pragma once
-// ring tune: the smallest queues, lanes and rings of a megakernel scenario that cost no time.
+// ring tune: the smallest queues, lanes and rings of a megakernel scenario that do not increase its time.
 
 #include <iosfwd>
 

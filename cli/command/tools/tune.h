@@ -1,6 +1,6 @@
 #pragma once
-// meshbed tune: which algorithm and protocol is the fastest on a scenario's cabling, size by size, as a table that the
-// engine and NCCL's example tuner read (plugin/coll/plan/tuning.h).
+// meshbed tune: the fastest algorithm and protocol on a scenario's cabling, size by size, as a table that the engine
+// and NCCL's example tuner read (plugin/coll/plan/tuning.h).
 
 #include <cstdint>
 #include <vector>

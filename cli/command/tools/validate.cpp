@@ -145,7 +145,7 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
                       "one of collectives by --profile",
                       path, each.line, machine.name, each.collective));
     }
-    if (!each.nodes_are_told && !each.point.is_message)
+    if (!each.nodes_are_known && !each.point.is_message)
       each.point.call.nodes = models::nodes_of(machine, each.point.call.ranks);
   }
   return validate_with(validated, machines, standing_asked(options));

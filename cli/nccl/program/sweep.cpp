@@ -1,10 +1,10 @@
-// What each rank of `nccl compare` runs, on NVIDIA's NCCL and on the drop-in alike: three calls of each operation and
-// size on GPU memory. A line of JSON for each has the third one's time, from the call to the end of its stream, and how
-// many numbers of its result are wrong.
+// The program of each rank of `nccl compare`, for NVIDIA's NCCL and for the drop-in: three calls of each operation and
+// size on GPU memory. A line of JSON for each has the third one's time, from the call to the end of its stream, and the
+// number of wrong elements in its result.
 //
 //   meshbed-nccl-sweep.so OPERATION:BYTES ...
 //
-// BYTES as nccl-tests counts them: the larger of what a rank gives and what it gets, of float32.
+// BYTES as nccl-tests counts them: the larger of a rank's input and output, of float32.
 
 #include <nccl.h>
 

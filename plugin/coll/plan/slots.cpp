@@ -86,7 +86,7 @@ Word SlotBuilder::send_connection(int peer, int channel) {
                                   [&](const auto& one) { return one.peer == peer && one.channel == channel; });
   if (found != sends.end()) return static_cast<Word>(found - sends.begin());
   sends.push_back({.peer = peer, .channel = channel});
-  last_put_.push_back(ring::kNobody);
+  last_put_.push_back(ring::kNoId);
   return static_cast<Word>(sends.size() - 1);
 }
 
@@ -120,14 +120,14 @@ Word SlotBuilder::add_put(int peer, int channel, Area from, std::uint64_t size_b
   signal.args[arg::kConnection] = connection;
   signal.args[arg::kCount] = message + 1;
   signal.args[arg::kMessage] = message;
-  return add(signal, last_put_[connection], ring::kNobody);
+  return add(signal, last_put_[connection], ring::kNoId);
 }
 
 Word SlotBuilder::add_wait(int peer, int channel, Landing landing) {
   auto& landings = program_.receives[receive_connection(peer, channel)].landings;
   const std::size_t message = landings.size();
   expect_messages(peer, channel, {landing});
-  return add_wait_for(peer, channel, message, ring::kNobody, ring::kNobody);
+  return add_wait_for(peer, channel, message, ring::kNoId, ring::kNoId);
 }
 
 void SlotBuilder::expect_messages(int peer, int channel, const std::vector<Landing>& landings) {
@@ -147,7 +147,7 @@ Word SlotBuilder::add_wait_for(int peer, int channel, std::size_t message, Word 
 }
 
 Word SlotBuilder::add_sum(Area arrived, Area own, Area result, std::uint64_t count, Word after) {
-  return add_reduce(Form::kOnly, arrived, own, result, count, after, ring::kNobody);
+  return add_reduce(Form::kOnly, arrived, own, result, count, after, ring::kNoId);
 }
 
 Word SlotBuilder::add_reduce(Form form, Area arrived, Area own, Area result, std::uint64_t count, Word after,

@@ -61,7 +61,7 @@ struct SlotProgram {
 /// Where a plan's own buffers lie, and what must be done before its input may be read.
 struct PlanPlace {
   Area input{.space = Space::kInput}, output{.space = Space::kOutput};
-  ring::Word input_after = ring::kNobody;
+  ring::Word input_after = ring::kNoId;
   int channel = 0;  // plans that are to overlap have connections of their own
 };
 
@@ -89,8 +89,8 @@ class SlotBuilder {
   /// Nothing but an end: done when both are.
   ring::Word add_join(ring::Word after, ring::Word also_after);
   ring::Word add_copy(Area from, Area to, std::uint64_t size_bytes, ring::Word after,
-                      ring::Word also_after = ring::kNobody);
-  ring::Word add_compute(std::uint64_t duration_ns, ring::Word after, ring::Word also_after = ring::kNobody);
+                      ring::Word also_after = ring::kNoId);
+  ring::Word add_compute(std::uint64_t duration_ns, ring::Word after, ring::Word also_after = ring::kNoId);
   /// Slots so far: the id that the next one gets.
   std::size_t size() const { return program_.slots.size(); }
   /// Room in the staging space that nothing else gets.
@@ -118,7 +118,7 @@ class SlotBuilder {
   class Slices;
   struct Weave;
   struct Received {
-    ring::Word id = ring::kNobody;  // after which it may be sent on
+    ring::Word id = ring::kNoId;  // after which it may be sent on
     Area area;                      // of a partial result
   };
   void send_slice(const Plan& plan, const PlanPlace& place, const SendStep& slice, const Received* forwarded);

@@ -40,11 +40,11 @@ inline constexpr Word kThird = 3;
 inline constexpr Word kCount = 4;
 inline constexpr Word kMessage = 5;  // of the connection, from 0 on in each epoch; for the trace
 inline constexpr Word kId = 8;
-inline constexpr Word kAfter = 9, kAlsoAfter = 10;  // ids; kNobody
+inline constexpr Word kAfter = 9, kAlsoAfter = 10;  // ids; kNoId
 inline constexpr Word kEpoch = 11;
 inline constexpr Word kWords = 12;
 }  // namespace mesh_arg
-inline constexpr Word kNobody = 0xffff'ffff;
+inline constexpr Word kNoId = 0xffff'ffff;
 
 /// A slot before it is published.
 struct MeshSlot {
@@ -127,14 +127,14 @@ class MeshOperations {
 
  private:
   MESHBED_DEVICE bool is_done(Word id, Word epoch) const {
-    return id == kNobody || count_reached(Words::acquire(observables_ + board_.done_of(id)), epoch);
+    return id == kNoId || count_reached(Words::acquire(observables_ + board_.done_of(id)), epoch);
   }
 
   MESHBED_DEVICE bool names_something(Word op, const Word* args) const {
     const auto known = [this](Word id) { return id < board_.ids; };
     if (!known(args[mesh_arg::kId])) return false;
     for (const Word word : {mesh_arg::kAfter, mesh_arg::kAlsoAfter}) {
-      if (args[word] != kNobody && !known(args[word])) return false;
+      if (args[word] != kNoId && !known(args[word])) return false;
     }
     const bool connects = op == opcode::kPut || op == opcode::kSignal || op == opcode::kWait || op == opcode::kFence;
     return !connects || args[mesh_arg::kConnection] < board_.connections;

@@ -149,7 +149,7 @@ class WaitGraph {
 
   void add_after(WaitNode& node, Word id) {
     const RingWaits& ring = rings_[node.ring];
-    if (id == kNobody || id >= ring.board.ids) return;
+    if (id == kNoId || id >= ring.board.ids) return;
     const Word* const observables = ring.kernel->control + kLayout2026_05.observables;
     if (count_reached(observables[ring.board.done_of(id)], args_of(node)[mesh_arg::kEpoch])) return;
     const auto found = ids_.find(key_of(node.ring, id));

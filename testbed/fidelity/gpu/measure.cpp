@@ -23,7 +23,7 @@ GpuAttributes attributes_of(const cuda::Driver& driver, cuda::CUdevice device, b
   gpu.devices = driver.devices();
   const int version = taken(driver.version());
   gpu.driver_version = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
-  // The driver interface tells CUDA's version alone.
+  // The driver interface reports only the version of CUDA.
   std::ifstream file("/sys/module/nvidia/version");
   if (std::string text; !is_simulated && std::getline(file, text)) gpu.driver_version += ", driver " + text;
   gpu.major = ask(cuda::kDeviceMajor);
@@ -48,7 +48,7 @@ void measure_launches(const GpuSession& session, MeasuredValues& values) {
   const auto launch_many = [&](int count) {
     for (int each = 0; each < count; ++each) session.launch(nothing, {});
   };
-  // So few that no queue of the driver's is full.
+  // Few enough that no queue of the driver fills.
   constexpr int kBurst = 32;
   values["launch_call"] = with_spread("launch: the call", "us", kPsOfUs * kBurst,
                                       session.host_ps_of(session.repeats(), [&] { launch_many(kBurst); }));
@@ -79,12 +79,12 @@ void measure_launches(const GpuSession& session, MeasuredValues& values) {
 
 void measure_words(const GpuSession& session, MeasuredValues& values) {
   const cuda::CUfunction tell = session.kernel("tell"), answer = session.kernel("answer");
-  cuda::CUdeviceptr told = session.address(SharedWord::kTold);
+  cuda::CUdeviceptr stored = session.address(SharedWord::kStored);
   std::uint32_t number = 0;
   const auto launch_and_look = [&] {
     ++number;
-    session.launch(tell, {&told, &number});
-    session.wait_for(session.word(SharedWord::kTold), number, "a kernel's store");
+    session.launch(tell, {&stored, &number});
+    session.wait_for(session.word(SharedWord::kStored), number, "a kernel's store");
   };
   launch_and_look();
   values["launch_to_store"] = with_spread("launch, until the host sees the kernel's first store", "us", kPsOfUs,
@@ -94,7 +94,7 @@ void measure_words(const GpuSession& session, MeasuredValues& values) {
   cuda::CUdeviceptr question = session.address(SharedWord::kQuestion), reply = session.address(SharedWord::kReply);
   std::uint32_t rounds = 21;
   std::vector<double> trips;
-  // Where an answer does not come the kernel shall end all the same.
+  // The kernel must end even if no answer comes.
   struct Quit {
     volatile std::uint32_t& word;
     ~Quit() { word = std::numeric_limits<std::uint32_t>::max(); }
@@ -124,7 +124,7 @@ void measure_atomics(const GpuSession& session, const GpuAttributes& gpu, Measur
   require_done(session.stream().fill(memory.data(), 0, memory.size_bytes()));
   cuda::CUdeviceptr words = cuda::address_of(memory.data());
   std::uint32_t mask = 0;
-  // The difference between a long chain and a short one, which have all else alike.
+  // The difference between a long chain and a short one that are otherwise equal.
   const auto each_ps = [&](const char* name, std::uint32_t stride) {
     const cuda::CUfunction chain = session.kernel(name);
     const auto run = [&](std::uint32_t count) { session.launch(chain, {&words, &stride, &count, &mask}, blocks); };
@@ -161,10 +161,10 @@ void measure_atomics(const GpuSession& session, const GpuAttributes& gpu, Measur
 void measure_residency(const GpuSession& session, const GpuAttributes& gpu, MeasuredValues& values) {
   const cuda::CUfunction kernel = session.kernel("wait_together");
   for (const unsigned threads : {32U, 256U}) {
-    // One block an SM more than can be there by its threads, and by its blocks where the driver says how many.
-    constexpr int kBlocksUnlessTold = 64;
-    const int told = gpu.blocks_of_sm > 0 ? gpu.blocks_of_sm : kBlocksUnlessTold;
-    const int of_sm = std::min(told, gpu.threads_of_sm / static_cast<int>(threads)) + 1;
+    // One block more than an SM can hold, by its threads and, if the driver reports that limit, by its blocks.
+    constexpr int kDefaultBlocks = 64;
+    const int most_blocks = gpu.blocks_of_sm > 0 ? gpu.blocks_of_sm : kDefaultBlocks;
+    const int of_sm = std::min(most_blocks, gpu.threads_of_sm / static_cast<int>(threads)) + 1;
     const auto blocks = static_cast<unsigned>(of_sm * gpu.sms);
     const auto memory = taken(cuda::PinnedMemory::allocate(session.driver(), blocks * sizeof(std::uint32_t)));
     auto* present = reinterpret_cast<volatile std::uint32_t*>(memory.data());
@@ -174,8 +174,8 @@ void measure_residency(const GpuSession& session, const GpuAttributes& gpu, Meas
     session.launch(kernel, {&marks, &word}, 1, threads);  // loads it
     session.synchronize();
     present[0] = 0;
-    // As many as are there when none has come for so long.
-    // On an H200 50 us of the machine's clock were once too few: 4096 of 4224.
+    // The count is final when no further block has started for `quiet_ps`. On an H200, 50 us of the machine's clock
+    // were once too short: 4096 of 4224.
     constexpr Picoseconds kLook = 5 * kPicosecondsPerMicrosecond;
     const Picoseconds quiet_ps = (session.clock().is_simulated() ? 50 : 5000) * kPicosecondsPerMicrosecond;
     constexpr Picoseconds kPatiencePs = kPicosecondsPerSecond;

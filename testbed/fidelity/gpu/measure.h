@@ -1,10 +1,10 @@
 #pragma once
-// GpuMeasure: what launches, waits, copies, atomics and words of memory take on the GPU that this process finds through
-// the product's door to CUDA, and how many blocks wait at once on it.
+// GpuMeasure: the time of launches, waits, copies, atomics and stores on the GPU that this process finds through
+// plugin/cuda, and the number of blocks that it runs at once.
 //
-// Every value is a median over repeats. What takes less than a look at a clock is measured as the difference between
-// many and few of it; what the GPU does by itself, while the stream is held by a kernel that waits for a word of the
-// host's, so that no call of the host's is in it. Nothing is assumed of how the host's clock and the GPU's agree.
+// Every value is a median over repeats. Times shorter than a clock reading are measured as the difference between many
+// and few operations. Work of the GPU alone is measured while a kernel that waits for a word of the host holds the
+// stream, so that no host call is part of it. No relation between the host's clock and the GPU's is assumed.
 
 #include <cstdint>
 #include <map>

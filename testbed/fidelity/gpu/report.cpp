@@ -15,7 +15,7 @@ namespace {
 
 using models::Basis;
 
-/// More digits than any clock has are not written.
+/// Rounded to the precision of a clock.
 double rounded(double value) { return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr); }
 
 std::string upper(std::string text) {
@@ -23,8 +23,8 @@ std::string upper(std::string text) {
   return text;
 }
 
-/// Lanes of single precision an SM has: results a clock, CUDA C++ Programming Guide 13.0, arithmetic instructions, and
-/// its editions of before for what 13 no longer serves.
+/// Single-precision lanes of an SM: results a clock, from CUDA C++ Programming Guide 13.0, arithmetic instructions, and
+/// for GPUs that version 13 no longer supports from its earlier editions.
 int lanes_of(int major, int minor) {
   constexpr int kHalf = 64, kFull = 128;
   if (major == 7 || (major == 8 && minor == 0) || (major == 6 && minor == 0)) return kHalf;
@@ -40,17 +40,17 @@ class Writer {
 
   GpuReport report() {
     const GpuAttributes& gpu = all_.gpu;
-    told("compute_major", gpu.major);
-    told("compute_minor", gpu.minor);
-    told("sms", gpu.sms);
-    told("threads_per_sm", gpu.threads_of_sm, "resident_256", 256);
-    told("blocks_per_sm", gpu.blocks_of_sm, "resident_32", 1);
-    told("registers_per_sm", gpu.registers_of_sm);
-    told("shared_of_sm_bytes", gpu.shared_bytes_of_sm);
-    told("shared_of_block_bytes", gpu.shared_bytes_of_block);
-    told("memory_bytes", static_cast<double>(gpu.memory_bytes));
-    told("l2_bytes", gpu.l2_bytes);
-    told("integrated", gpu.is_integrated ? 1 : 0);
+    attribute("compute_major", gpu.major);
+    attribute("compute_minor", gpu.minor);
+    attribute("sms", gpu.sms);
+    attribute("threads_per_sm", gpu.threads_of_sm, "resident_256", 256);
+    attribute("blocks_per_sm", gpu.blocks_of_sm, "resident_32", 1);
+    attribute("registers_per_sm", gpu.registers_of_sm);
+    attribute("shared_of_sm_bytes", gpu.shared_bytes_of_sm);
+    attribute("shared_of_block_bytes", gpu.shared_bytes_of_block);
+    attribute("memory_bytes", static_cast<double>(gpu.memory_bytes));
+    attribute("l2_bytes", gpu.l2_bytes);
+    attribute("integrated", gpu.is_integrated ? 1 : 0);
     arithmetic();
     scaled("memory_GBps", "copy_inside_rate", 2, "each byte is read and written: twice the copy's rate");
     mean("link_GBps", "copy_in_rate", "copy_out_rate");
@@ -87,8 +87,8 @@ class Writer {
          .range = {std::min(value, std::max(0.0, rounded(spread.low))), std::max(value, rounded(spread.high))}});
   }
 
-  /// What the driver says of the device; where blocks that waited at once say the same, it is measured, too.
-  void told(const char* field, double value, const char* resident = nullptr, int of_block = 0) {
+  /// Adds an attribute that the driver reports. Counts as measured if the number of resident blocks agrees with it.
+  void attribute(const char* field, double value, const char* resident = nullptr, int of_block = 0) {
     models::GpuValue made{.field = field,
                           .value = value,
                           .basis = Basis::kDataSheet,
@@ -97,13 +97,12 @@ class Writer {
     if (resident != nullptr && of(resident).spread && all_.gpu.sms > 0) {
       const double waited = of(resident).spread->value;
       const double of_sm = waited / all_.gpu.sms * of_block;
-      if (value <= 0) made.value = std::max(1.0, of_sm);  // a driver of before CUDA 11
+      if (value <= 0) made.value = std::max(1.0, of_sm);  // a driver older than CUDA 11
       if (of_sm == made.value) {
         made.basis = Basis::kMeasured;
         made.source = fmt::format("measured on {}: {}, {:.0f} on {} SMs", on_, of(resident).what, waited, all_.gpu.sms);
       } else {
-        // Threads that are no multiple of a block's leave some out; fewer blocks than that mean another user of the
-        // GPU.
+        // An SM's threads need not be a multiple of a block's. Otherwise fewer blocks mean another user of the GPU.
         left_out_.push_back(
             {field, fmt::format("{:.0f} {} on {} SMs, {:g} an SM, where the driver's attributes say {:g}: "
                                 "the profile has the driver's",
@@ -115,7 +114,7 @@ class Writer {
 
   void arithmetic() {
     const GpuAttributes& gpu = all_.gpu;
-    if (gpu.clock_khz <= 0) return leave_out("float32_per_second", "the driver does not tell the clock");
+    if (gpu.clock_khz <= 0) return leave_out("float32_per_second", "the driver does not report the clock");
     constexpr double kHertz = 1000, kOperations = 2;
     const int lanes = lanes_of(gpu.major, gpu.minor);
     values_.push_back(
@@ -167,7 +166,7 @@ class Writer {
             values[0], values[1], values[2]));
   }
 
-  /// What stands between the call and the kernel's first store, as far as the host sees it.
+  /// The time from the call to the kernel's first store, as the host sees it.
   void launch_delay() {
     const Spread call = *of("launch_call").spread, store = *of("launch_to_store").spread;
     const Spread trip = *of("word_round_trip").spread;
@@ -185,7 +184,7 @@ class Writer {
             store.value, trip.value));
   }
 
-  /// What is left of a launch and a wait for it.
+  /// The remaining time of a launch and a wait for it.
   void wake() {
     const Spread end = *of("launch_to_end").spread, store = *of("launch_to_store").spread;
     const Spread gap = *of("kernel_gap").spread, trip = *of("word_round_trip").spread;

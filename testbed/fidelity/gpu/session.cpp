@@ -9,7 +9,7 @@
 namespace meshbed::testbed {
 namespace {
 
-constexpr std::size_t kLineBytes = 256;  // words of two lines never travel together
+constexpr std::size_t kLineBytes = 256;  // words of different lines are never transferred together
 constexpr double kPsOfMillisecond = 1e9;
 constexpr int kWarmUps = 20;
 
@@ -56,8 +56,8 @@ GpuSession::GpuSession(const cuda::Driver& driver, int repeats)
   for (std::size_t which = 0; which < static_cast<std::size_t>(SharedWord::kWords); ++which) {
     word(static_cast<SharedWord>(which)) = 0;
   }
-  // A driver may load a kernel at its first launch, for which it waits for all that runs: not while one holds the
-  // stream.
+  // Each kernel is launched once now: a driver may load a kernel at its first launch and waits for all running kernels
+  // to do so, which must not happen while one holds the stream.
   word(SharedWord::kHold) = 1;
   const cuda::CUfunction nothing = kernel("nothing");
   for (int count = 0; count < kWarmUps; ++count) launch(nothing, {});
@@ -104,7 +104,7 @@ GpuSession::Held::Held(const GpuSession& session) : session_(session) {
   session_.launch(session_.hold_, {&where});
 }
 
-// Also where something is thrown meanwhile: a kernel that waits for ever would hold up whoever gives memory back.
+// Runs on an exception, too: a kernel that waits for ever would block the call that frees memory.
 GpuSession::Held::~Held() { session_.word(SharedWord::kHold) = 1; }
 
 std::vector<double> GpuSession::device_ps_each(int few, int many, std::size_t repeats,
@@ -118,7 +118,7 @@ std::vector<double> GpuSession::device_ps_each(int few, int many, std::size_t re
       require_done(second_.record(stream_.handle()));
       for (int count = 0; count < many; ++count) submit();
       require_done(third_.record(stream_.handle()));
-      // A simulated GPU may lag behind a host whose own code takes no time: it has to have seen that it is held.
+      // A simulated GPU may lag behind a host whose code takes no time: wait until the GPU has seen the hold.
       clock_.pause(kLookPs);
     }
     synchronize();

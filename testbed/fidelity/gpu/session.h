@@ -1,6 +1,6 @@
 #pragma once
-// GpuSession: one GPU with what measuring needs: kernels, a stream, words that both sides see, and the two ways to take
-// a time. Owned by measure_gpu(); one thread uses it. Errors of the driver's are thrown as std::runtime_error.
+// GpuSession: one GPU with the means to measure it: kernels, a stream, words that GPU and host share, and the two ways
+// to take a time. Owned by measure_gpu(); one thread uses it. Errors of the driver are thrown as std::runtime_error.
 
 #include <cstddef>
 #include <functional>
@@ -42,13 +42,13 @@ class GpuSession {
   void synchronize() const { require_done(stream_.synchronize()); }
 
   /// A word of pinned memory, each in a line of its own.
-  enum class SharedWord { kHold, kTold, kQuestion, kReply, kWords };
+  enum class SharedWord { kHold, kStored, kQuestion, kReply, kWords };
   volatile std::uint32_t& word(SharedWord which) const;
   cuda::CUdeviceptr address(SharedWord which) const;
-  /// Looks until the word has this value; throws where that takes a second.
+  /// Polls until the word has this value; throws after a second.
   void wait_for(volatile std::uint32_t& word, std::uint32_t value, const char* what) const;
 
-  /// What the stream is given by `submit` begins only after all of it has been given. The guard's end lets it begin.
+  /// Holds the stream: work submitted to it begins when this guard is destroyed.
   class Held {
    public:
     explicit Held(const GpuSession& session);
@@ -59,10 +59,10 @@ class GpuSession {
    private:
     const GpuSession& session_;
   };
-  /// Picoseconds of the GPU's for each `submit`, in the middle of a stream that has much to do: the difference between
-  /// `many` and `few` of them, by the GPU's own events, for so many repeats.
+  /// Picoseconds of the GPU for each `submit` in a busy stream: the difference between `many` and `few` of them, by the
+  /// GPU's own events; one value for each of `repeats`.
   std::vector<double> device_ps_each(int few, int many, std::size_t repeats, const std::function<void()>& submit) const;
-  /// Picoseconds of the host's clock that `call` takes, for so many repeats; the stream is idle before each.
+  /// Picoseconds of the host's clock that `call` takes; one value for each of `repeats`. The stream is idle before each.
   std::vector<double> host_ps_of(std::size_t repeats, const std::function<void()>& call) const;
 
  private:
@@ -76,11 +76,11 @@ class GpuSession {
   cuda::CUfunction hold_ = nullptr;
 };
 
-/// All that has a value: median and spread, in `unit`s of `per_unit` picoseconds.
+/// Median and spread of `values`, in `unit`s of `per_unit` picoseconds.
 Measured with_spread(std::string what, std::string unit, double per_unit, std::vector<double> values);
 Measured without_value(std::string what, std::string unit, std::string reason);
 
-// What is measured of a session, each into `values`.
+// The measurements of a session; each adds to `values`.
 void measure_launches(const GpuSession& session, MeasuredValues& values);
 void measure_words(const GpuSession& session, MeasuredValues& values);
 void measure_atomics(const GpuSession& session, const GpuAttributes& gpu, MeasuredValues& values);

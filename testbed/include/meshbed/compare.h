@@ -1,5 +1,5 @@
 #pragma once
-// meshbed::compare(): two runs beside each other, as in "what does the second cable bring".
+// meshbed::compare(): compares two runs, for example to find the benefit of a second cable.
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
 #pragma once
-// What libmeshbed.so exports; everything else in it is hidden.
+// The exports of libmeshbed.so; everything else in it is hidden.
 
 #define MESHBED_API __attribute__((visibility("default")))

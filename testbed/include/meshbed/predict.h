@@ -1,6 +1,6 @@
 #pragma once
-// meshbed::predict(): what a collective takes on a class of machines that was measured, with how far off that is.
-// Nothing is run: closed forms whose values were fitted to published measurements (docs/models.md).
+// meshbed::predict(): the predicted time of a collective on a measured class of machines, with its error. Nothing is
+// run: closed forms with values that were fitted to published measurements (docs/models.md).
 
 #include <cstdint>
 #include <optional>

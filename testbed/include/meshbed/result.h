@@ -1,5 +1,5 @@
 #pragma once
-// meshbed::RunResult: what a run has come to. A value; copies share their data, which never changes. Any thread.
+// meshbed::RunResult: the result of a run. A value; copies share their data, which never changes. Any thread.
 
 #include <cstddef>
 #include <cstdint>

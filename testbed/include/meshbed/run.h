@@ -1,8 +1,8 @@
 #pragma once
-// meshbed::run(): a scenario's run, in virtual time.
+// meshbed::run(): runs a scenario in virtual time.
 //
-// Each run is a process of its own (meshbed-run, installed beside the library): SimGrid allows one simulation a
-// process, and a program's own threads, signal handlers and libraries stay out of it. So runs may be started from any
+// Each run is a separate process (meshbed-run, installed beside the library): SimGrid allows one simulation a process,
+// and the program's own threads, signal handlers and libraries are not affected. So runs may be started from any
 // thread, any number at one time, and leave nothing behind in the program.
 
 #include <functional>

@@ -1,9 +1,9 @@
 #pragma once
-// meshbed::Scenario: what is cabled how, what runs on it, what goes wrong and what must come out. Read from a TOML file
-// whose keys are in scenarios/README.md, and changed key by key.
+// meshbed::Scenario: cabling, workload, faults and expected results. Read from a TOML file whose keys are in
+// scenarios/README.md, and changed key by key.
 //
 // Version 0: names may change until version 1. A Scenario is a value: copies are independent of each other. Different
-// threads may use different Scenarios; one Scenario is one thread's at a time.
+// threads may use different Scenarios; one Scenario must be used by one thread at a time.
 
 #include <cstdint>
 #include <memory>

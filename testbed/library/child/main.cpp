@@ -1,4 +1,4 @@
-// meshbed-run: one run of libmeshbed's, in a process of its own (testbed/library/run_protocol.h). Not for a shell.
+// meshbed-run: one run of libmeshbed, in a separate process (testbed/library/run_protocol.h). Not for use in a shell.
 
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -78,7 +78,7 @@ void add_records(Streams& streams, Stream stream, std::string_view bytes, const 
     const std::size_t count = bytes.size() / sizeof(Record);
     if (const std::size_t rest = bytes.size() % sizeof(Record); rest != 0) {
       throw std::runtime_error(fmt::format(
-          "{}: {} bytes are no whole number of {} records of {} bytes: record {}, from byte {} on, has only "
+          "{}: {} bytes are not a whole number of {} records of {} bytes: record {}, from byte {} on, has only "
           "{}; it was cut short, or holds another stream (--stream says which)",
           file, bytes.size(), name_of(stream), sizeof(Record), count, count * sizeof(Record), rest));
     }

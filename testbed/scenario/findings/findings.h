@@ -1,7 +1,6 @@
 #pragma once
-// Findings: what is wrong with the machine that a scenario describes, or with the run that it asks for, as far as it is
-// known before the run. `lint`, `topo check`, `topo rules`, `run` and `perf` print the same ones. Pure functions; any
-// thread.
+// Findings: problems of the machine that a scenario describes, or of its run, as far as they are known before the run.
+// `lint`, `topo check`, `topo rules`, `run` and `perf` print the same ones. Pure functions; any thread.
 //
 // A new check: a line in codes.def, a function of finder.h that adds it, and a case in tests/cli/findings_test.cpp.
 

@@ -1,5 +1,5 @@
 #pragma once
-// Reach: what a scenario's cabling says before a run of who will not be reached. Pure functions.
+// Reach: the nodes that cannot reach each other with a scenario's cabling, known before a run. Pure functions.
 
 #include <cstddef>
 #include <vector>

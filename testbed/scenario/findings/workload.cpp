@@ -1,4 +1,4 @@
-// Checks of what a scenario asks to be run on its machine, and of its promises about that machine.
+// Checks of a scenario's workload on its machine, and of its expectations about that machine.
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 #pragma once
 // FaultKind: the kinds of [[fault]] entries, from one list (faults.def). A new one is a line there, and a case in
-// testbed/scenario/fault_board.cpp for what follows from it.
+// testbed/scenario/fault_board.cpp for its effect.
 
 #include <algorithm>
 #include <array>

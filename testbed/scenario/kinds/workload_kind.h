@@ -1,6 +1,6 @@
 #pragma once
-// WorkloadKind: what the ranks of a scenario do, from one list (workloads.def). A new one is a line there, and a case
-// of make_workload() (testbed/workload/workload.cpp).
+// WorkloadKind: the kinds of workloads, from one list (workloads.def). A new one is a line there, and a case of
+// make_workload() (testbed/workload/workload.cpp).
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,6 @@
 #pragma once
-// WorldFacts: what a run's result has to know of the world that it comes from, from one list (worlds.def). Code that
-// reads results asks these, never the world's name. A new world is a line there, and a class in
-// testbed/world/world.cpp.
+// WorldFacts: the properties of a world that its results depend on, from one list (worlds.def). Code that reads results
+// uses these properties, never the world's name. A new world is a line there, and a class in testbed/world/world.cpp.
 
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a megakernel's fields must make sense of together.
+// Checks of a megakernel's fields against each other.
 
 #include "testbed/scenario/check.h"
 
@@ -18,13 +18,14 @@
 namespace meshbed::testbed {
 namespace {
 
-constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 64;  // what programs are held against the engine for
+constexpr int kProgramRanksLeast = 2, kProgramRanksMost = 64;  // for which programs are compared with the engine
 /// Each slot's arguments are words, and each message is in the trace.
 constexpr std::uint64_t kProgramBytesMost = 1ULL << 30U;
 /// A COMPUTE's time is a word of nanoseconds.
 constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsPerNanosecond;
 
-// Fields that some programs do not read. Whoever writes one there is told, rather than left to wonder.
+// Fields that some programs do not read. Setting one for such a program is an error, so that it is not ignored
+// silently.
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
 constexpr const char* kOfPrograms[] = {
@@ -40,7 +41,7 @@ constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",   "in_place
                                              "cases",      "receives", "parts",     "recording",      "other_devices"};
 constexpr const char* kOfWorkloadsPrograms[] = {"bytes",       "dtype",      "op",          "iterations",
                                                 "slice_bytes", "net_plugin", "net_version", "memory"};
-// Of memory = "gpu", where a kernel of PTX does it in the GPU model's time.
+// For memory = "gpu": a PTX kernel does it, in the time of the GPU model.
 constexpr const char* kOfModelledKernels[] = {"mode",
                                               "initiation",
                                               "exchange",
@@ -89,7 +90,7 @@ struct MegakernelCheck {
     diagnostics.add(said.at(key), fmt::format("{}: {}", key, text));
   }
 
-  /// What was said, and nothing reads.
+  /// Adds findings for fields that are set and never read.
   void ignored() const {
     for (const char* key : kOfOtherWorkloads) {
       if (!spec.workload.has(key)) continue;
@@ -160,7 +161,7 @@ struct MegakernelCheck {
       add("put_and_signal", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no descriptors");
     }
     if ((depth & (depth - 1)) != 0) {
-      add("queue_depth", fmt::format("{} is no power of two: a place in the queue is an index's lower bits", depth));
+      add("queue_depth", fmt::format("{} is not a power of two: a place in the queue is an index's lower bits", depth));
     }
   }
 
@@ -209,7 +210,7 @@ struct MegakernelCheck {
 
   void compute() const {
     if (kernel.compute_ps % kPicosecondsPerNanosecond != 0) {
-      add("compute", fmt::format("{} ps are no whole number of nanoseconds, in which slots say it", kernel.compute_ps));
+      add("compute", fmt::format("{} ps are not a whole number of nanoseconds, the unit of slots", kernel.compute_ps));
     } else if (kernel.compute_ps > kComputeMost_ps) {
       add("compute", fmt::format("a slot says at most {} s", kComputeMost_ps / kPicosecondsPerSecond));
     }
@@ -259,7 +260,7 @@ struct MegakernelCheck {
       diagnostics.add(spec.workload.at("slice_bytes"),
                       "slice_bytes: exchange = \"one-shot\" sends each input whole; leave it out");
     }
-    // What the engine is to give for comparison.
+    // The engine's results, for comparison.
     if (workload.algorithm != "auto" && workload.algorithm != "ring") {
       diagnostics.add(
           spec.workload.at("algorithm"),
@@ -336,7 +337,7 @@ struct MegakernelCheck {
   void queue() const {
     for (const auto& [text, place] : said.mix) {
       if (ring_weight_of(text)) continue;
-      diagnostics.add(place, fmt::format("mix: '{}' is no kind with a weight, as in 'add:3'; kinds are: {}",
+      diagnostics.add(place, fmt::format("mix: '{}' is not a kind with a weight, as in 'add:3'; kinds are: {}",
                                          text.substr(0, 64), list_names(ring_mix_names())));
     }
     if (!kernel.priorities.empty() && kernel.priorities.size() != ring::priority::kLevels) {
@@ -353,7 +354,7 @@ struct MegakernelCheck {
                                ring::priority::kLevels, kernel.slots));
     }
     if (kernel.arrivals != "all" && kernel.arrival_gap_ps == 0) add("arrival_gap", kernel.arrivals + " needs one");
-    if (kernel.quota > 0 && kernel.strict) add("quota", "nobody reads quotas in strict mode");
+    if (kernel.quota > 0 && kernel.strict) add("quota", "quotas are not read in strict mode");
   }
 
   void faults() const {
@@ -361,7 +362,7 @@ struct MegakernelCheck {
       add("masked_tenant", fmt::format("there is no tenant {}; there are {}", kernel.masked_tenant, kernel.tenants));
     }
     if (kernel.stopped_rank >= ranks_of(scenario) && ranks_of(scenario) > 0) {
-      add("stopped_rank", fmt::format("{} is no rank; there are {} ranks", kernel.stopped_rank, ranks_of(scenario)));
+      add("stopped_rank", fmt::format("{} is not a rank; there are {} ranks", kernel.stopped_rank, ranks_of(scenario)));
     }
     if (kernel.faulty_item >= kernel.items) {
       add("faulty_item", fmt::format("{} never comes; there are {} items", kernel.faulty_item, kernel.items));

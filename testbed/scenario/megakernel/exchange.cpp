@@ -16,10 +16,10 @@ using ring::Word;
 
 namespace {
 
-/// All inputs, on one rank.
+/// The inputs of all ranks, on one rank.
 struct Gathered {
   std::vector<Area> areas;  // [rank]
-  std::vector<Word> there;  // [rank] after which it lies there
+  std::vector<Word> there;  // [rank] the id after which it is present
 };
 
 class Exchange {
@@ -45,8 +45,8 @@ class Exchange {
     return std::move(gathered_);
   }
 
-  /// By distance: everything that is to go d hops is sent before anything of it is waited for, so that any number of
-  /// lanes will do.
+  /// By distance: everything that travels d hops is sent before any wait for it, so that any number of lanes
+  /// suffices.
   Gathered round_the_ring() {
     for (int source = 0; source < shape_.ranks; ++source) {
       if (source != shape_.rank) gathered_.areas[index_of(source)] = builder_.staged(bytes_);
@@ -74,8 +74,8 @@ class Exchange {
   static std::size_t index_of(int rank) { return static_cast<std::size_t>(rank); }
   int at(int step) const { return (shape_.rank + step + shape_.ranks) % shape_.ranks; }
 
-  /// What of a source's input goes to the rank `distance` hops from it in this direction: all; half of it to the rank
-  /// opposite, of which an input of one element has one.
+  /// The part of a source's input that goes to the rank `distance` hops away in this direction: all of it, or half of
+  /// it to the opposite rank, which is reached both ways.
   Landing part_at(int source, int distance, int direction) const {
     const Area whole = gathered_.areas[index_of(source)];
     if (2 * distance < shape_.ranks) return {whole, bytes_};
@@ -114,10 +114,10 @@ Word add_one_shot(SlotBuilder& builder, const ExchangeShape& shape, Area input, 
 }
 
 void add_one_shot_gather(SlotBuilder& builder, const ExchangeShape& shape, Area input, Area output) {
-  const auto [areas, there] = gather(builder, shape, input, ring::kNobody);
+  const auto [areas, there] = gather(builder, shape, input, ring::kNoId);
   const std::uint64_t bytes = shape.count * coll::size_of(shape.type);
-  // Once the others' are there, one copy after the other, which share the memory; the rank's own comes last.
-  Word copied = ring::kNobody;
+  // After the arrival of the other inputs: one copy at a time, as they share the memory; the rank's own comes last.
+  Word copied = ring::kNoId;
   for (std::size_t step = 1; step <= areas.size(); ++step) {
     const std::size_t index = (static_cast<std::size_t>(shape.rank) + step) % areas.size();
     copied = builder.add_copy(areas[index], {output.space, output.offset_bytes + index * bytes}, bytes, there[index],
@@ -126,8 +126,8 @@ void add_one_shot_gather(SlotBuilder& builder, const ExchangeShape& shape, Area 
 }
 
 Word joined(coll::SlotBuilder& builder, const std::vector<Word>& ends) {
-  Word end = ring::kNobody;
-  for (const Word one : ends) end = end == ring::kNobody ? one : builder.add_join(end, one);
+  Word end = ring::kNoId;
+  for (const Word one : ends) end = end == ring::kNoId ? one : builder.add_join(end, one);
   return end;
 }
 

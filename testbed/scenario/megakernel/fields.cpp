@@ -9,7 +9,7 @@
 namespace meshbed::testbed {
 namespace {
 
-constexpr int kRingSlotsMost = 1 << 20;  // as the ancestor's encoders
+constexpr int kRingSlotsMost = 1 << 20;  // the limit of the ancestor's encoders
 constexpr int kRingLanesMost = 4096;
 constexpr int kProgramPartsMost = 16;
 constexpr int kQueueDepthMost = 1 << 16;
@@ -206,14 +206,13 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.faulty_item, {-1, 10'000'000});
          }},
-        {"masked_tenant", "integer", "-1", "its mask is taken away at masked_at; -1: nobody's",
+        {"masked_tenant", "integer", "-1", "its mask is removed at masked_at; -1: none",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.masked_tenant, {-1, 28});
          }},
         {"masked_at", "time", "'0s'", "simulated",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.masked_at_ps); }},
-        {"stopped_rank", "integer", "-1",
-         "its kernel stands still once it has done stopped_after slots; -1: none's does",
+        {"stopped_rank", "integer", "-1", "its kernel stops after stopped_after slots; -1: none",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.stopped_rank, {-1, models::kNodesMax - 1});
          }},
@@ -263,7 +262,7 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.launch_ps); }},
         {"publish", "time", "'200ns'", "the host writes a slot (RFC target of vyre's, no measurement)",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.publish_ps); }},
-        {"claim", "time", "'0s'", "a lane claims a slot; nobody has published a figure",
+        {"claim", "time", "'0s'", "a lane claims a slot; no published figure",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.claim_ps); }},
         {"poll", "time", "'0s'", "until a lane sees a published slot or a raised flag; likewise",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.poll_ps); }},

@@ -323,7 +323,7 @@ Result<SlotGraph> generate_slot_graph(const Workload& workload, int ranks, const
   MoeMaker maker{.workload = workload, .routing = *routing, .ranks = ranks};
   if (maker.combine_bytes % maker.element_bytes != 0) {
     return wrong_key(
-        fmt::format("combine_dtype: a token of {} bytes is no whole number of {} (dtype), in which it is "
+        fmt::format("combine_dtype: a token of {} bytes is not a whole number of {} (dtype), in which it is "
                     "added up",
                     maker.combine_bytes, workload.dtype));
   }

@@ -1,11 +1,11 @@
 #pragma once
-// GraphOrder: accesses of a slot graph to the same bytes that nothing orders, one of which writes: a slot that reads
-// where a message lands and does not need the wait for it, two messages that land in one place, two slots that write
-// the same bytes. Whether a run shows such an error depends on its times; here it does not.
+// GraphOrder: unordered accesses of a slot graph to the same bytes, at least one of them a write: a slot that reads a
+// landing of a message without needing the wait for it, two messages with the same landing, two slots that write the
+// same bytes. In a run such an error appears only with certain times; this check always finds it.
 //
-// A message's bytes are written from its put's start until its arrival is seen: by the slots of the receiving rank that
-// need it, or a later one of its connection. A put is done for its own rank when it is handed over; that its bytes may
-// be overwritten is not checked.
+// A message's bytes are written from its put's start until its arrival is seen by the slots of the receiving rank that
+// need it, or a later one of its connection. A put is done for its own rank when it is handed over; it is not checked
+// when its bytes may be overwritten.
 
 #include <cstddef>
 

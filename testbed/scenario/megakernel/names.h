@@ -1,5 +1,5 @@
 #pragma once
-// The words that a scenario has for megakernels: what kinds of slots a queue gets, by weights, and how a ring may end.
+// Names of a scenario for megakernels: the kinds of slots of a queue, by weights, and the ends of a ring.
 
 #include <cstdint>
 #include <optional>

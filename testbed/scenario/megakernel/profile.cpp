@@ -1,4 +1,4 @@
-// What a megakernel's profile gives where the scenario says nothing.
+// Values of a megakernel's profile for keys that the scenario does not set.
 
 #include "models/profile.h"
 

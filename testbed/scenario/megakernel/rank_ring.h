@@ -1,5 +1,5 @@
 #pragma once
-// Rank ring: whether ranks can pass messages on from neighbour to neighbour round a ring.
+// Rank ring: whether ranks can forward messages from neighbour to neighbour in a ring.
 
 #include "testbed/scenario/scenario.h"
 

@@ -1,4 +1,4 @@
-// A megakernel's work as a recording of a ring shows it, in the place of items that are drawn.
+// A megakernel's work from a recording of a ring, instead of generated items.
 #include <fmt/format.h>
 
 #include <stdexcept>

@@ -20,7 +20,7 @@ using coll::Space;
 using ring::Word;
 namespace arg = ring::mesh_arg;
 
-/// Of the messages that stand for needs of other ranks; puts have those below.
+/// The channel of messages that represent needs of other ranks; puts use the channels below.
 constexpr int kNeedChannel = 1 << 16;
 constexpr std::uint64_t kNeedBytes = 8;
 
@@ -36,7 +36,7 @@ class ProgramOfRank {
       : graph_(graph), rank_(rank), slots_(graph.ranks[static_cast<std::size_t>(rank)]) {}
 
   Result<GraphProgram> make() {
-    // What the file names in the staging space stays its own.
+    // Areas that the file names in the staging space are reserved for it.
     std::uint64_t named = 0;
     for (const GraphSlot& slot : slots_) {
       constexpr std::uint64_t kElementMost = 8;
@@ -157,7 +157,7 @@ class ProgramOfRank {
       if (need.rank == rank_) {
         after.push_back(ends_[need.slot]);
       } else if (slot.op != GraphOp::kWait) {
-        after.push_back(wait_for(need, ring::kNobody, ring::kNobody));
+        after.push_back(wait_for(need, ring::kNoId, ring::kNoId));
       }
     }
     while (after.size() > ends_most(slot)) {
@@ -165,7 +165,7 @@ class ProgramOfRank {
       after.erase(after.begin());
       after[0] = join;
     }
-    after.resize(2, ring::kNobody);
+    after.resize(2, ring::kNoId);
     begins_.resize(builder_.size());
     begins_.push_back(slot.begins);
     switch (slot.op) {
@@ -242,13 +242,13 @@ class Printer {
     const coll::SlotProgram& program = programs_[rank].slots;
     const ring::MeshSlot& one = program.slots[slot];
     const Word* const args = one.args;
-    if (one.opcode == ring::opcode::kSignal) return;  // stands with its put
+    if (one.opcode == ring::opcode::kSignal) return;  // written with its put
     const bool is_put = one.opcode == ring::opcode::kPut;
     std::string line = fmt::format("  {{rank = {}, id = \"{}\", op = ", rank, name_of_slot(is_put ? slot + 1 : slot));
     const auto to = std::back_inserter(line);
     std::vector<std::string> needs;
-    if (args[arg::kAfter] != ring::kNobody) needs.push_back(name_of_slot(args[arg::kAfter]));
-    if (!is_put && args[arg::kAlsoAfter] != ring::kNobody) needs.push_back(name_of_slot(args[arg::kAlsoAfter]));
+    if (args[arg::kAfter] != ring::kNoId) needs.push_back(name_of_slot(args[arg::kAfter]));
+    if (!is_put && args[arg::kAlsoAfter] != ring::kNoId) needs.push_back(name_of_slot(args[arg::kAlsoAfter]));
     switch (one.opcode) {
       case ring::opcode::kPut: {
         const auto& send = program.sends[args[arg::kConnection]];

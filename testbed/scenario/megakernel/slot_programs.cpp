@@ -64,7 +64,7 @@ struct ProgramMaker {
     need(Space::kInput, elements);
     need(Space::kOutput, elements);
     if (workload.megakernel.one_shot) {
-      add_one_shot(builder, exchange_of(elements), {Space::kInput, 0}, {Space::kOutput, 0}, ring::kNobody);
+      add_one_shot(builder, exchange_of(elements), {Space::kInput, 0}, {Space::kOutput, 0}, ring::kNoId);
       return ok();
     }
     return builder.add_plan(make_plan(request(coll::Collective::kAllReduce, elements)), {});
@@ -88,7 +88,7 @@ struct ProgramMaker {
     made.source = Space::kMade;
     for (const Space space : {Space::kInput, Space::kOutput, Space::kMade}) need(space, elements);
     const auto parts = static_cast<std::uint64_t>(workload.megakernel.parts);
-    Word computed = ring::kNobody;
+    Word computed = ring::kNoId;
     for (std::uint64_t part = 0; part < parts; ++part) {
       const auto [begin, count] = coll::part_of(elements, parts, part);
       const std::uint64_t offset = begin * element_bytes;
@@ -121,7 +121,7 @@ struct ProgramMaker {
     made.count = made.source_count = made.result_count = elements * layers;
     need(Space::kInput, made.count);
     need(Space::kOutput, made.count);
-    Word summed = ring::kNobody;
+    Word summed = ring::kNoId;
     for (std::uint64_t layer = 0; layer < layers; ++layer) {
       const std::uint64_t offset = layer * elements * element_bytes;
       const Area input{Space::kInput, offset}, output{Space::kOutput, offset};
@@ -146,20 +146,20 @@ struct ProgramMaker {
     need(Space::kInput, elements);
     need(Space::kOutput, elements);
     const auto parts = static_cast<std::uint64_t>(workload.megakernel.parts);
-    Word computed = ring::kNobody;
+    Word computed = ring::kNoId;
     for (std::uint64_t part = 0; part < parts; ++part) {
       const auto [begin, count] = coll::part_of(elements, parts, part);
       if (count == 0) continue;
       const std::uint64_t size_bytes = count * element_bytes;
       const Area own{Space::kInput, begin * element_bytes}, result{Space::kOutput, begin * element_bytes};
-      Word ready = ring::kNobody;
+      Word ready = ring::kNoId;
       Area arrived;
       if (rank > 0) {
         arrived = builder.staged(size_bytes);
         ready = builder.add_wait(rank - 1, 0, {arrived, size_bytes});
       }
       // A stage works on one micro-batch at a time, and on none before it is there.
-      computed = builder.add_compute(compute_ns, ready == ring::kNobody ? computed : ready);
+      computed = builder.add_compute(compute_ns, ready == ring::kNoId ? computed : ready);
       const Word stage = rank > 0 ? builder.add_sum(arrived, own, result, count, computed)
                                   : builder.add_copy(own, result, size_bytes, computed);
       if (rank + 1 < ranks) builder.add_put(rank + 1, 0, result, size_bytes, stage);
@@ -175,7 +175,7 @@ struct ProgramMaker {
     const std::uint64_t block_bytes = made.count * element_bytes;
     const auto pairs = sub_plans_of(request(coll::Collective::kAllToAll, made.count));
     const Area experts = builder.staged(block_bytes * world);
-    std::vector<Word> sums(world, ring::kNobody);
+    std::vector<Word> sums(world, ring::kNoId);
     const auto offset = [&](std::uint64_t elements_on) { return elements_on * element_bytes; };
     std::vector<coll::PlannedSlots> dispatch, combine;
     for (const coll::SubPlan& pair : pairs) {
@@ -198,7 +198,7 @@ struct ProgramMaker {
       combine.push_back({.plan = make_plan(pair.request),
                          .place = {.input = {Space::kStaging, experts.offset_bytes + offset(pair.input_offset)},
                                    .output = {Space::kOutput, offset(pair.output_offset)},
-                                   .input_after = to < 0 ? ring::kNobody : sums[static_cast<std::size_t>(to)],
+                                   .input_after = to < 0 ? ring::kNoId : sums[static_cast<std::size_t>(to)],
                                    .channel = 1}});
     }
     return builder.add_plans(combine);

@@ -1,15 +1,15 @@
 #pragma once
-// SlotPrograms: what the slots of one rank do. Pure functions of a workload.
+// SlotPrograms: the slots of one rank. Pure functions of a workload.
 //
-//   all_reduce, all_gather   the ring's plans, as the engine has them
-//   fused_all_reduce         `parts` tiles: each is computed (COMPUTE, then COPY from where it was made), and summed up
-//                            over connections of its own while the next one is computed
-//   pipeline                 `parts` micro-batches go from rank to rank; each stage computes, and adds its own to what
-//                            came
-//   decode                   a token's layers, each computed once the one before is summed up, then all-reduced over
+//   all_reduce, all_gather   the ring's plans of the engine
+//   fused_all_reduce         `parts` tiles: each is computed (COMPUTE, then COPY from its source), and reduced over
+//                            separate connections while the next one is computed
+//   pipeline                 `parts` micro-batches pass from rank to rank; each stage computes, and adds its own data
+//                            to the received data
+//   decode                   a token's layers, each computed after the previous one is reduced, then all-reduced over
 //                            the same connections; results of all layers are kept
 //   moe                      tokens are dispatched to their experts (all-to-all), each expert computes and adds its
-//                            own, and what it made goes back (all-to-all over other connections)
+//                            own data, and the results go back (all-to-all over other connections)
 
 #include <array>
 #include <cstdint>
@@ -47,7 +47,7 @@ struct RingPlaces {
 inline ring::Word ring_slots_whole(const RingProgram& program) {
   return static_cast<ring::Word>(program.slots.slots.size() + 1);
 }
-/// Slots of a ring: as many as are asked for, or one for each of its program's; without one (a queue's) 64.
+/// Slots of a ring: the given number, or one for each slot of its program; 64 without a program (for a queue).
 ring::Word ring_slots_of(const Megakernel& settings, const RingProgram* program);
 RingPlaces ring_places_of(const Megakernel& settings, const RingProgram& program);
 

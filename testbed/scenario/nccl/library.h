@@ -1,5 +1,5 @@
 #pragma once
-// NcclLibrary: which libnccl.so.2 the ranks of a program find, as [workload] nccl says.
+// NcclLibrary: the libnccl.so.2 for the ranks of a program, by [workload] nccl.
 
 #include <string>
 

@@ -3,8 +3,8 @@
 //
 // First line: {"meta": ...}. Then one call a line, ordered by rank and time. `listener` numbers the handles over all
 // ranks, so that a connect names the listen whose handle it was given; `comm`, `mr` and `req` count within a rank.
-// What is read into here is normalised: the polls of a connection that was still pending are dropped (the first stands
-// for all), and each isend and irecv carries what its request reported at the end.
+// The calls are normalised: polls of a pending connection are dropped except the first, and each isend and irecv
+// contains the final result of its request.
 
 #include <array>
 #include <cstdint>

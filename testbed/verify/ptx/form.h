@@ -1,7 +1,7 @@
 #pragma once
-// Form: one instruction of PTX with its modifiers and types, and how it is tried: what its operands are drawn from,
-// what its result is, and how near the result has to be. All forms that the interpreter (sim/cuda/ptx) implements and
-// that compute something are listed by the functions below, a family each.
+// Form: one instruction of PTX with its modifiers and types, and its test: the source of its operands, the kind of its
+// result, and the required accuracy. The functions below list all forms that the interpreter (sim/cuda/ptx) implements
+// and that compute a value, a family each.
 
 #include <cstddef>
 #include <cstdint>

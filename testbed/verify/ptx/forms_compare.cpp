@@ -1,4 +1,4 @@
-// Forms that compare and choose. PTX ISA 9.7.6.
+// Forms of comparison and selection. PTX ISA 9.7.6.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,5 +1,5 @@
-// Forms of atomics, each on a word of its thread's own, and of what the 32 lanes of a warp do with one another.
-// PTX ISA 9.7.9.6 and 9.7.13.
+// Forms of atomics, each on a separate word for each thread, and of the operations among the 32 lanes of a warp. PTX
+// ISA 9.7.9.6 and 9.7.13.
 #include <fmt/format.h>
 
 #include <utility>

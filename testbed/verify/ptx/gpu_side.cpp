@@ -77,7 +77,7 @@ Result<std::unique_ptr<GpuSide>> GpuSide::open(int device) {
   gpu.is_simulated = driver_is_simulated();
   const int version = required(opened.version());
   gpu.driver_version = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
-  // The driver interface tells CUDA's version alone.
+  // The driver interface reports only the version of CUDA.
   std::ifstream file("/sys/module/nvidia/version");
   if (std::string text; !gpu.is_simulated && std::getline(file, text)) gpu.driver_version += ", driver " + text;
   constexpr int kNewestTarget = 90;
@@ -94,7 +94,7 @@ std::vector<Results> GpuSide::run(const std::vector<const Form*>& forms, Operand
   return all;
 }
 
-/// What the driver refuses as a whole it is given in halves, until the one that it refuses stands alone.
+/// Splits a module that the driver refuses into halves until the refused form is found.
 void GpuSide::run_module(const std::vector<const Form*>& forms, std::size_t first, std::size_t count,
                          Operands& operands, std::vector<Results>& all) {
   const auto begin = forms.begin() + static_cast<std::ptrdiff_t>(first);
@@ -121,7 +121,7 @@ void GpuSide::run_module(const std::vector<const Form*>& forms, std::size_t firs
     }
     std::array<void*, 5> arguments{};
     for (std::size_t at = 0; at < arguments.size(); ++at) arguments[at] = &addresses[at];
-    // A fault spoils the context, and with it all that would come after: that ends the test, with the form's name.
+    // A fault invalidates the context for all later forms: the test ends, with the form's name.
     const auto done = [&](const Result<void>& result) {
       if (!result) throw std::runtime_error(fmt::format("conformance ptx: {}: {}", form.name, result.error().text));
     };

@@ -1,4 +1,4 @@
-// What two sides' results say: bit by bit, and of approximate instructions against the bounds of the ISA.
+// Compares the results of two sides: bit by bit, and for approximate instructions against the bounds of the ISA.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -54,7 +54,7 @@ double step_at(Precision format, double value) {
 }
 
 struct Bound {
-  double absolute = 0, relative = 0, steps = 0;  // the largest of what is given holds
+  double absolute = 0, relative = 0, steps = 0;  // the largest of the given bounds applies
   bool is_given = true;
 };
 
@@ -149,7 +149,7 @@ std::optional<double> share_of_one(const Form& form, Kind kind, std::uint64_t a,
   const double error = std::fabs(finite(got) - finite(wanted));
   if (error == 0) return 0;
   if (flushes && got == 0 && std::fabs(wanted) < smallest + most_error) return 0;
-  // The result has no more bits than it has: half a step is always open.
+  // The result is rounded to its format: half a step is always allowed.
   const double open = std::max(most_error, std::min(step_at(format, wanted) / 2, smallest));
   if (!(open > 0)) return kBeyond;
   return error / open;
@@ -185,7 +185,7 @@ void keep_example(std::vector<Difference>& examples, Difference one) {
   }
 }
 
-/// All that differs is the payload of NaNs.
+/// Whether only the payloads of NaNs differ.
 bool differs_in_payload(Kind kind, std::uint64_t left, std::uint64_t right) {
   if (!is_number(kind)) return false;
   if (!is_pair(kind)) return is_nan(kind, left) && is_nan(kind, right);
@@ -219,7 +219,7 @@ std::optional<double> share_of_bound(const Form& form, const std::vector<std::ui
 
 bool Judgement::differs() const {
   if (is_refused() || others > 0) return true;
-  // Of doubles the ISA says nothing of a NaN's payload; of others that it is canonical.
+  // The ISA does not define the payload of a NaN for doubles; for other types it is canonical.
   return payloads > 0 && what != "f64";
 }
 
@@ -281,7 +281,7 @@ Judgement judge(const Form& form, Operands& operands, const Results& gpu, const 
 }
 
 std::vector<Judgement> compare(const std::vector<const Form*>& forms, Side& gpu, Side& interpreter, Operands& operands,
-                               const std::function<void(const Judgement&)>& told) {
+                               const std::function<void(const Judgement&)>& report) {
   constexpr std::size_t kGroup = 32;  // forms of one module: few calls of the GPU's compiler, and few to bisect
   std::vector<Judgement> all;
   for (std::size_t begin = 0; begin < forms.size(); begin += kGroup) {
@@ -291,7 +291,7 @@ std::vector<Judgement> compare(const std::vector<const Form*>& forms, Side& gpu,
     const std::vector<Results> of_gpu = gpu.run(group, operands), of_interpreter = interpreter.run(group, operands);
     for (std::size_t index = 0; index < group.size(); ++index) {
       all.push_back(judge(*group[index], operands, of_gpu[index], of_interpreter[index]));
-      told(all.back());
+      report(all.back());
     }
   }
   return all;

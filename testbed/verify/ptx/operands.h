@@ -1,7 +1,7 @@
 #pragma once
-// Operands: what forms are tried on, drawn from a seed: random bits, special values (zeros, the ends, subnormals,
-// infinities, NaNs), values near those where rounding turns, and, in the second and third place, values near the first
-// one's, so that comparisons and sums meet their turning points. The same for both sides.
+// Operands: the operands of tested forms, drawn from a seed: random bits, special values (zeros, the limits,
+// subnormals, infinities, NaNs), values near rounding boundaries, and, for the second and third operand, values near
+// the first one, so that comparisons and sums meet their boundaries. The same for both sides.
 
 #include <cstddef>
 #include <cstdint>

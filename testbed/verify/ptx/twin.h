@@ -1,6 +1,6 @@
 #pragma once
-// The twin test of the PTX interpreter: every form that it implements, on the same operands on a GPU, by whatever
-// libcuda.so.1 the process finds, and in the interpreter in this process; the results bit by bit.
+// The twin test of the PTX interpreter: every form that it implements, on the same operands on a GPU, by the
+// libcuda.so.1 that the process finds, and in the interpreter in this process. Results are compared bit by bit.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace meshbed::testbed::ptx_twin {
 
-/// What one side made of a form: an element an operand, or why it has none.
+/// One side's results of a form: an element an operand, or the reason why there are none.
 struct Results {
   std::vector<std::byte> bytes;
   std::string refusal;
 };
 
-/// Who runs forms. What it takes for granted ends by std::runtime_error: memory, a device that answers.
+/// A side that runs forms. Throws std::runtime_error on unexpected failures: no memory, no response of the device.
 class Side {
  public:
   virtual ~Side() = default;
@@ -30,14 +30,14 @@ class Side {
   virtual std::vector<Results> run(const std::vector<const Form*>& forms, Operands& operands) = 0;
 };
 
-/// What ran on the other side.
+/// The GPU on the other side.
 struct Gpu {
   std::string name, driver_version;
-  int target = 90;  // sm_90: the newest that the forms ask for, or what the device is
+  int target = 90;  // sm_90: the newest that the forms need, or the device's
   bool is_simulated = false;
 };
 
-/// The GPU, or the simulated one, through plugin/cuda. No driver, no device: the error says why.
+/// The GPU, or the simulated one, through plugin/cuda. Without driver or device: the error contains the reason.
 class GpuSide : public Side {
  public:
   static Result<std::unique_ptr<GpuSide>> open(int device);
@@ -71,7 +71,7 @@ struct Difference {
   std::uint64_t gpu = 0, interpreter = 0;
 };
 
-/// How far an approximate result is from the exact one, as parts of the bound: within it up to 1.
+/// The distance of an approximate result from the exact one, relative to the bound: allowed up to 1.
 struct Nearness {
   double worst = 0;
   std::size_t beyond = 0;  // results outside the bound
@@ -93,29 +93,29 @@ struct Judgement {
   std::string gpu_refusal, interpreter_refusal;
 
   bool is_refused() const { return !gpu_refusal.empty() || !interpreter_refusal.empty(); }
-  /// Not what the ISA allows to differ.
+  /// Differences that the ISA does not allow.
   bool differs() const;
 };
 
 Judgement judge(const Form& form, Operands& operands, const Results& gpu, const Results& interpreter);
 
-/// How far from the exact result in parts of the ISA's bound; nothing where the ISA gives none for these operands.
+/// The distance from the exact result relative to the ISA's bound; nullopt if the ISA has none for these operands.
 std::optional<double> share_of_bound(const Form& form, const std::vector<std::uint64_t>& operands,
                                      std::uint64_t result);
 
 /// Whether the bits are a NaN of that kind; of a pair, one half.
 bool is_nan(Kind kind, std::uint64_t bits);
 
-/// All forms in groups of `group`, each handed to both sides; `told` gets each judgement as it comes.
+/// Runs all forms on both sides, in groups; calls `report` for each judgement.
 std::vector<Judgement> compare(const std::vector<const Form*>& forms, Side& gpu, Side& interpreter, Operands& operands,
-                               const std::function<void(const Judgement&)>& told);
+                               const std::function<void(const Judgement&)>& report);
 
-/// A line for people: what differs and on what first; empty where all is the same.
+/// A line of text: the differences and the first operand that shows one; empty if there are none.
 std::string difference_line(const Judgement& judgement);
 /// The examples, a line each.
 std::string example_lines(const Judgement& judgement);
 std::string summary_line(const std::vector<Judgement>& judgements);
-/// With where it comes from in lines that begin with '#'.
+/// With the origin in lines that begin with '#'.
 std::string csv_text(const std::vector<Judgement>& judgements, const Gpu& gpu, const Operands& operands,
                      const std::string& date);
 

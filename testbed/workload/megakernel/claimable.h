@@ -1,10 +1,10 @@
 #pragma once
-// ClaimableSlots: which slots of a ring may be claimed by their status, kept by whoever publishes and claims, so that a
-// lane's look for work costs what there is and not what the ring has room for: a program has a slot a step, and a scan
-// of all of them for each claim would make a run's cost grow with their square.
+// ClaimableSlots: the set of a ring's slots whose status allows a claim. The host updates it on publishing and the
+// lanes on claiming, so that the cost of a search for work depends on the claimable slots and not on the size of the
+// ring: a program has one slot a step, and a scan of all slots for each claim would make a run's cost quadratic.
 //
-// find() leaves the lane as the kernel's own scan (plugin/ring/kernel/scan.h) does. The priority kernel's is the scan
-// itself, left out where there is nothing.
+// find() leaves the lane in the same state as the kernel's own scan (plugin/ring/kernel/scan.h). For the priority
+// kernel it is that scan, skipped if no slot is claimable.
 
 #include <cstddef>
 #include <set>
@@ -19,7 +19,7 @@ class ClaimableSlots {
   explicit ClaimableSlots(const ring::Kernel& kernel)
       : kernel_(kernel), by_lane_(kernel.by_priority ? 1 : kernel.lanes) {}
 
-  /// Its status may have become one that is claimed: whether it has.
+  /// Updates the slot after a change of its status. Returns whether it can be claimed.
   bool add(ring::Word slot) {
     if (!ring::is_claimable(kernel_, ring::slot_at(kernel_, slot)[ring::slot_word::kStatus])) return false;
     if (std::set<ring::Word>* const slots = of_slot(slot)) slots->insert(slot);
@@ -28,7 +28,7 @@ class ClaimableSlots {
   void claimed(ring::Word slot) {
     if (std::set<ring::Word>* const slots = of_slot(slot)) slots->erase(slot);
   }
-  /// Whether the lane has anything to look at.
+  /// Whether the lane has any slot to look at.
   bool any_for(const ring::KernelLane& lane) const { return !by_lane_[index_of(lane.index)].empty(); }
 
   bool find(ring::KernelLane& lane) const {
@@ -42,7 +42,7 @@ class ClaimableSlots {
 
  private:
   std::size_t index_of(ring::Word lane) const { return kernel_.by_priority ? 0 : lane; }
-  /// nullptr: no lane ever looks at it.
+  /// nullptr: no lane looks at it.
   std::set<ring::Word>* of_slot(ring::Word slot) {
     const std::size_t index = kernel_.by_priority ? 0 : ring::owner_of(kernel_, slot);
     return index < by_lane_.size() ? &by_lane_[index] : nullptr;

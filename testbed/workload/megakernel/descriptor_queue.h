@@ -1,12 +1,12 @@
 #pragma once
-// DescriptorQueue: what lies between a rank's lanes and its proxy where each PUT and SIGNAL goes as a descriptor
-// through memory that both share: the encodings and the queue of plugin/ring/queue, in the two schemes that people use.
+// DescriptorQueue: the queue between a rank's lanes and its proxy if each PUT and SIGNAL is passed as a descriptor in
+// shared memory: the encodings and the queue of plugin/ring/queue, in the two common schemes.
 //
-//   gin    NCCL's GIN proxy: a queue for each peer; a place is given back when its descriptor and all before it are
+//   gin    NCCL's GIN proxy: a queue for each peer; an entry is freed when its descriptor and all before it are
 //          complete
-//   fifo   MSCCL++'s port channel: one queue for all peers; a place is given back when its trigger is posted
+//   fifo   MSCCL++'s port channel: one queue for all peers; an entry is freed when its trigger is posted
 //
-// What a lane writes is seen by the proxy later (Megakernel::doorbell_ps), in the order in which it was written.
+// The proxy sees a lane's writes later (Megakernel::doorbell_ps), in the order in which they were written.
 
 #include <cstdint>
 #include <memory>

@@ -15,7 +15,7 @@ namespace {
 
 /// A block's threads, which share a REDUCE: one warp.
 constexpr Word kThreads = 32;
-/// Beyond what any WAIT or FENCE of a run asks for.
+/// More than the count of any WAIT or FENCE of a run.
 constexpr Word kAllCame = 0x7fff'ffff;
 constexpr Word kNotPublished = 0xffff'ffff;
 
@@ -169,7 +169,7 @@ ring::RuntimeCounters RingGpu::counters() const {
 }
 
 Result<void> RingGpu::end(bool abandoned) {
-  if (auto told = ring_->shut_down(); !told) return told;
+  if (auto sent = ring_->shut_down(); !sent) return sent;
   for (;;) {
     const auto ended = ring_->has_ended();
     if (!ended) return ended.error();
@@ -218,7 +218,7 @@ void RingGpu::see_completion(Word connection) {
   ring::AtomicWords::release(ring_->completed(connection), proxy_->completed(connection));
 }
 
-// Credits take no time of their own here: check_megakernel_gpu() refuses a scenario that gives them one.
+// Credits take no time here: check_megakernel_gpu() refuses a scenario that sets one.
 void RingGpu::at(Picoseconds, std::function<void()> act) { act(); }
 
 void RingGpu::arrived(Word connection) {
@@ -228,7 +228,7 @@ void RingGpu::arrived(Word connection) {
     failure_ = done.error();
     return;
   }
-  // Behind the copy: who sees the flag sees the data.
+  // After the copy: a lane that sees the flag must see the data.
   ring::AtomicWords::release(arrivals_of(*ring_, connection), static_cast<Word>(arrived_[connection]));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // RingGpu: one rank's megakernel on its GPU, where messages are in GPU memory ([workload] memory = "gpu"): the ring of
-// plugin/ring/gpu, the memories that slots name, and what a proxy on the host does between them and the net plugin.
+// plugin/ring/gpu, the memories that slots name, and the proxy on the host that moves data between them and the net
+// plugin.
 //
 //   ring, flags, FIFO   pinned memory, which lanes reach over the link
 //   spaces              the GPU's memory; each has an image in the host's, which the net plugin has registered
@@ -20,7 +21,7 @@
 
 namespace meshbed::testbed {
 
-/// What the kernel's REDUCE does for the engine's type and operation; nullopt: nothing that it has.
+/// The kernel's REDUCE for the engine's type and operation; nullopt: not supported.
 std::optional<ring::GpuElement> gpu_element_of(coll::DataType type);
 std::optional<ring::GpuReduction> gpu_reduction_of(coll::ReduceOp op);
 
@@ -31,17 +32,17 @@ class RingGpu final : public RingProxyUser {
     const coll::SlotProgram& program;
     RingSpaces& images;
     RingTrace& trace;
-    int device = 0;  // of this rank's node; counted from 0 again where there are not so many
+    int device = 0;  // of this rank's node, modulo the number of devices
     ring::Word slots = 0, lanes = 0;
     ring::GpuElement element = ring::GpuElement::kFloat32;
     ring::GpuReduction reduction = ring::GpuReduction::kSum;
   };
-  /// kUnsupported, and why, where the rank has no CUDA. The context is current in the calling thread afterwards.
+  /// kUnsupported with the reason if the rank has no CUDA. The context is current in the calling thread afterwards.
   static Result<std::unique_ptr<RingGpu>> make(const Setting& setting);
   RingGpu(const RingGpu&) = delete;
   RingGpu& operator=(const RingGpu&) = delete;
 
-  /// For as long as this lives the calling thread may use it.
+  /// While the result exists, the calling thread may use the ring.
   std::unique_ptr<cuda::Current> enter() const;
 
   // The host's thread.
@@ -50,18 +51,18 @@ class RingGpu final : public RingProxyUser {
   Result<void> give(coll::Space space);
   Result<void> take(coll::Space space);
   Result<void> publish(ring::Word slot, const ring::MeshSlot& what);
-  /// Notes slots that have become DONE since the last call; how many.
+  /// Records slots that have become DONE since the last call. Returns their number.
   ring::Word see_done();
-  /// The first slot of those published that is not DONE.
+  /// The first published slot that is not DONE.
   std::string waiting_text() const;
-  /// SHUTDOWN, then until the kernel has ended. Abandoned: whatever its lanes wait for comes to pass.
+  /// Sends SHUTDOWN and waits until the kernel has ended. Abandoned: satisfies all waits of its lanes.
   Result<void> end(bool abandoned);
   ring::Word done_count() const { return ring_->control()[ring::control_word::kDoneCount]; }
-  /// What the telemetry makes of the ring.
+  /// The telemetry's counters of the ring.
   ring::RuntimeCounters counters() const;
 
   // The proxy's thread.
-  /// Whatever the lanes have put into the FIFO. True where there was anything.
+  /// Takes the triggers that the lanes have put into the FIFO. True if there were any.
   Result<bool> pass();
 
   void use(RingProxy& proxy) override { proxy_ = &proxy; }
@@ -89,8 +90,8 @@ class RingGpu final : public RingProxyUser {
   std::optional<ring::ProxyQueueConsumer<ring::FifoScheme>> triggers_;
   RingProxy* proxy_ = nullptr;
   std::vector<std::uint64_t> arrived_;  // by connection: messages so far
-  std::vector<ring::Word> published_;   // opcodes by slot that is not DONE yet, as far as anybody has seen; 0: none
-  std::optional<Error> failure_;        // of what a call of the proxy's has no answer for
+  std::vector<ring::Word> published_;   // by slot: its opcode until it was seen to be DONE; 0: none
+  std::optional<Error> failure_;        // of a proxy call that cannot return an error
 };
 
 }  // namespace meshbed::testbed

@@ -186,7 +186,7 @@ bool RingHost::has_done(const Ring& ring, std::uint64_t slots) {
 }
 
 void RingHost::run_epoch(Word epoch, const RingProxies& proxies) {
-  // That another rank has failed is no reason to end: this one's watchdog says whom it misses.
+  // Does not end when another rank fails: this rank's watchdog reports the rank for which it waits.
   const auto goes_on = [&] { return !stuck_ && !proxies.failure(); };
   std::size_t longest = 0;
   for (Ring& ring : rings_) {

@@ -1,6 +1,6 @@
 #pragma once
-// RingHost: the host's side of one rank's rings: publishes slots, waits for what comes of them, and looks now and then
-// whether anything does (plugin/ring/kernel/verdict.h). It runs in the rank's "host" thread; all rings are its own.
+// RingHost: the host's side of one rank's rings: publishes slots, waits for their results, and checks periodically for
+// progress (plugin/ring/kernel/verdict.h). It runs in the rank's "host" thread and owns all rings of the rank.
 
 #include <functional>
 #include <optional>
@@ -83,7 +83,7 @@ class RingHost {
   RingVerdict verdict(std::size_t ring) const;
   const QueueCount& counted(std::size_t ring) const { return rings_[ring].counted; }
   const RingWatch& watched(std::size_t ring) const { return rings_[ring].watch; }
-  /// The counters as they are now, for who has ended.
+  /// Updates the counters to their present values, after the end of a run.
   void look_once_more();
   /// Of a queue: where its ADDs go.
   static constexpr ring::Word kAddWords = 16;

@@ -1,4 +1,5 @@
-// The host of a program whose slots are published as they arrive, as what they need is done, or as places come free.
+// The host of a program whose slots are published as they arrive, when their needs are done, or when entries become
+// free.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,4 +1,4 @@
-// The host of a queue: items that it draws, or that a recording shows, published as they come.
+// The host of a queue: items that it generates, or that a recording contains, published as they arrive.
 #include <algorithm>
 
 #include "plugin/ring/abi/packed.h"

@@ -16,7 +16,7 @@ namespace arg = ring::mesh_arg;
 namespace {
 
 /// Operands and results of a reduction that are read from or written to memory. A chain in one pass reads each input
-/// once and writes its end.
+/// once and writes only the final result.
 std::uint64_t streams_of(Word spaces) {
   const auto form = static_cast<coll::Form>(spaces & arg::kFormMask);
   if ((spaces & arg::kOnChip) == 0 || form == coll::Form::kOnly) return 3;
@@ -122,7 +122,7 @@ Word RingKernel::resident() const {
 
 void RingKernel::published(Word slot) {
   if (!claimable_.add(slot)) return;
-  // Blocks that have no place have not started: nothing else wakes a lane for the first time.
+  // Wakes only lanes with a place: blocks without one have not started, and nothing else wakes a lane first.
   const Word awoken = resident();
   if (setting_.kernel.by_priority) {
     for (std::size_t lane = 0; lane < awoken; ++lane) {
@@ -163,7 +163,7 @@ void RingKernel::run() {
     if (!stands_still()) moved = pass() || moved;
     if (!moved) host.doze(this, next_time(), "megakernel: slots, flags");
   }
-  // Lanes that look for work see SHUTDOWN; what another one waits for will not come.
+  // Lanes that look for work see SHUTDOWN; the waits of other lanes are not satisfied any more.
   User user{this};
   for (ring::KernelLane& lane : lanes_) {
     if (lane.phase == ring::LanePhase::kScan) ring::step<ring::PlainWords>(setting_.kernel, lane, user);
@@ -215,7 +215,7 @@ bool RingKernel::pass() {
     busy_.erase(busy_.begin());
   }
   bool moved = false;
-  // A lane that another one wakes takes its turn now where it comes behind, and else in the next pass.
+  // A lane that is woken by another is stepped in this pass if it comes later in the order, else in the next.
   for (auto at = awake_.begin(); at != awake_.end();) {
     const std::size_t lane = *at;
     moved = advance(lane) || moved;
@@ -232,7 +232,7 @@ bool RingKernel::look_for_work(ring::KernelLane& lane) {
     return false;
   }
   if (claimable_.find(lane)) return true;
-  // Who may not claim what is there looks again at each pass: nobody says when a tenant may.
+  // A lane that may not claim the present slots looks again at each pass: a tenant's permission sends no wake-up.
   if (!claimable_.any_for(lane)) awake_.erase(lane.index);
   return false;
 }
@@ -265,13 +265,13 @@ Word RingKernel::message_of(const Word* args) const {
 
 bool RingKernel::may_describe(const ring::KernelLane& lane, LaneClock& clock, Word op, const Word* args) {
   const Word connection = args[arg::kConnection];
-  // Messages and signals of a connection take turns, so that the other side knows what comes next.
+  // Messages and signals of a connection alternate, so that the receiver can distinguish them.
   if (op == ring::opcode::kPut && signals_[connection] != message_of(args)) {
     awake_.erase(lane.index);
     wait_for_signal_[connection].push_back(lane.index);
     return false;
   }
-  // It takes its place with its SIGNAL.
+  // It takes its place in the queue together with its SIGNAL.
   if (op == ring::opcode::kPut && setting_.settings.fuses) return true;
   const bool reserves = setting_.settings.reserves;
   if (reserves && !clock.place) {
@@ -330,8 +330,8 @@ bool RingKernel::advance(std::size_t index) {
     case ring::Step::kEnded:
       ++ended_;
       if (lane.ends_as == ring::status::kDone) done_.push_back(lane.slot);
-      published(lane.slot);  // where it is to be claimed again
-      wake(wait_for_io_);    // its request may have given a place back
+      published(lane.slot);  // if it is to be claimed again
+      wake(wait_for_io_);    // its request may have freed an entry
       note(lane, event_kind_of(lane.ends_as));
       setting_.host.nudge(ended());
       return true;
@@ -346,7 +346,7 @@ bool RingKernel::run_lane(ring::KernelLane& lane, LaneClock& clock) {
   const Word* const args = words + kRingLayout.arg0_word;
   const Picoseconds now_ps = setting_.host.now_ps();
   if (!clock.paid) {
-    // Whoever waits is nudged; what it waits for is seen by its next poll.
+    // A waiting lane is woken; its next poll sees the event.
     if (ring::opcode::is_mesh(op)) {
       if (const ring::MeshNeed need = mesh_.need_of(op, args); need != ring::MeshNeed::kNothing) {
         sleep_until_ready(lane.index, need, args);
@@ -365,14 +365,14 @@ bool RingKernel::run_lane(ring::KernelLane& lane, LaneClock& clock) {
   User user{this};
   const ring::Step now = ring::step<ring::PlainWords>(setting_.kernel, lane, user);
   if (now == ring::Step::kWaiting) {
-    // A load miss. The host serves it when it appears.
+    // A load miss, which the host will serve.
     setting_.host.nudge(ended());
     if (setting_.settings.poll_ps == 0 && setting_.kernel.mode == ring::Mode::kSafe) {
       awake_.erase(lane.index);
       wait_for_io_.push_back(lane.index);
       return true;
     }
-    // It polls; one poll that takes no time would never let time go on.
+    // It polls. A poll must take time, otherwise virtual time would not advance.
     be_busy_until(lane.index, now_ps + std::max(setting_.settings.poll_ps, Picoseconds{kPicosecondsPerNanosecond}));
     return true;
   }

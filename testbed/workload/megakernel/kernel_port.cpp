@@ -1,4 +1,4 @@
-// What a kernel's operations do: to the proxy, and to memory.
+// The effects of a kernel's operations on the proxy and on memory.
 
 #include <cstring>
 #include <utility>

@@ -14,7 +14,7 @@ namespace arg = ring::mesh_arg;
 
 namespace {
 
-constexpr std::uint64_t kLandingSalt = 0x6c61'6e64'696e'6773;  // this rank's draws are nobody else's
+constexpr std::uint64_t kLandingSalt = 0x6c61'6e64'696e'6773;  // separates these draws from all others
 
 }  // namespace
 

@@ -1,19 +1,19 @@
 #pragma once
-// RingLandings: when a message's data and its flag are seen at the rank that it goes to, by the transport's promise
-// ([workload.megakernel] ordering):
+// RingLandings: the times at which a message's data and its flag become visible at the receiver, by the ordering that
+// the transport guarantees ([workload.megakernel] ordering):
 //
 //   ordered    data, then flag: one queue pair that places writes in order, memory without relaxed ordering
-//   unordered  the flag as soon as the message is there, the data up to unordered_delay later, drawn by the seed: as
-//              over EFA SRD, two queue pairs, relaxed ordering or multipath. A slot that reads too early reads what
-//              stood there before, really; it is noted, and the ring ends as flag-before-data
-//   counted    as unordered, and the remedy: the flag counts what has landed (write-with-immediate and a count), up to
-//              the first message that has not
+//   unordered  the flag on arrival, the data up to unordered_delay later, drawn by the seed: as over EFA SRD, two queue
+//              pairs, relaxed ordering or multipath. A slot that reads too early really reads the previous bytes; this
+//              is recorded, and the ring ends as flag-before-data
+//   counted    like unordered, with the remedy: the flag counts landed messages (write-with-immediate and a count), up
+//              to the first message that has not landed
 //
-// With flags on queue pairs of their own (flag_qp) nothing is drawn: data are late where the network has them behind
-// their flag.
+// With flags on separate queue pairs (flag_qp) no delay is drawn: data is late if the network delivers it after its
+// flag.
 //
-// The net plugin has the data in place at its arrival; until it lands, the bytes that were there before stand there
-// again. A landing is used once an epoch, so that nothing else writes to it meanwhile.
+// The net plugin writes the data at its arrival; until it lands, the previous bytes are restored. A landing is used
+// once an epoch, so that nothing else writes to it meanwhile.
 
 #include <cstddef>
 #include <deque>

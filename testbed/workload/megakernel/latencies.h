@@ -1,5 +1,5 @@
 #pragma once
-// Latencies of slots, from a run's trace: how they are spread, by what the slots are.
+// Latencies of slots, from a run's trace: their distribution by kind of slot.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// MessageBytes: whether each message's bytes, where it landed and when a WAIT has seen it, are those of its PUT. What
-// is checked of a slot graph, whose results only its author knows. Shared by all ranks of a simulation.
+// MessageBytes: checks that the bytes of each message, where it landed and when a WAIT has seen it, are those of its
+// PUT. This is the check for slot graphs, whose expected results are not known. Shared by all ranks of a simulation.
 
 #include <cstddef>
 #include <cstdint>

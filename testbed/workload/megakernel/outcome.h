@@ -1,5 +1,5 @@
 #pragma once
-// RingOutcome: what a run's megakernels have to say beside what every run says.
+// RingOutcome: the results of a run's megakernels, in addition to those of every run.
 
 #include <cstdint>
 #include <memory>

@@ -1,12 +1,11 @@
 #pragma once
-// RingParts: where a token's time goes. The steps of a rank's ring note from when to when they were under way; every
-// instant of a token then counts for the first of these that was under way on that rank, so that the parts add up to
-// the token:
+// RingParts: the parts of a token's time. The steps of a rank's ring record their begin and end. Every instant of a
+// token counts for the first of the following that was under way on that rank, so that the parts add up to the token:
 //
 //   launch    a kernel was being launched for an operation (initiation = "launch")
 //   compute   a lane was in COMPUTE, REDUCE or COPY
-//   wire      a message to the rank was on its way, from its post to its arrival
-//   queue     anything of the queues': publish, claim, doorbell, post, flag, poll
+//   wire      a message to the rank was under way, from its post to its arrival
+//   queue     an operation of the queues: publish, claim, doorbell, post, flag, poll
 //   waiting   none of these: for another rank
 //
 // One thread at a time adds (RankHost). Cost: 24 bytes a step, and a sort of a token's steps.

@@ -109,7 +109,7 @@ Result<std::vector<std::byte>> engine_result(Engine& engine, const RingProgram& 
           calls.reduce(engine.comm(), source, result.data(), program.count, type, MESHCOLL_SUM, ranks - 1));
     }
     if (kind == "fused_all_reduce" || kind == "decode") {
-      // A call for each tile or layer: where its chunks begin decides who adds first.
+      // A call for each tile or layer: the begin of its chunks determines the order of additions.
       const auto parts =
           static_cast<std::uint64_t>(kind == "decode" ? workload.megakernel.layers : workload.megakernel.parts);
       for (std::uint64_t part = 0; part < parts; ++part) {

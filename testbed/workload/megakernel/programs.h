@@ -1,6 +1,6 @@
 #pragma once
-// RingPrograms: the data of the slots of one rank (testbed/scenario/megakernel/slot_programs.h), and what must come
-// out: the same bits as of the engine's calls.
+// RingPrograms: the data of one rank's slots (testbed/scenario/megakernel/slot_programs.h), and the expected results:
+// the same bits as those of the engine's calls.
 
 #include "testbed/scenario/megakernel/slot_programs.h"
 #include "testbed/workload/engine.h"

@@ -1,4 +1,4 @@
-// The proxy with descriptor queues, and a rank's proxies in their thread.
+// The proxy with descriptor queues, and the thread that runs a rank's proxies.
 
 #include <algorithm>
 

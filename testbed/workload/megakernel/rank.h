@@ -3,14 +3,14 @@
 // that carries its messages. Three threads of the rank, which run one at a time:
 //
 //   kernel   steps the lanes, each at its own time; one a ring           kernel.cpp
-//   proxy    sends what was signalled, receives, raises flags            proxy.cpp, proxy_queues.cpp
-//   host     publishes slots, looks whether anything gets done           the workload's
+//   proxy    sends signalled messages, receives, raises flags            proxy.cpp, proxy_queues.cpp
+//   host     publishes slots, checks for progress                        the workload's
 //
-// A lane is stepped only while it has something to look at: who has not is woken by what it waits for, so that a run's
-// cost grows with its slots alone.
+// A lane is stepped only while it has work to look at. Otherwise it sleeps until the event that it waits for, so that a
+// run's cost grows only with its slots.
 //
-// They wait for each other by RankHost::doze. The kernel's thread also does at its time what takes a while to be seen
-// on the other side (a doorbell, a flag).
+// The threads wait for each other by RankHost::doze. The kernel's thread also applies changes that become visible with
+// a delay (a doorbell, a flag) when they are due.
 
 #include <array>
 #include <cstddef>
@@ -39,10 +39,10 @@
 
 namespace meshbed::testbed {
 
-/// Of the rings that a run makes.
+/// The layout of all rings in a run.
 inline constexpr const ring::Layout& kRingLayout = ring::kLayout2026_05;
 
-/// A user's opcode of queues: [end, nanoseconds, times]: takes that long, comes so often to that end, then is done.
+/// A user's opcode of queues: [end, nanoseconds, times]. Takes that time, ends `times` times with `end`, then is done.
 inline constexpr ring::Word kTaskOpcode = ring::opcode::kUserFirst;
 
 /// The buffers of one ring, as its host encodes them (layout 2026-05).
@@ -58,7 +58,7 @@ using RingSpaces = std::array<std::vector<std::byte>, coll::kSpaces>;
 class RingLandings;
 class RingProxy;
 
-/// Who gives a proxy its messages, and is told what becomes of them.
+/// The owner of a proxy: gives it messages, and is notified of their progress.
 class RingProxyUser {
  public:
   virtual ~RingProxyUser() = default;
@@ -69,12 +69,12 @@ class RingProxyUser {
   virtual void see_room() = 0;
   /// At that time.
   virtual void at(Picoseconds when_ps, std::function<void()> act) = 0;
-  // In the order of a connection's messages: one has a place where it may arrive; it is there.
+  // In the order of a connection's messages: a receive for one has been posted; it has arrived.
   virtual void posted(ring::Word connection) = 0;
   virtual void arrived(ring::Word connection) = 0;
-  /// Its data alone, where flags have queue pairs of their own: arrived() is its flag's then.
+  /// Only its data, if flags have queue pairs of their own: arrived() then means its flag.
   virtual void landed(ring::Word connection) { (void)connection; }
-  /// Where a token's time goes; nullptr: not kept.
+  /// The parts of a token's time; nullptr: not kept.
   virtual RingParts* parts() const = 0;
 };
 
@@ -99,8 +99,8 @@ class RingKernel final : public RingProxyUser {
     coll::ReduceOp op;
     RingTrace& trace;
     int ring = 0;                     // of its rank's
-    const void* ended_key = nullptr;  // what the host dozes on, who may have several rings; nullptr: this one's own
-    RingParts* parts = nullptr;       // where a token's time goes; nullptr: not kept
+    const void* ended_key = nullptr;  // what the host waits on, which may have several rings; nullptr: this one's own
+    RingParts* parts = nullptr;       // the parts of a token's time; nullptr: not kept
     MessageBytes* bytes = nullptr;    // checks each message's; nullptr: not checked
     const std::vector<bool>* begins = nullptr;  // by id: the slot is the first of an operation; nullptr: none is
   };
@@ -114,7 +114,7 @@ class RingKernel final : public RingProxyUser {
   // For the other threads of the rank.
   void use(RingProxy& proxy) override { proxy_ = &proxy; }
   void use(RingLandings& landings) { landings_ = &landings; }
-  /// Something has changed that a lane may look at.
+  /// Something that a lane polls may have changed.
   void nudge() { setting_.host.nudge(this); }
   void published(ring::Word slot);
   void see_completion(ring::Word connection) override;
@@ -126,21 +126,21 @@ class RingKernel final : public RingProxyUser {
   void see_io();
   /// At that time, by this thread.
   void at(Picoseconds when_ps, std::function<void()> act) override;
-  /// A message is there: this connection's flag goes up by one, once the proxy's write of it is seen.
+  /// A message has arrived: this connection's flag is raised by one, once the proxy's write is visible.
   void see_arrival(ring::Word connection);
   /// SHUTDOWN.
   void stop();
-  /// What is nudged whenever a slot has ended; the host's thread dozes on it.
+  /// Nudged whenever a slot has ended; the host's thread dozes on it.
   const void* ended() const { return setting_.ended_key != nullptr ? setting_.ended_key : &ended_; }
   void nudge_host() { setting_.host.nudge(ended()); }
   std::uint64_t slots_ended() const { return ended_; }
-  /// Slots that became DONE since somebody asked.
+  /// Slots that became DONE since the last call.
   std::vector<ring::Word> take_done() { return std::exchange(done_, {}); }
-  /// Something of it is under way whose end has its time: an operation that a lane is at, a doorbell, a flag.
+  /// Whether an event is scheduled: the end of a lane's operation, a doorbell, a flag.
   bool works() const;
-  /// Its proxy has messages on their way.
+  /// Whether its proxy has messages under way.
   bool sends() const;
-  /// As its scenario has it: no lane does anything any more.
+  /// Whether it was stopped by its scenario: no lane executes any more.
   bool stands_still() const { return stop_after_ && ended_ >= *stop_after_; }
   const std::vector<ring::KernelLane>& lanes() const { return lanes_; }
   /// The host has just written the slot.
@@ -150,15 +150,15 @@ class RingKernel final : public RingProxyUser {
   }
   const Megakernel& settings() const { return setting_.settings; }
   RingParts* parts() const override { return setting_.parts; }
-  /// Of its lanes, in their order, those that have a place on the GPU; no other one ever does anything.
+  /// The number of its lanes, in their order, that have a place on the GPU; no other lane ever starts.
   ring::Word resident() const;
-  /// From the host's call to the kernel's first step.
+  /// The time from the host's call to the kernel's first step.
   const RingLaunch& launch() const { return launch_; }
-  /// How often lanes found no room for a descriptor, and how long they waited for it, all together.
+  /// The number of times that lanes found no room for a descriptor, and their total wait.
   const RingCreditWaits& credit_waits() const { return credit_waits_; }
 
  private:
-  /// What MeshOperations asks of us.
+  /// The interface that MeshOperations needs.
   struct Port {
     RingKernel* kernel;
     void describe(const RingDescriptor& what, Picoseconds seen_ps) const;
@@ -175,14 +175,14 @@ class RingKernel final : public RingProxyUser {
   struct LaneClock {
     Picoseconds free_ps = 0;
     bool paid = false;                     // for the operation that it has claimed
-    Picoseconds without_credit_ps = -1;    // since when it waits for room for its descriptor; -1: it does not
-    std::optional<std::uint64_t> place{};  // that it has reserved, and not written
+    Picoseconds without_credit_ps = -1;    // since when it has waited for room for its descriptor; -1: it does not wait
+    std::optional<std::uint64_t> place{};  // reserved, and not written yet
   };
   using Lanes = std::vector<std::size_t>;
 
-  /// Each lane that is awake, in their order. True where one got anything done.
+  /// Steps each lane that is awake, in their order. True if one made progress.
   bool pass();
-  /// True where it got anything done; who did not is asleep, unless time alone may change that.
+  /// True if it made progress; otherwise it sleeps, unless it only waits for time to pass.
   bool advance(std::size_t lane);
   bool run_lane(ring::KernelLane& lane, LaneClock& clock);
   bool look_for_work(ring::KernelLane& lane);
@@ -191,9 +191,9 @@ class RingKernel final : public RingProxyUser {
   void wake(std::unordered_map<ring::Word, Lanes>& lanes, ring::Word what);
   void sleep_until_ready(std::size_t lane, ring::MeshNeed need, const ring::Word* args);
   bool has_descriptors() const { return setting_.settings.queue != "direct"; }
-  /// Whether a PUT or SIGNAL may be written into its queue; puts the lane to sleep where it may not.
+  /// Whether a PUT or SIGNAL may be written into its queue; if not, the lane sleeps.
   bool may_describe(const ring::KernelLane& lane, LaneClock& clock, ring::Word op, const ring::Word* args);
-  /// Of a connection, counted on from epoch to epoch.
+  /// Of a connection, counted across epochs.
   ring::Word message_of(const ring::Word* args) const;
   bool act_on_time();
   Picoseconds next_time() const;
@@ -218,18 +218,18 @@ class RingKernel final : public RingProxyUser {
   std::unordered_map<ring::Word, Lanes> wait_for_id_;   // by the id of an operation
   std::unordered_map<ring::Word, Lanes> wait_for_arrival_, wait_for_completion_, wait_for_signal_;  // by connection
   Lanes wait_for_room_, wait_for_io_;
-  std::vector<ring::Word> signals_;  // by connection: so many were described
+  std::vector<ring::Word> signals_;  // by connection: number of SIGNALs described
   RingLaunch launch_{};
   RingCreditWaits credit_waits_{};
   std::optional<std::uint64_t> place_;   // reserved, of the lane that describes now
-  std::vector<ring::Word> tasks_;        // by slot: how often the task has come to its first end
+  std::vector<ring::Word> tasks_;        // by slot: number of times that the task has ended
   std::vector<Picoseconds> visible_ps_;  // by slot: when a lane can see what was published
   std::map<std::pair<Picoseconds, std::uint64_t>, std::function<void()>>
-      timers_;  // by time, then as they were asked for
+      timers_;  // by time, then in the order of the requests
   std::uint64_t timer_count_ = 0;
   std::uint64_t ended_ = 0;
   std::vector<ring::Word> done_;
-  std::optional<std::uint64_t> stop_after_;  // slots: from then on no lane does anything
+  std::optional<std::uint64_t> stop_after_;  // slots: after that many no lane executes
   bool stopping_ = false;
 };
 
@@ -254,13 +254,13 @@ class RingProxy {
   Result<void> connect();
   Result<void> close();
 
-  /// One look at all that it has. True where anything moved.
+  /// One pass over all its work. True if there was progress.
   Result<bool> pass();
-  /// It has given the net plugin something to do, or has something for it.
+  /// Whether it has requests at the net plugin, or messages to post.
   bool waits_for_net() const;
-  /// Messages of its own are on their way: acknowledged, lost and sent again, or failed before long.
+  /// Whether messages that it sent are under way: they are acknowledged, retransmitted or failed after a limited time.
   bool sends() const;
-  /// Once a program begins again, its landings are open for as many messages more.
+  /// When a program begins again, its landings accept the same number of messages again.
   void begin_epoch();
 
   // The kernel's.
@@ -282,7 +282,7 @@ class RingProxy {
     queue_of(what.connection).queue->write(place, what);
   }
   std::uint64_t overcommitted(ring::Word connection) const { return queue_of(connection).queue->overcommitted(); }
-  /// A PUT that waits for its SIGNAL: one at a time of a connection.
+  /// A PUT that waits for its SIGNAL: at most one per connection.
   void hold(const RingDescriptor& put) { sends_[put.connection].held = put; }
   const RingDescriptor& held(ring::Word connection) const { return sends_[connection].held; }
   /// The descriptor at that position is seen.
@@ -293,7 +293,7 @@ class RingProxy {
     void* comm = nullptr;
     void* listener = nullptr;
     std::array<void*, coll::kSpaces> memory{};
-    std::vector<std::uint64_t> signals{};  // the messages of 8 bytes, as many as may be under way
+    std::vector<std::uint64_t> signals{};  // the messages of 8 bytes, at most as many as may be under way
     void* signals_memory = nullptr;
   };
   struct Posted {
@@ -304,14 +304,14 @@ class RingProxy {
   /// Messages of 8 bytes on a queue pair of their own.
   struct Flags : End {
     std::deque<void*> requests;
-    std::uint64_t due = 0, posted = 0;  // sent: signalled; received: that may come
+    std::uint64_t due = 0, posted = 0;  // sending: signalled; receiving: allowed to arrive
   };
   struct Send : End {
     std::deque<Put> puts;  // not posted yet
     std::deque<Posted> requests;
     std::size_t queue = 0;
     ring::Word committed = 0, posted = 0, completed = 0;
-    bool paid = false;  // the post of the first of `puts`, which the plugin has no room for yet
+    bool paid = false;  // for the post of the first of `puts`, for which the plugin has no room yet
     RingDescriptor held{};
     Flags flags{};
   };
@@ -320,7 +320,7 @@ class RingProxy {
     Flags flags{};
     std::uint64_t open = 0, posted = 0, arrived = 0;
   };
-  /// What a receive is for.
+  /// The purpose of a receive.
   struct Incoming {
     void* data = nullptr;
     std::uint64_t size_bytes = 0;
@@ -329,7 +329,7 @@ class RingProxy {
   };
   struct Queue {
     std::unique_ptr<DescriptorQueue> queue;
-    std::optional<DescriptorQueue::Taken> taken;  // and not posted yet
+    std::optional<DescriptorQueue::Taken> taken;  // taken but not posted yet
     bool paid = false;                            // its post
   };
 
@@ -337,13 +337,13 @@ class RingProxy {
   static constexpr std::uint64_t kSignalBytes = sizeof(std::uint64_t);
 
   void spend_post();
-  /// A put has ended: seen by FENCE once its credit is.
+  /// A put has ended: FENCE sees it when its credit is visible.
   void complete(Send& send);
   Result<bool> pass_ends(Send& send);
   bool has_flag_queues() const { return setting_.settings.other_flag_qp; }
-  /// How many of them are through.
+  /// The number of completed ones.
   Result<std::size_t> finish_flags(Flags& flags);
-  /// Those that are due; false: none could be posted.
+  /// Posts those that are due; false: none could be posted.
   Result<bool> post_flags(Flags& flags, bool sends);
   Result<bool> pass_flags(Send& send);
   Result<bool> pass_flags(ring::Word connection);
@@ -354,9 +354,9 @@ class RingProxy {
   Result<bool> pass_receives(ring::Word connection);
   void make_queues();
   bool has_queues() const { return !queues_.empty(); }
-  /// A SIGNAL is a message of its own behind its data.
+  /// Whether a SIGNAL is a separate message after its data.
   bool sends_signals() const { return has_queues() && !setting_.settings.fuses && !has_flag_queues(); }
-  /// `free` gives places of a queue back; lanes see it after Megakernel::credit_ps.
+  /// Frees entries of a queue by `free`; lanes see it after Megakernel::credit_ps.
   void give_back(std::function<void()> free);
   const Queue& queue_of(ring::Word connection) const { return queues_[sends_[connection].queue]; }
   Result<bool> pass_queue(Queue& queue);
@@ -375,7 +375,7 @@ class RingProxy {
 class RingProxies {
  public:
   RingProxies(RankHost& host, Picoseconds pass_ps) : host_(host), pass_ps_(pass_ps) {}
-  /// Both outlive it.
+  /// Both must outlive this object.
   void add(RingProxy& proxy, RingKernel& kernel) {
     proxies_.push_back(&proxy);
     kernels_.push_back(&kernel);
@@ -387,12 +387,12 @@ class RingProxies {
   /// The proxy's thread: until stop().
   void run();
   void stop();
-  /// Why it has ended, where nobody stopped it.
+  /// Its error, if it ended without stop().
   const std::optional<Error>& failure() const { return failure_; }
 
  private:
   RankHost& host_;
-  Picoseconds pass_ps_;  // of one look at all of them
+  Picoseconds pass_ps_;  // duration of one pass over all of them
   std::vector<RingProxy*> proxies_;
   std::vector<RingKernel*> kernels_;
   bool stopping_ = false;

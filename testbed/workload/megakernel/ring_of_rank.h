@@ -1,5 +1,5 @@
 #pragma once
-// QueueRing, ProgramRing: all that one ring of a rank is made of. The parts name each other, and stay where they are.
+// QueueRing, ProgramRing: all parts of one ring of a rank. The parts refer to each other and are not moved.
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #pragma once
-// RingTrace: what the slots of all ranks did, in the order in which it happened: slots.csv of a results folder, part of
-// the run's digest, and what the proof reads that every message went its way in order.
+// RingTrace: the events of all ranks' slots, in the order in which they happened. It is slots.csv of a results folder,
+// part of the run's digest, and the input of the proof that every message passed its steps in order.
 
 #include <cstdint>
 #include <string>
@@ -17,15 +17,15 @@ enum class RingEventKind : std::uint8_t {
   kPublish,  // by the host
   kClaim,    // by a lane
   kPut,      // a slot's message is given to the proxy
-  kSignal,   // it may go, and raises the other's flag
+  kSignal,   // the message may be sent; it raises the receiver's flag
   kWait,     // the flag was seen
-  kRun,      // any other operation came to its end
+  kRun,      // any other operation has ended
   kDone,     // the slot's status says so
   kYield,
   kRequeue,
   kFault,
-  kAbandoned,  // claimed, masked meanwhile: nobody will look at it again
-  kCredit,     // its descriptor finds no room in the proxy's queue: from here on the lane waits for one
+  kAbandoned,  // claimed, then its tenant was masked: no lane will look at it again
+  kCredit,     // no room for its descriptor in the proxy's queue: the lane starts to wait for a credit
 };
 const char* name_of(RingEventKind kind);
 
@@ -39,7 +39,7 @@ struct RingEvent {
   std::uint32_t epoch = 0, message = 0;
   // Of PUBLISH; else -1.
   int tenant = -1, priority = -1;
-  Picoseconds arrived_ps = -1;  // when the host had it, and may have had no slot for it
+  Picoseconds arrived_ps = -1;  // when the host received it, possibly before it had a free slot
 };
 
 class RingTrace {
@@ -49,7 +49,7 @@ class RingTrace {
 
   std::string csv() const;
   void add_to(sim::Digest& digest) const;
-  /// Each message that was waited for: claim, put and signal at its source, wait and done at its destination.
+  /// For each message with a wait: claim, put and signal at its source, wait and done at its destination.
   sim::Proof in_order() const;
 
  private:

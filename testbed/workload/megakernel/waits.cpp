@@ -12,7 +12,7 @@ template <typename Connections>
 ring::Word ring_connection_to(const Connections& connections, int rank, int channel) {
   const auto found = std::find_if(connections.begin(), connections.end(),
                                   [&](const auto& one) { return one.peer == rank && one.channel == channel; });
-  return found == connections.end() ? ring::kNobody : static_cast<ring::Word>(found - connections.begin());
+  return found == connections.end() ? ring::kNoId : static_cast<ring::Word>(found - connections.begin());
 }
 
 }  // namespace
@@ -40,13 +40,13 @@ ring::WaitChain RingRegistry::waits() const {
     for (const coll::SlotProgram::Receiving& receive : one.program->receives) {
       const auto peer = rings_.find({receive.peer, one.ring});
       const ring::Word there = peer == rings_.end()
-                                   ? ring::kNobody
+                                   ? ring::kNoId
                                    : ring_connection_to(peer->second.program->sends, one.rank, receive.channel);
       waits.receives.push_back({.rank = receive.peer, .ring = one.ring, .connection = there});
     }
     for (std::size_t index = 0; index < one.program->sends.size(); ++index) {
       const coll::SlotProgram::Sending& send = one.program->sends[index];
-      waits.sends.push_back({.rank = send.peer, .ring = one.ring, .connection = ring::kNobody});
+      waits.sends.push_back({.rank = send.peer, .ring = one.ring, .connection = ring::kNoId});
       waits.completed.push_back(one.proxy == nullptr ? 0 : one.proxy->completed(static_cast<ring::Word>(index)));
     }
     all.push_back(std::move(waits));

@@ -1,6 +1,6 @@
 #pragma once
-// RingRegistry: the rings of a run that are at work, so that the one whose host finds that nothing moves can say who
-// waits for whom over all of them (plugin/ring/kernel/wait_chain.h).
+// RingRegistry: the active rings of a run, so that a host that detects no progress can report the chain of waits over
+// all of them (plugin/ring/kernel/wait_chain.h).
 
 #include <map>
 #include <utility>

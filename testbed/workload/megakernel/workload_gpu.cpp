@@ -1,6 +1,6 @@
 // Megakernels that run as kernels on simulated GPUs: kind = "megakernel" with memory = "gpu". Each rank's slots are
-// done by the persistent kernel of plugin/ring/gpu, in PTX, on messages in GPU memory; a proxy on the host carries them
-// over the net plugin. What it takes comes of the GPU's model, not of [workload.megakernel]'s times.
+// executed by the persistent kernel of plugin/ring/gpu, in PTX, on messages in GPU memory; a proxy on the host sends
+// them over the net plugin. Times come from the GPU's model, not from [workload.megakernel].
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -23,7 +23,7 @@
 namespace meshbed::testbed {
 namespace {
 
-/// The engine as it adds up in the order of the slots: round the ring, on one channel.
+/// Engine options that give the order of additions of the slots: a ring algorithm on one channel.
 EngineOptions slot_engine_options(const Scenario& scenario, const BuiltFiles& files) {
   EngineOptions options = engine_options(scenario, files);
   options.algorithm = "ring";
@@ -70,7 +70,7 @@ class MegakernelGpuRun final : public WorkloadRun {
     bool stopping = false;         // the proxy's thread is to end
     std::optional<Error> failure;  // the proxy's
   };
-  /// What a run takes beside the kernel's own instructions, of the first rank's GPU.
+  /// Costs of a run in addition to the kernel's instructions, by the first rank's GPU.
   std::vector<RingTime> times() const {
     const auto ns = [](Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e3; };
     std::vector<RingTime> all{{"publish", ns(settings_.publish_ps),
@@ -102,7 +102,7 @@ class MegakernelGpuRun final : public WorkloadRun {
   EngineOptions engine_;
   std::vector<int> local_ranks_;
   int world_;
-  // Kept until the run is over: what a failed rank leaves registered may still be written to.
+  // Kept until the run has ended: memory that a failed rank leaves registered may still be written to.
   std::vector<RingSpaces> images_;
   std::vector<std::uint64_t> results_;  // by rank
   std::vector<IterationTime> iterations_;
@@ -162,7 +162,7 @@ Result<void> MegakernelGpuRun::run_rank(RankHost& host) {
     work_.launches += work->launches;
     work_.device_syncs += work->device_syncs;
   }
-  // Nobody closes a connection that a slower rank still needs.
+  // A slower rank may still need its connections: close them only after all ranks are done.
   if (auto all = host.rendezvous(); !all) return all;
   if (auto closed = proxy.close(); !closed) return closed;
   if (const int code = net.finalize(); code != nccl::kNcclSuccess) return table_error(net, "finalize", code, warns);
@@ -191,7 +191,7 @@ Result<void> MegakernelGpuRun::run_host(Rank& rank) {
   seen.launch.end_ps = rank.host.now_ps();
   Result<void> ran;
   for (ring::Word epoch = 1; epoch <= epochs() && ran; ++epoch) ran = run_epoch(rank, epoch);
-  // A kernel that runs would hold its memory for ever.
+  // A running kernel would never release its memory.
   if (auto ended = rank.gpu.end(!ran); !ended) return ran ? ended : ran;
   seen.rank = rank.host.rank();
   seen.reached = true;
@@ -203,7 +203,7 @@ Result<void> MegakernelGpuRun::run_host(Rank& rank) {
   return ran;
 }
 
-/// Until so many slots have become DONE.
+/// Waits until that many slots have become DONE.
 Result<void> MegakernelGpuRun::until_done(Rank& rank, ring::Word slots) {
   Picoseconds moved_ps = rank.host.now_ps();
   for (ring::Word done = 0; done < slots;) {
@@ -263,7 +263,7 @@ Result<void> MegakernelGpuRun::run_epoch(Rank& rank, ring::Word epoch) {
   return ok();
 }
 
-/// The last epoch's data are rough: the engine's result of the same, in host memory, must be the same bits.
+/// The last epoch uses rough data: the engine's result of the same data, in host memory, must be equal bit for bit.
 Result<void> MegakernelGpuRun::compare(RankHost& host, RingProgram& program) {
   Result<Engine> engine = Engine::open(host, engine_);
   if (!engine) return engine.error();

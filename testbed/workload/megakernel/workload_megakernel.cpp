@@ -24,7 +24,7 @@
 namespace meshbed::testbed {
 namespace {
 
-/// Who initiates, one after the other.
+/// The initiations to run, one after the other.
 std::vector<std::string> initiations_of(const Megakernel& settings) {
   return settings.initiation == "all" ? std::vector<std::string>{"host", "device", "launch"}
                                       : std::vector<std::string>{settings.initiation};
@@ -34,14 +34,14 @@ struct RingBoard {
   std::vector<IterationTime> iterations;
   std::vector<std::uint64_t> results;  // by rank, then by ring
   RingCheck check;
-  std::uint64_t engine_elements = 0;  // that were compared with the engine's
+  std::uint64_t engine_elements = 0;  // compared with the engine's result
   std::uint64_t engine_differs = 0;
   std::vector<RingToken> tokens;           // of decode, by initiation: sums over tokens and ranks
-  Picoseconds token_end_ps = 0;            // when the last rank was through the token that is now
-  bool stuck = false;                      // a rank's ring is: nobody begins another epoch
-  std::vector<const RingKernel*> kernels;  // by rank, then by ring; nullptr: not there, or not any more
+  Picoseconds token_end_ps = 0;            // when the last rank ended the current token
+  bool stuck = false;                      // a rank's ring is stuck: no rank begins another epoch
+  std::vector<const RingKernel*> kernels;  // by rank, then by ring; nullptr: not created yet, or destroyed
 
-  /// Whether anything is under way; messages alone as long as retransmission may take (kPatience_ps).
+  /// Whether there is work under way; messages count only as long as retransmissions may take (kPatience_ps).
   bool works(Picoseconds without_progress_ps) const {
     return std::any_of(kernels.begin(), kernels.end(), [&](const RingKernel* kernel) {
       return kernel != nullptr && (kernel->works() || (without_progress_ps < kPatience_ps && kernel->sends()));
@@ -55,7 +55,7 @@ struct RingBoard {
   }
 };
 
-/// The engine as it adds up in the order of the slots: round the ring, on one channel.
+/// Engine options that give the order of additions of the slots: a ring algorithm on one channel.
 EngineOptions ring_engine_options(const Scenario& scenario, const BuiltFiles& files) {
   EngineOptions options = engine_options(scenario, files);
   options.algorithm = "ring";
@@ -108,7 +108,7 @@ class MegakernelRun final : public WorkloadRun {
  private:
   bool is_queue() const { return settings_.program == "queue"; }
   bool is_decode() const { return settings_.program == "decode"; }
-  /// A file's slots: what must come out of them only its author knows; each message's bytes are checked.
+  /// Whether the slots come from a file: their expected results are not known, but each message's bytes are checked.
   bool is_graph() const { return settings_.graph != nullptr; }
   coll::DataType type() const { return parse_data_type("dtype", workload_.dtype); }
   std::uint32_t salt_of(std::uint32_t epoch) const { return first_salt(scenario_.seed) + epoch * 0x9e37'79b9U; }
@@ -116,12 +116,12 @@ class MegakernelRun final : public WorkloadRun {
   std::uint32_t salt_of(std::uint32_t epoch, std::size_t ring) const {
     return salt_of(epoch) + static_cast<std::uint32_t>(ring) * 0x85eb'ca6bU;
   }
-  /// Of programs whose result is compared the last one's data are rough.
+  /// Whether the epoch uses rough data: the last one does, if the program's result is compared.
   ring::Word epochs() const {
     const auto timed = static_cast<ring::Word>(workload_.iterations) * static_cast<ring::Word>(initiations_.size());
     return is_graph() ? timed : timed + 1;
   }
-  /// Of a ring in all that is kept by rank and ring.
+  /// Index of a ring in all vectors by rank and ring.
   std::size_t place_of(const RankHost& host, std::size_t ring) const {
     return static_cast<std::size_t>(host.rank()) * rings_ + ring;
   }
@@ -153,7 +153,7 @@ class MegakernelRun final : public WorkloadRun {
   EngineOptions engine_;
   int world_;
   std::size_t rings_;  // of each rank
-  // Kept until the run is over: what a failed rank leaves registered may still be written to.
+  // Kept until the run has ended: memory that a failed rank leaves registered may still be written to.
   std::vector<RingSpaces> spaces_;
   RingBoard board_;
   RingRegistry registry_;
@@ -236,7 +236,7 @@ Result<void> MegakernelRun::run_queue(RankHost& host) {
     std::uint64_t adds = 0;
     const auto* const observables = buffers.control.data() + ring::kLayout2026_05.observables;
     for (ring::Word index = 1; index <= RingHost::kAddWords; ++index) adds += observables[index];
-    // What a drained ring was told to add up, it has added up; once each.
+    // A drained ring has executed each ADD exactly once.
     if (!ring_host.stuck()) {
       const QueueCount& counted = ring_host.counted(ring);
       board_.add({.checked = counted.published,
@@ -332,7 +332,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
     take_outcome(host, ring_host, ring, rings[ring].buffers, rings[ring].kernel);
   }
   if (!ran) return ran;
-  // Nobody closes a connection that a slower rank still needs.
+  // A slower rank may still need its connections: close them only after all ranks are done.
   if (auto all = host.rendezvous(); !all) return all;
   if (auto closed = proxies.close(); !closed) return closed;
   if (const int code = net.finalize(); code != nccl::kNcclSuccess) return table_error(net, "finalize", code, warns);
@@ -340,7 +340,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   return adds_in_rank_order(workload_) ? compare_with_serial(host, rings) : compare_with_engine(host, rings);
 }
 
-/// Who waits for whom, as the first host that finds a ring stuck sees it.
+/// The chain of waits, as seen by the first host that finds a ring stuck.
 void MegakernelRun::note_waits(RingHost& ring_host) {
   if (!ring_host.stuck()) return;
   ring::WaitChain& waits = outcome_->waits;
@@ -351,11 +351,11 @@ void MegakernelRun::note_waits(RingHost& ring_host) {
   }
 }
 
-/// Where this rank's time went from `start_ps` until the last rank is through the token.
+/// Adds the parts of this rank's time from `start_ps` until the last rank has ended the token.
 Result<void> MegakernelRun::time_token(RankHost& host, RingToken& token, Picoseconds start_ps) {
   board_.token_end_ps = std::max(board_.token_end_ps, host.now_ps());
   if (auto all = host.rendezvous(); !all) return all;
-  if (board_.stuck) return ok();  // how long it took until somebody saw that is no token's time
+  if (board_.stuck) return ok();  // the time until a stuck ring was detected is not a token's time
   const RingPartTimes parts = parts_.take(host.rank(), start_ps, board_.token_end_ps);
   ++token.tokens;
   token.token_ps += board_.token_end_ps - start_ps;
@@ -366,9 +366,9 @@ Result<void> MegakernelRun::time_token(RankHost& host, RingToken& token, Picosec
 Result<void> MegakernelRun::run_epochs(RankHost& host, std::deque<ProgramRing>& rings, RingHost& ring_host,
                                        RingProxies& proxies) {
   const auto spaces_of = [&](std::size_t ring) -> RingSpaces& { return spaces_[place_of(host, ring)]; };
-  // No iteration begins before the kernel runs: its launch is no part of a time.
+  // No iteration begins before the kernel runs: the launch is not part of any time.
   host.spend(settings_.launch_ps);
-  // The last one is rough: the engine's result of the same must be the same bits.
+  // The last epoch uses rough data: the engine's result must be equal bit for bit.
   const auto timed = static_cast<ring::Word>(workload_.iterations);
   for (ring::Word epoch = 1; epoch <= epochs(); ++epoch) {
     const bool rough = epoch == epochs() && !is_graph();
@@ -404,7 +404,7 @@ Result<void> MegakernelRun::run_epochs(RankHost& host, std::deque<ProgramRing>& 
   return ok();
 }
 
-/// Of the last epoch, whose data are rough: `expected` must be the same bits.
+/// Compares the last epoch, which uses rough data, with `expected` bit for bit.
 void MegakernelRun::compare(const RankHost& host, const ProgramRing& one, std::size_t ring,
                             const std::vector<std::byte>& expected, const char* whose) {
   const RingSpaces& spaces = spaces_[place_of(host, ring)];
@@ -475,7 +475,7 @@ void MegakernelRun::conclude(RunResult& result) {
   if (!result.simulation.ended_well()) return;
   if (std::any_of(outcome_->verdicts.begin(), outcome_->verdicts.end(),
                   [](const RingVerdict& one) { return one.reached && one.cause != ring::Cause::kDrained; })) {
-    return;  // how long it took until somebody saw that is no time of it
+    return;  // the time until a stuck ring was detected is not a result
   }
   Picoseconds total_ps = 0;
   for (const IterationTime& time : board_.iterations) total_ps += time.end_ps - time.start_ps;

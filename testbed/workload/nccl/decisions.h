@@ -1,5 +1,5 @@
 #pragma once
-// NCCL's decisions as the profiler's plugin writes them (plugin/profiler): one rank's JSON, and those of all ranks.
+// NCCL's decisions as written by the profiler plugin (plugin/profiler): one rank's JSON, and those of all ranks.
 
 #include <cstdint>
 #include <string>

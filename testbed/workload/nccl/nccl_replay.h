@@ -1,12 +1,12 @@
 #pragma once
-// Replay: one rank issues what NCCL issued, on any net plugin's v11 table, with generated and checked payloads.
+// Replay: one rank issues NCCL's recorded calls to any net plugin's v11 table, with generated and checked payloads.
 //
 // Threads as in NCCL: main (init, devices, properties, finalize), service (listen, connect, accept, registration,
-// close) and progress (isend, irecv, test). Each issues its calls in the recorded order, with the liberties that NCCL's
-// own threads take: connections that are pending do not hold up calls on other objects, and requests complete in
-// whatever order they do. That a recording says "done" before the next call orders nothing: the clocks of the recorded
-// machines were not one clock, and waiting for it can deadlock ranks that NCCL did not. What NCCL's bootstrap orders
-// between ranks stays so: nobody finalizes before all ranks have made all their connections (NCCL 2.30,
+// close) and progress (isend, irecv, test). Each issues its calls in the recorded order, with the freedom of NCCL's own
+// threads: pending connections do not delay calls on other objects, and requests complete in any order. A "done" before
+// the next call in a recording implies no order: the recorded machines had different clocks, and waiting for it can
+// deadlock ranks where NCCL did not. The order that NCCL's bootstrap enforces between ranks is kept: no rank finalizes
+// before all ranks have made all their connections (NCCL 2.30,
 // src/transport.cc, ncclTransportP2pSetup: "We need to sync ranks here since some ranks might run too fast after
 // connection setup").
 //
@@ -24,22 +24,22 @@
 
 namespace meshbed::testbed {
 
-/// What came out, for all ranks of this process.
+/// The results of all ranks of this process.
 struct ReplayBoard {
   std::uint64_t seed = 1;
   std::size_t listeners = 0;  // of the recording
-  bool stop = false;          // a rank failed: the others give up
+  bool stop = false;          // a rank failed: the others stop
   std::uint64_t connections = 0;
   std::uint64_t requests = 0;  // completed
   std::uint64_t sent_bytes = 0;
   std::uint64_t checked_bytes = 0;
   std::uint64_t wrong = 0;  // requests with another size than recorded, or another payload
   std::string first_wrong;
-  std::vector<std::uint64_t> data;  // by rank: of each payload that arrived its XXH3-64, mixed with which it was;
-                                    // summed, for the order in which they complete is no one's promise
+  std::vector<std::uint64_t> data;  // by rank: sum over arrived payloads of XXH3-64, mixed with the payload's
+                                    // identity; a sum, because the order of completions is not defined
   Picoseconds started_ps = -1, ended_ps = -1;
-  // Under a profile of software: what the one launch costs that a recording stands for, and from when on, all ranks
-  // being connected, until when messages were under way.
+  // With a profile of software: the cost of the one launch that a recording represents, and the time from which (all
+  // ranks connected) and until which messages were under way.
   std::optional<Picoseconds> launch_ps;
   std::array<Picoseconds, 3> hops_ps{};  // of a message by LL, LL128, Simple: the order of NCCL's own numbers
   Picoseconds messages_from_ps = -1, messages_until_ps = -1;
@@ -47,7 +47,7 @@ struct ReplayBoard {
 
 class Replay {
  public:
-  /// `other_devices`: the node may have another number of them than was recorded; device d is then d % devices.
+  /// `other_devices`: the node's number of devices may differ from the recording's; device d is then d % devices.
   Replay(RankHost& host, const RankRecording& calls, ReplayBoard& board, bool other_devices);
 
   /// All of the rank's calls, from init to finalize.
@@ -89,8 +89,8 @@ class Replay {
 
   // nccl_replay_service.cpp
   Result<void> run_service();
-  Result<void> tell_connected();
-  /// Before finalize: a node that two others reach each other through stays until they do.
+  Result<void> publish_connected();
+  /// Called before finalize: a node that relays between two others must stay until they are connected.
   Result<void> wait_until_all_connected();
   Result<Step> issue_service(const RecordedCall& call);
   Result<Step> connect(const RecordedCall& call);
@@ -119,21 +119,21 @@ class Replay {
   struct Handle {
     alignas(16) std::array<std::uint8_t, nccl::kHandleBytes> bytes{};
   };
-  std::vector<std::optional<Handle>> handles_;  // by listener; what another rank published, as it has come
-  std::vector<void*> listen_comms_;             // by listener; nullptr where it is another rank's, or closed
+  std::vector<std::optional<Handle>> handles_;  // by listener; published by another rank, once received
+  std::vector<void*> listen_comms_;             // by listener; nullptr if it is another rank's, or closed
   std::vector<Registration> registrations_;
   std::vector<Request> requests_;
   std::optional<Error> error_;  // the first of any thread
 };
 
-/// Which message a payload belongs to.
+/// The message to which a payload belongs.
 struct PayloadKey {
   std::uint64_t seed = 1;  // the run's
   int listener = 0;
   std::uint64_t message = 0;  // over that listener
 };
 void generate_payload(const PayloadKey& key, std::uint8_t* bytes, std::uint64_t size_bytes);
-/// Index of the first byte that differs from generate_payload; `size_bytes` where none does.
+/// Index of the first byte that differs from generate_payload; `size_bytes` if none does.
 std::uint64_t first_wrong_byte(const PayloadKey& key, const std::uint8_t* bytes, std::uint64_t size_bytes);
 
 }  // namespace meshbed::testbed

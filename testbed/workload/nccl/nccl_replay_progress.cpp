@@ -10,7 +10,7 @@
 
 namespace meshbed::testbed {
 
-/// Connections cost a profile's software nothing, and NCCL has made them before it launches.
+/// A profile's software cost does not apply to connections, which NCCL makes before it launches.
 Result<void> Replay::launch() {
   const auto is_ready = [](const Comm& comm) { return comm.messages == 0 || comm.arena_mr != nullptr; };
   while (!std::all_of(comms_.begin(), comms_.end(), is_ready)) {
@@ -23,8 +23,8 @@ Result<void> Replay::launch() {
   return ok();
 }
 
-/// NCCL tells its plugin, by a mask of one bit, which protocol the messages that follow are of (1 LL, 2 LL128, 4 Simple
-/// in the recordings). Of sends and receives it tells none: they are taken for Simple.
+/// NCCL passes its plugin a mask with one bit for the protocol of the following messages (1 LL, 2 LL128, 4 Simple in
+/// the recordings). For sends and receives it gives no protocol: they are treated as Simple.
 void Replay::set_hop(std::uint32_t protocols) {
   std::size_t protocol = board_.hops_ps.size() - 1;
   for (std::size_t bit = 0; bit < board_.hops_ps.size(); ++bit) {
@@ -39,7 +39,7 @@ Result<void> Replay::run_progress() {
   }
   std::size_t next = 0;
   while (next < calls_.progress.size() || !requests_.empty()) {
-    if (board_.stop || host_.others_failed()) return ok();  // whoever failed has said why
+    if (board_.stop || host_.others_failed()) return ok();  // the rank that failed has reported why
     bool moved = false;
     while (next < calls_.progress.size()) {
       const Result<Step> step = issue_progress(calls_.progress[next]);

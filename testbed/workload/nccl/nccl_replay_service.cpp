@@ -1,8 +1,8 @@
 // The service thread: makes, registers and closes connections.
 //
-// It walks its calls in order, again and again. A call whose object is not there yet, or has an earlier call that is
-// still pending, is passed over, and so is everything later on that object; all else goes ahead. So ranks that connect
-// to one another in a circle all come through, as in NCCL, whose service thread polls all pending connections.
+// It makes repeated passes over its calls, in order. A call whose object does not exist yet, or has an earlier pending
+// call, is skipped, as are all later calls on that object; all others proceed. So ranks that connect to each other in a
+// circle all succeed, as in NCCL, whose service thread polls all pending connections.
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ bool names_comm(NetCall call) {
 
 std::string handle_key(int listener) { return fmt::format("listener {}", listener); }
 
-/// That `rank` has made all its connections, for `other` to know.
+/// The key by which `rank` informs `other` that it has made all its connections.
 std::string connected_key(int rank, int other) { return fmt::format("connected {} {}", rank, other); }
 
 bool connects(const RecordedCall& call) { return call.call == NetCall::kConnect || call.call == NetCall::kAccept; }
@@ -33,10 +33,10 @@ Result<void> Replay::run_service() {
   std::size_t first_open = 0;
   auto connections_left = std::count_if(calls_.service.begin(), calls_.service.end(), connects);
   if (connections_left == 0) {
-    if (const Result<void> told = tell_connected(); !told) return told;
+    if (const Result<void> published = publish_connected(); !published) return published;
   }
   while (first_open < done.size()) {
-    if (board_.stop || host_.others_failed()) return ok();  // whoever failed has said why
+    if (board_.stop || host_.others_failed()) return ok();  // the rank that failed has reported why
     bool moved = false;
     std::set<int> waiting_comms, waiting_listeners;
     for (std::size_t index = first_open; index < done.size(); ++index) {
@@ -51,7 +51,7 @@ Result<void> Replay::run_service() {
           done[index] = true;
           moved = true;
           if (connects(call) && --connections_left == 0) {
-            if (const Result<void> told = tell_connected(); !told) return told;
+            if (const Result<void> published = publish_connected(); !published) return published;
           }
           continue;
         }
@@ -65,10 +65,10 @@ Result<void> Replay::run_service() {
   return ok();
 }
 
-Result<void> Replay::tell_connected() {
+Result<void> Replay::publish_connected() {
   for (int other = 0; other < host_.ranks(); ++other) {
     if (other == host_.rank()) continue;
-    if (auto told = host_.publish(connected_key(host_.rank(), other), "1"); !told) return told;
+    if (auto published = host_.publish(connected_key(host_.rank(), other), "1"); !published) return published;
   }
   return ok();
 }
@@ -77,10 +77,10 @@ Result<void> Replay::wait_until_all_connected() {
   for (int other = 0; other < host_.ranks(); ++other) {
     bool is_connected = other == host_.rank();
     while (!is_connected) {
-      if (board_.stop || host_.others_failed()) return ok();  // whoever failed has said why
-      const Result<std::optional<std::string>> told = host_.look_up(connected_key(other, host_.rank()));
-      if (!told) return told.error();
-      is_connected = told->has_value();
+      if (board_.stop || host_.others_failed()) return ok();  // the rank that failed has reported why
+      const Result<std::optional<std::string>> connected = host_.look_up(connected_key(other, host_.rank()));
+      if (!connected) return connected.error();
+      is_connected = connected->has_value();
       if (!is_connected) host_.idle("nccl-calls: the other ranks' connections");
     }
   }
@@ -139,7 +139,7 @@ Result<Replay::Step> Replay::connect(const RecordedCall& call) {
     listener.emplace();
     std::copy_n((*published)->begin(), std::min((*published)->size(), listener->bytes.size()), listener->bytes.begin());
   }
-  // The plugin may keep state in the handle between polls, so it is ours for good.
+  // The plugin may keep state in the handle between polls, so it is not changed afterwards.
   void* handle = nullptr;
   nccl::NetDeviceHandle* device_handle = nullptr;
   const Result<void> polled =
@@ -167,8 +167,8 @@ Result<void> Replay::open_comm(Comm& comm, void* handle, bool sends, const Recor
   comm.sends = sends;
   comm.listener = call.listener;
   if (comm.messages == 0) return ok();
-  // NCCL places payloads within the recorded registrations; where, the recording does not say. They get a registered
-  // arena of their own, with a slot for each request that may be under way.
+  // NCCL places payloads within the recorded registrations, but the recording does not contain the offsets. They get a
+  // registered arena of their own, with a slot for each request that may be under way.
   const std::uint64_t arena_bytes = std::max<std::uint64_t>(comm.slot_bytes, 64) * nccl::kMaxRequests;
   comm.arena = std::make_unique_for_overwrite<std::uint8_t[]>(arena_bytes);
   return check(net_->regMr(handle, comm.arena.get(), arena_bytes, nccl::kPtrHost, &comm.arena_mr), call, "regMr");

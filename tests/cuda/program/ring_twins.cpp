@@ -138,7 +138,7 @@ class Twins {
     if (!good(gpu->shut_down(), name) || !good(gpu->wait_for_end(kWait_ms), name) || !good(gpu->fetch(), name)) return;
     compare(name, "control", launch.control, gpu->control());
     compare(name, "slots", launch.slots, gpu->slots());
-    // Who prints first is anybody's guess; the log has room for all.
+    // The order of the prints is not defined; the log has room for all.
     compare(name, "debug", sorted(launch.debug), sorted({gpu->debug().begin(), gpu->debug().end()}));
   }
 
@@ -229,11 +229,11 @@ std::vector<ring::MeshSlot> mesh_slots() {
     made.args[arg::kCount] = count;
     made.args[arg::kId] = id;
     made.args[arg::kAfter] = after;
-    made.args[arg::kAlsoAfter] = ring::kNobody;
+    made.args[arg::kAlsoAfter] = ring::kNoId;
     made.args[arg::kEpoch] = 1;
     return made;
   };
-  const Word none = ring::kNobody;
+  const Word none = ring::kNoId;
   return {slot(opcode::kPut, 0, 0, 0, spaces(0, 0, 0), kSpaceBytes, 0, none),
           slot(opcode::kSignal, 0, 0, 0, 0, 1, 1, 0),
           slot(opcode::kWait, 0, 0, 0, 0, 1, 2, none),

@@ -1,8 +1,8 @@
 /* A program of nccl.h and the CUDA driver, what every rank of a job runs: every collective on GPU memory, with every
  * type and operation, in sizes from one element to LARGEST_BYTES (1 MiB), then in two streams at once and in a graph
- * of both. It holds to what NVIDIA's NCCL promises and to no more, so that the one file runs on NCCL and on the drop-in
+ * of both. It relies only on what NVIDIA's NCCL guarantees, so that the same file runs on NCCL and on the drop-in
  * (docs/nccl-dropin.md, "With the real NCCL on one GPU"). Numbers are such that no order of a sum rounds: every result
- * is known bit by bit, and so is the memory behind it, which nobody may touch. Rank 0 prints a line for each; a line
+ * is known bit by bit, and so is the memory behind it, which must not change. Rank 0 prints a line for each; a line
  * begins before its work, so that where it stops can be seen. The exit status is 0 where every bit is right.
  *
  * RANK and WORLD_SIZE say who we are, CUDA device LOCAL_GPU (0) is ours, PART (all) picks one of `parts`,
@@ -294,7 +294,7 @@ static int types(ncclComm_t comm, ncclComm_t other, CUstream one, CUstream two) 
   return 0;
 }
 
-/* Two communicators, each in a stream of its own; half of the ranks begin with the other one. Nobody waits between. */
+/* Two communicators, each in a stream of its own; half of the ranks begin with the other one, without waits. */
 static int side_by_side(ncclComm_t comm, ncclComm_t other, CUstream one, CUstream two) {
   enum { kCount = 30011, kBlock = 1009, kRounds = 8 };
   const struct kind* const kind = &kinds[kFloat32];
@@ -379,7 +379,7 @@ static int graph(ncclComm_t comm, ncclComm_t other, CUstream one, CUstream two) 
       give(kind, ncclSum, r, 100 + launch, 0, kBlock, expected + (size_t)r * kBlock * 4);
     }
     TRY(same("a graph's all_gather", kind, all.host, expected, (size_t)world * kBlock * 4));
-    /* Block r of what rank s has gathered is rank r's, whoever s is. */
+    /* Block r of every rank's result comes from rank r. */
     for (int s = 0; s < world; ++s) {
       give(kind, ncclSum, rank, 100 + launch, 0, kBlock, expected + (size_t)s * kBlock * 4);
     }

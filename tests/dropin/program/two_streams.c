@@ -87,7 +87,7 @@ static int side_by_side(ncclComm_t comm, ncclComm_t other) {
   if (rank % 2 == 0 && sum(comm, &numbers) != 0) return 1;
   if (gather(other, &mine, &all) != 0) return 1;
   if (rank % 2 != 0 && sum(comm, &numbers) != 0) return 1;
-  /* Every call has come back, and nobody has waited. */
+  /* Every call has returned without waiting. */
   if (cuStreamQuery(one) != NOT_READY || cuStreamQuery(two) != NOT_READY) return wrong("a query", 0, 0, NOT_READY);
   CUDA(cuStreamSynchronize(one));
   for (int i = 0; i < COUNT; ++i) {
@@ -170,7 +170,7 @@ static int recorded(ncclComm_t comm, ncclComm_t other) {
   return 0;
 }
 
-/* A graph that outlives its communicator does nothing, and holds nobody up. */
+/* A graph that outlives its communicator has no effect, and does not block. */
 static int outlived(ncclComm_t comm) {
   struct buffer number;
   CUgraph graph;
@@ -186,7 +186,7 @@ static int outlived(ncclComm_t comm) {
   CUDA(cuGraphLaunch(executable, one));
   if (get(&number, one) != 0) return 1;
   CUDA(cuStreamSynchronize(one));
-  if (number.host[0] != 7) return wrong("what nobody summed", 0, number.host[0], 7);
+  if (number.host[0] != 7) return wrong("an untouched value", 0, number.host[0], 7);
   CUDA(cuGraphExecDestroy(executable));
   CUDA(cuGraphDestroy(graph));
   return 0;
