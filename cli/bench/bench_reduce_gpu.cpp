@@ -111,13 +111,6 @@ document::Table reduction_rows() {
 
 }  // namespace
 
-_, end_;
-cuda::DeviceMemory result_, arrived_, own_;
-cuda::PinnedMemory pinned_;
-};
-
-}  // namespace
-
 GpuReductions measure_gpu_reductions(int device, const std::vector<coll::DataType>& types, std::uint64_t bytes,
                                      int repetitions) {
   const cuda::Driver driver = gained(cuda::Driver::open());
