@@ -72,7 +72,8 @@ double run_us(const std::string& options) {
 }
 
 void expect_line(const std::string& page, const std::string& line) {
-  CHECK_MESSAGE(page.find(line) != std::string::npos, "docs/megakernel.md or docs/reference/one-shot-rows.md should have: ", line);
+  CHECK_MESSAGE(page.find(line) != std::string::npos,
+                "docs/megakernel.md or docs/reference/one-shot-rows.md should have: ", line);
 }
 
 }  // namespace

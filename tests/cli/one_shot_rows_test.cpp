@@ -37,7 +37,8 @@ TEST_CASE("the one-shot model against the published rows, 8 to 60 KiB a rank: do
     std::array<char, 200> line{};
     std::snprintf(line.data(), line.size(), format, values...);
     const std::string wanted = line.data();
-    CHECK_MESSAGE(page.find(wanted) != std::string::npos, "docs/megakernel.md or docs/reference/one-shot-rows.md should have: ", wanted);
+    CHECK_MESSAGE(page.find(wanted) != std::string::npos,
+                  "docs/megakernel.md or docs/reference/one-shot-rows.md should have: ", wanted);
   };
   for (const std::string name : {"cal_spark2_oneshot_allgather.csv", "cal_spark4ring_oneshot_allreduce.csv",
                                  "cal_spark4ring_oneshot_repeats.csv"}) {

@@ -1,5 +1,5 @@
-// What the drop-ins export: every name of CUDA 13.0's libraries and of nvml.h, implemented or refused; docs/reference/cuda-calls.md
-// lists them.
+// What the drop-ins export: every name of CUDA 13.0's libraries and of nvml.h, implemented or refused;
+// docs/reference/cuda-calls.md lists them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
