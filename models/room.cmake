@@ -1,6 +1,5 @@
 # Pure functions of values. The shipped profiles travel inside the program.
-meshbed_files(gpu_sources gpu.cpp gpu_fields.cpp)
-meshbed_room(gpu_model_objects PRODUCT FILES ${gpu_sources})  # in the simulated CUDA, too, which a CUDA program loads
+include(${CMAKE_CURRENT_LIST_DIR}/gpu.cmake)
 meshbed_room(meshbed_models STATIC FOLDERS . lan EXCEPT ${gpu_sources} UNITY 24)
 file(GLOB profiles CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/profiles/*.toml)
 embedded_file(meshbed_models shipped_profiles profiles embed_folder.cmake DEPENDS ${profiles})

@@ -7,11 +7,7 @@ file(GLOB verbs_dropin_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/verbs
 meshbed_room(verbs_dropin_objects PRODUCT FILES ${verbs_dropin_sources} UNITY 1)
 product_library(ibverbs_sim verbs/dropin/libibverbs.map PARTS verbs_dropin_objects SONAME ibverbs 1 FOLDER sim-lib)
 
-# The writer of Perfetto's format, by hand and not with Debian's libprotozero-dev: it is less than what looks for a
-# package, and every build has it.
-meshbed_room(perfetto_objects PRODUCT FOLDERS perfetto)
-product_archive(meshbed_perfetto perfetto_objects)
-
+include(${CMAKE_CURRENT_LIST_DIR}/perfetto/room.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/cuda/room.cmake)
 
 meshbed_room(meshbed_sim STATIC FOLDERS engine replay host host/* verbs fault trace cuda/world UNITY 37)

@@ -42,10 +42,10 @@ Page read_page(const std::string& path) {
 
 std::string readme() { return read_page("README.md").text; }
 
-std::vector<Page> docs() {
+std::vector<Page> pages_in(const std::string& folder) {
   std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator(fs::path(MESHBED_SOURCE_DIR) / "docs")) {
-    if (entry.path().extension() == ".md") paths.push_back("docs/" + entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(fs::path(MESHBED_SOURCE_DIR) / folder)) {
+    if (entry.path().extension() == ".md") paths.push_back(folder + "/" + entry.path().filename().string());
   }
   std::sort(paths.begin(), paths.end());
   std::vector<Page> pages;
@@ -53,9 +53,15 @@ std::vector<Page> docs() {
   return pages;
 }
 
+std::vector<Page> docs() { return pages_in("docs"); }
+
+/// Lists of symbols, fields and codes, apart from the pages that people read.
+std::vector<Page> reference() { return pages_in("docs/reference"); }
+
 std::vector<Page> all_pages() {
   std::vector<Page> pages = docs();
-  pages.insert(pages.begin(), read_page("README.md"));
+  pages.insert(pages.begin(), {read_page("README.md"), read_page("sim/cuda/README.md")});
+  for (Page& page : reference()) pages.push_back(std::move(page));
   return pages;
 }
 
@@ -259,6 +265,24 @@ TEST_CASE("every link of the README and of docs leads to a file; every page of d
   for (const Page& page : docs()) {
     CHECK_MESSAGE(std::find(linked.begin(), linked.end(), page.path) != linked.end(), "README.md has no link to ",
                   page.path);
+  }
+  std::string prose;
+  for (const Page& page : docs()) prose += page.text;
+  for (const Page& page : reference()) {
+    const std::string name = page.path.substr(page.path.find('/') + 1);
+    CHECK_MESSAGE(prose.find("](" + name) != std::string::npos, "no page of docs links to ", page.path);
+  }
+}
+
+TEST_CASE("pages of docs are read as text: no table is longer than 40 lines") {
+  constexpr int kMostRows = 40;
+  for (const Page& page : docs()) {
+    int rows = 0;
+    std::istringstream lines(page.text);
+    for (std::string line; std::getline(lines, line);) {
+      rows = line.rfind('|', 0) == 0 ? rows + 1 : 0;
+      if (rows == kMostRows + 1) FAIL_CHECK(page.path, " has a longer one: move it to docs/reference: ", line);
+    }
   }
 }
 

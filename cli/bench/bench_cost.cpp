@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/callgrind.h"
@@ -16,6 +18,7 @@
 #include "cli/bench/cost/null_pair.h"
 #include "cli/bench/cost/null_relay.h"
 #include "cli/bench/cost/null_wire.h"
+#include "cli/common/document_output.h"
 #include "emu/process.h"
 #include "emu/scratch.h"
 #include "plugin/base/units.h"
@@ -150,44 +153,94 @@ RelayTime time_of_relayed_message() {
   return {.one_more_ns = median(one_more), .alone_ns = median(alone)};
 }
 
-/// The most expensive first.
-nlohmann::json by_cost(const std::map<std::string, double>& costs) {
-  nlohmann::json functions = nlohmann::json::array();
-  for (const auto& [name, instructions] : costs) {
-    if (instructions >= 1) functions.push_back({{"name", name}, {"instructions", instructions}});
-  }
-  std::sort(functions.begin(), functions.end(),
-            [](const auto& one, const auto& other) { return one["instructions"] > other["instructions"]; });
-  return functions;
-}
-
 std::string shortened(const std::string& name) { return name.size() > 88 ? name.substr(0, 85) + "..." : name; }
 
-void print(const nlohmann::json& result, std::ostream& out) {
-  out << fmt::format("instructions for a message of {} bytes on the null wire, callgrind\n",
-                     result.at("message_bytes").get<std::uint64_t>());
-  for (const auto& [entry, cost] : result.at("entries").items()) {
-    out << fmt::format("{:10.1f}  {}\n", cost.get<double>(), entry);
+/// "functions": the most expensive first.
+document::Table by_cost(const std::map<std::string, double>& costs) {
+  document::Table table{
+      .key = "functions",
+      .meaning = "instructions of a function itself for each message, the most first",
+      .columns = {document::text("name", "of the function"),
+                  document::number("instructions", "", "for each message").shown(" ", 10, "").rounded(1),
+                  document::in_text(" ", 0, "  ").left()},
+      .all_in = "--json"};
+  std::vector<std::pair<double, std::string>> sorted;
+  for (const auto& [name, instructions] : costs) {
+    if (instructions >= 1) sorted.emplace_back(instructions, name);
   }
-  out << fmt::format("{:10.1f}  the pair\n\n{:10.1f}  and for each test of a receive in vain\n\nby function\n",
-                     result.at("instructions_per_pair").get<double>(), result.at("test_in_vain").get<double>());
-  std::size_t shown = 0;
-  for (const nlohmann::json& function : result.at("functions")) {
-    if (shown++ == kFunctionsShown) break;
-    out << fmt::format("{:10.1f}  {}\n", function.at("instructions").get<double>(),
-                       shortened(function.at("name").get<std::string>()));
-  }
-  out << fmt::format(
-      "\n{:10.1f}  the engine's, at both ends, in a send_recv\n{:10.1f}  and in an all_reduce, with the "
-      "sums of its elements\n",
-      result.at("engine").at("send_recv").get<double>(), result.at("engine").at("all_reduce").get<double>());
-  const nlohmann::json& relay = result.at("relay");
-  out << fmt::format(
-      "\n{:10.1f}  a relay's service for a message of {} bytes\n{:10.0f}  ns of its CPU for one more of several that "
-      "it "
-      "is woken for together\n{:10.0f}  ns for one alone, with what it takes the kernel to let it sleep and wake\n",
-      relay.at("instructions").get<double>(), relay.at("message_bytes").get<std::uint64_t>(),
-      relay.at("cpu_ns").get<double>(), relay.at("cpu_ns_alone").get<double>());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& one, const auto& other) { return one.first > other.first; });
+  for (const auto& [instructions, name] : sorted) table.add({name, instructions, shortened(name)});
+  return table;
+}
+
+double sum_of(const std::map<std::string, double>& costs) {
+  double sum = 0;
+  for (const auto& [name, instructions] : costs) sum += instructions;
+  return sum;
+}
+
+/// What was measured of messages of `bytes` bytes.
+struct Costs {
+  std::uint64_t bytes = 0;
+  Cost message;
+  double test_in_vain = 0, send_recv = 0, all_reduce = 0;
+  std::map<std::string, double> relayed;
+  RelayTime relay_time;
+};
+
+void add_message(document::Section& section, const Costs& costs) {
+  using document::number;
+  section.with({document::integer("message_bytes", "B", "of each message"),
+                number("instructions_per_pair", "", "of a sending and a receiving end together"),
+                document::any("entries", "by entry of the plugin's table: instructions with all that it calls"),
+                number("test_in_vain", "", "instructions of a test of a receive that is not done")});
+  section.with(by_cost(costs.message.functions));
+  section.set("message_bytes", costs.bytes);
+  section.set("instructions_per_pair", sum_of(costs.message.entries));
+  section.set("entries", costs.message.entries);
+  section.set("test_in_vain", costs.test_in_vain);
+  section.line("instructions for a message of {} bytes on the null wire, callgrind", costs.bytes);
+  for (const auto& [entry, cost] : costs.message.entries) section.line("{:10.1f}  {}", cost, entry);
+  section.line("{:10.1f}  the pair", sum_of(costs.message.entries));
+  section.blank();
+  section.line("{:10.1f}  and for each test of a receive in vain", costs.test_in_vain);
+  section.blank();
+  section.line("by function");
+  section.show_rows("functions", kFunctionsShown);
+}
+
+document::Section engine_section(const Costs& costs) {
+  document::Section section{.key = "engine", .title = "Engine"};
+  section.with({document::number("send_recv", "", "instructions of both ends for each message"),
+                document::number("all_reduce", "", "likewise, with the sums of its elements")});
+  section.set("send_recv", costs.send_recv);
+  section.set("all_reduce", costs.all_reduce);
+  section.blank();
+  section.line("{:10.1f}  the engine's, at both ends, in a send_recv", costs.send_recv);
+  section.line("{:10.1f}  and in an all_reduce, with the sums of its elements", costs.all_reduce);
+  return section;
+}
+
+document::Section relay_section(const Costs& costs) {
+  using document::number;
+  document::Section section{.key = "relay", .title = "Relay"};
+  section.with({document::integer("message_bytes", "B", "of each message"),
+                number("instructions", "", "of the service for each message"),
+                number("cpu_ns", "ns", "for one more of several that it is woken for together"),
+                number("cpu_ns_alone", "ns", "for one alone, with sleep and wake in the kernel")});
+  section.with(by_cost(costs.relayed));
+  section.set("message_bytes", kRelayedBytes);
+  section.set("instructions", sum_of(costs.relayed));
+  section.set("cpu_ns", costs.relay_time.one_more_ns);
+  section.set("cpu_ns_alone", costs.relay_time.alone_ns);
+  section.blank();
+  section.line("{:10.1f}  a relay's service for a message of {} bytes", sum_of(costs.relayed), kRelayedBytes);
+  section.line("{:10.0f}  ns of its CPU for one more of several that it is woken for together",
+               costs.relay_time.one_more_ns);
+  section.line("{:10.0f}  ns for one alone, with what it takes the kernel to let it sleep and wake",
+               costs.relay_time.alone_ns);
+  return section;
 }
 
 }  // namespace
@@ -195,45 +248,27 @@ void print(const nlohmann::json& result, std::ostream& out) {
 int bench_cost_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench cost [options]");
   std::string bytes_text = "4096";
-  std::string keep;
-  bool json = false;
-  syntax.options.add_options()                                                                                    //
-      ("message-bytes", po::value(&bytes_text)->value_name("N")->default_value(bytes_text), "size of a message")  //
-      ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
-      ("json", po::bool_switch(&json), "print JSON instead of the table");
+  DocumentOutput output;
+  syntax.options.add_options()  //
+      ("message-bytes", po::value(&bytes_text)->value_name("N")->default_value(bytes_text), "size of a message");
+  output.describe(syntax.options);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   const std::uint64_t bytes = parse_count("--message-bytes", bytes_text, 1, 64 * kMiB);
 
   const emu::Scratch scratch(std::filesystem::temp_directory_path(), "meshbed-cost");
-  const Cost cost = cost_of_message(scratch, bytes, 0);
-  double pair = 0;
-  for (const auto& [entry, instructions] : cost.entries) pair += instructions;
-  const std::map<std::string, double> relayed = cost_of_relayed_message(scratch);
-  double relay = 0;
-  for (const auto& [name, instructions] : relayed) relay += instructions;
-  const RelayTime time = time_of_relayed_message();
-  const nlohmann::json result = {{"benchmark", "cost"},
-                                 {"message_bytes", bytes},
-                                 {"instructions_per_pair", pair},
-                                 {"entries", cost.entries},
-                                 {"test_in_vain", cost_of_message(scratch, bytes, 1).entries.at("test_in_vain")},
-                                 {"functions", by_cost(cost.functions)},
-                                 {"engine",
-                                  {{"send_recv", cost_in_engine(scratch, "send_recv", bytes)},
-                                   {"all_reduce", cost_in_engine(scratch, "all_reduce", bytes)}}},
-                                 {"relay",
-                                  {{"message_bytes", kRelayedBytes},
-                                   {"instructions", relay},
-                                   {"cpu_ns", time.one_more_ns},
-                                   {"cpu_ns_alone", time.alone_ns},
-                                   {"functions", by_cost(relayed)}}},
-                                 {"provenance", bench_provenance()}};
-  if (json) {
-    out << result.dump(2) << "\n";
-  } else {
-    print(result, out);
-  }
-  if (!keep.empty()) write_text_file(keep, result.dump(2) + "\n");
+  const Costs costs{.bytes = bytes,
+                    .message = cost_of_message(scratch, bytes, 0),
+                    .test_in_vain = cost_of_message(scratch, bytes, 1).entries.at("test_in_vain"),
+                    .send_recv = cost_in_engine(scratch, "send_recv", bytes),
+                    .all_reduce = cost_in_engine(scratch, "all_reduce", bytes),
+                    .relayed = cost_of_relayed_message(scratch),
+                    .relay_time = time_of_relayed_message()};
+  document::Document report = bench_document("cost");
+  add_message(report.sections.front(), costs);
+  report.sections.push_back(engine_section(costs));
+  report.sections.push_back(relay_section(costs));
+  report.sections.push_back(bench_provenance());
+  output.finish(report, out);
   return kExitOk;
 }
 

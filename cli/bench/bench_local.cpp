@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
@@ -20,12 +19,12 @@
 #include "cli/bench/bench_local_rank.h"
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/perf_format.h"
+#include "cli/common/document_output.h"
 #include "emu/process.h"
 #include "plugin/base/units.h"
 #include "plugin/coll/store/job_key.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/free_address.h"
-#include "testbed/base/json_text.h"
 #include "testbed/workload/result.h"
 #include "testbed/world/metal_place.h"
 
@@ -103,14 +102,40 @@ std::vector<double> run_job(const BenchLocalOptions& options, const std::string&
   return times_ms;
 }
 
+document::Document local_document(const BenchLocalOptions& options, const std::string& mpi) {
+  using document::in_text, document::integer, document::number, document::text;
+  document::Document report = bench_document("local");
+  document::Section& section = report.sections.front();
+  section.with({integer("bytes", "B", "of the all-reduce"), integer("ranks", "", "processes of a job"),
+                integer("processors", "", "of the machine"), text("algorithm", "of the engine"),
+                text("mpi", "name and version"), number("engine_ms", "ms", "median of all iterations"),
+                number("mpi_ms", "ms", "median of all iterations"),
+                number("ratio", "", "mpi to engine, median of the rounds")});
+  section.with(
+      document::Table{.key = "rounds",
+                      .meaning = "a job of each kind",
+                      .columns = {in_text("round", 5, ""), document::any("engine_ms", "of each iteration, [ms]"),
+                                  document::any("mpi_ms", "of each iteration, [ms]"), in_text("engine", 8),
+                                  in_text("MPI_Allreduce", 14), in_text("MPI/engine", 12)}});
+  section.set("bytes", options.rank.bytes);
+  section.set("ranks", options.ranks);
+  section.set("processors", std::thread::hardware_concurrency());
+  section.set("algorithm", options.rank.algorithm);
+  section.set("mpi", mpi);
+  section.line("all-reduce of {} bytes, {} processes on {} processors, {}; ms, median of {}", options.rank.bytes,
+               options.ranks, std::thread::hardware_concurrency(), mpi, options.rank.iterations);
+  section.show("rounds");
+  return report;
+}
+
 }  // namespace
 
 int bench_local_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench local [options]");
   BenchLocalOptions options;
   options.rank.algorithm = "direct";
-  std::string ranks_text = "8", bytes_text = "64M", iterations_text = "8", rounds_text = "5", keep;
-  bool json = false;
+  std::string ranks_text = "8", bytes_text = "64M", iterations_text = "8", rounds_text = "5";
+  DocumentOutput output;
   syntax.options.add_options()                                                                                //
       ("ranks", po::value(&ranks_text)->value_name("N")->default_value(ranks_text), "processes, of one job")  //
       ("bytes,b", po::value(&bytes_text)->value_name("SIZE")->default_value(bytes_text),
@@ -120,11 +145,10 @@ int bench_local_command(const Arguments& arguments, std::ostream& out) {
       ("rounds", po::value(&rounds_text)->value_name("N")->default_value(rounds_text),
        "jobs of each kind, in turns")  //
       ("algorithm", po::value(&options.rank.algorithm)->value_name("NAME")->default_value(options.rank.algorithm),
-       "the engine's")                                                                                            //
-      ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
+       "the engine's")  //
       ("rank-by", po::value(&options.rank.by)->value_name("engine|mpi"),
-       "be one rank of such a job, under mpirun, and print its times")  //
-      ("json", po::bool_switch(&json), "print JSON instead of the table");
+       "be one rank of such a job, under mpirun, and print its times");
+  output.describe(syntax.options);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   options.ranks = static_cast<int>(parse_count("--ranks", ranks_text, 1, 1024));
   options.rounds = static_cast<int>(parse_count("--rounds", rounds_text, 1, 1000));
@@ -143,15 +167,10 @@ int bench_local_command(const Arguments& arguments, std::ostream& out) {
     out << "skipped: there is no mpirun of Open MPI to compare with (Debian: openmpi-bin)\n";
     return kExitOk;
   }
-  if (!json) {
-    out << fmt::format("all-reduce of {} bytes, {} processes on {} processors, {}; ms, median of {}\n",
-                       options.rank.bytes, options.ranks, std::thread::hardware_concurrency(), version,
-                       options.rank.iterations)
-        << "round   engine  MPI_Allreduce   MPI/engine\n"
-        << std::flush;
-  }
+  document::Document report = local_document(options, version);
+  document::Section& section = report.sections.front();
+  output.show(report, out);
   std::vector<double> engine_ms, mpi_ms, ratios;
-  nlohmann::json rows = nlohmann::json::array();
   for (int round = 1; round <= options.rounds; ++round) {
     // Who begins changes, too: the one before leaves the machine warm.
     std::vector<double> mpi, engine;
@@ -159,31 +178,18 @@ int bench_local_command(const Arguments& arguments, std::ostream& out) {
     engine = run_job(options, "engine");
     if (round % 2 == 1) mpi = run_job(options, "mpi");
     ratios.push_back(median(mpi) / median(engine));
-    rows.push_back({{"engine_ms", engine}, {"mpi_ms", mpi}});
-    if (!json) {
-      out << fmt::format("{:5d} {:8.1f} {:14.1f} {:12.2f}\n", round, median(engine), median(mpi), ratios.back())
-          << std::flush;
-    }
+    section.table("rounds").add({std::to_string(round), engine, mpi, fmt::format("{:.1f}", median(engine)),
+                                 fmt::format("{:.1f}", median(mpi)), fmt::format("{:.2f}", ratios.back())});
+    output.show(report, out);
     engine_ms.insert(engine_ms.end(), engine.begin(), engine.end());
     mpi_ms.insert(mpi_ms.end(), mpi.begin(), mpi.end());
   }
-  const nlohmann::json result = {{"benchmark", "local"},
-                                 {"bytes", options.rank.bytes},
-                                 {"ranks", options.ranks},
-                                 {"processors", std::thread::hardware_concurrency()},
-                                 {"algorithm", options.rank.algorithm},
-                                 {"mpi", version},
-                                 {"engine_ms", median(engine_ms)},
-                                 {"mpi_ms", median(mpi_ms)},
-                                 {"ratio", median(ratios)},
-                                 {"rounds", rows},
-                                 {"provenance", bench_provenance()}};
-  if (json) {
-    out << json_text(result, kIndent) << "\n";
-  } else {
-    out << fmt::format("  all {:8.1f} {:14.1f} {:12.2f}\n", median(engine_ms), median(mpi_ms), median(ratios));
-  }
-  if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
+  section.set("engine_ms", median(engine_ms));
+  section.set("mpi_ms", median(mpi_ms));
+  section.set("ratio", median(ratios));
+  section.line("  all {:8.1f} {:14.1f} {:12.2f}", median(engine_ms), median(mpi_ms), median(ratios));
+  report.sections.push_back(bench_provenance());
+  output.finish(report, out);
   return kExitOk;
 }
 

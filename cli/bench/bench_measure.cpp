@@ -73,33 +73,58 @@ nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const 
   return parsed;
 }
 
-nlohmann::json bench_machine() {
-  std::string cpu = "unknown";
+namespace {
+
+std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
-    if (line.rfind("model name", 0) != 0) continue;
-    cpu = line.substr(line.find(':') + 2);
-    break;
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
   }
-  utsname system{};
-  uname(&system);
+  return "unknown";
+}
+
+std::string date_text() {
   std::array<char, 32> date{};
   const std::time_t now = std::time(nullptr);
   std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  return {{"date", date.data()},
-          {"meshbed", kVersion},
-          {"cpu", cpu},
-          {"kernel", fmt::format("{} {}", system.sysname, system.release)},
-          {"compiler", __VERSION__}};
+  return date.data();
 }
 
-nlohmann::json bench_provenance() {
+}  // namespace
+
+document::Section bench_machine() {
+  using document::text;
+  document::Section section{.key = "provenance", .title = "Provenance"};
+  section.with({text("date", "of the measurement, UTC"), text("meshbed", "its version"),
+                text("cpu", "the processor's model"), text("kernel", "the operating system's"),
+                text("compiler", "that built this program")});
+  utsname system{};
+  uname(&system);
+  section.set("date", date_text());
+  section.set("meshbed", kVersion);
+  section.set("cpu", processor_name());
+  section.set("kernel", fmt::format("{} {}", system.sysname, system.release));
+  section.set("compiler", __VERSION__);
+  return section;
+}
+
+document::Section bench_provenance() {
+  using document::text;
   const BuiltFiles files = built_files();
-  nlohmann::json all = bench_machine();
-  all["plugin_sha256"] = sha256_of_file(files.net_plugin);
-  all["local_plugin_sha256"] = sha256_of_file(files.local_plugin);
-  all["engine_sha256"] = sha256_of_file(files.engine);
-  return all;
+  document::Section section = bench_machine();
+  section.with({text("plugin_sha256", "of the net plugin"), text("local_plugin_sha256", "of the plugin within a host"),
+                text("engine_sha256", "of the collective engine")});
+  section.set("plugin_sha256", sha256_of_file(files.net_plugin));
+  section.set("local_plugin_sha256", sha256_of_file(files.local_plugin));
+  section.set("engine_sha256", sha256_of_file(files.engine));
+  return section;
+}
+
+document::Document bench_document(const std::string& name) {
+  document::Section section{.title = "Benchmark"};
+  section.with({document::text("benchmark", "its name")});
+  section.set("benchmark", name);
+  return {.title = "bench " + name, .sections = {std::move(section)}};
 }
 
 }  // namespace meshbed::testbed

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "testbed/result/document.h"
 #include "testbed/scenario/scenario.h"
 
 namespace meshbed::testbed {
@@ -20,10 +21,13 @@ nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const 
 /// where the run does not end well or a result is wrong.
 double simulated_us(const Scenario& scenario, const std::string& name);
 
-/// What figures were measured on, and with.
-nlohmann::json bench_provenance();
-/// The machine and this program alone, of what loads no file of ranks.
-nlohmann::json bench_machine();
+/// "provenance": what figures were measured on, and with which files of ranks.
+document::Section bench_provenance();
+/// The same of the machine and this program alone, for what loads no file of ranks.
+document::Section bench_machine();
+
+/// A benchmark's document: a section with "benchmark", which has this name.
+document::Document bench_document(const std::string& name);
 
 /// Of this process, all threads.
 double cpu_seconds();

@@ -11,6 +11,7 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/net_link.h"
 #include "cli/bench/perftest.h"
+#include "cli/common/document_output.h"
 #include "cli/common/run_options.h"
 #include "emu/cluster.h"
 #include "emu/config.h"
@@ -41,7 +42,7 @@ constexpr double kBandwidthWanted = 0.95, kLatencyWanted = 1.15;
 struct PerftestOptions {
   RunOptions run;
   std::string repetitions_text = "5";
-  std::string keep;
+  DocumentOutput output;
 };
 
 /// One side's results for one size, by repetition.
@@ -172,19 +173,52 @@ void conclude(nlohmann::json& result) {
   for (nlohmann::json& row : result["bandwidth"]) add(row, 1);
 }
 
-std::string table(const nlohmann::json& result) {
-  const nlohmann::json& latency = result.at("latency");
-  std::string text = fmt::format(
-      "{:>10}  {:>14}  {:>14}  {:>6}\n{:>10}  {:>11.1f} us  {:>8.1f} x 2 us  {:>6.3f}  latency, wanted: at most {}\n",
-      "size (B)", "plugin", "perftest", "ratio", latency.at("size_bytes").get<std::uint64_t>(),
-      latency.at("plugin_median").get<double>(), latency.at("perftest_median").get<double>(),
-      latency.at("ratio").get<double>(), kLatencyWanted);
+std::vector<document::Field> series_fields(const std::string& unit) {
+  using document::number;
+  return {document::integer("size_bytes", "B", "of a message"),
+          document::any("plugin", "by repetition, [" + unit + "]"),
+          document::any("perftest", "by repetition, [" + unit + "]"),
+          number("plugin_median", unit, "of all repetitions"),
+          number("perftest_median", unit, "of all repetitions"),
+          number("ratio", "", "plugin to perftest, median of neighbours")};
+}
+
+/// `result`: what conclude() made, with the keys of the document.
+document::Document perftest_document(const nlohmann::json& result) {
+  using document::in_text, document::text;
+  document::Document report = bench_document("perftest");
+  report.sections.front().with({text("world", "where it was run"),
+                                document::integer("messages_under_way", "", "in a stream"),
+                                document::any("emu", "the emulated machines").or_absent()});
+  document::Section latency{.key = "latency", .title = "Latency"};
+  latency.with(series_fields("us"));
+  document::Section streams{.title = "Bandwidth"};
+  document::Table table{.key = "bandwidth", .meaning = "streams of messages", .columns = series_fields("B/s")};
+  table.columns.insert(table.columns.end(), {in_text("size (B)", 10, ""), in_text("plugin", 14, "  "),
+                                             in_text("perftest", 14, "  "), in_text("ratio", 6, "  ")});
+  // One heading for both.
+  latency.with(document::Table{.key = "", .meaning = "", .columns = {table.columns.end() - 4, table.columns.end()}});
+  const nlohmann::json& one = result.at("latency");
+  latency.set_all(one);
+  latency.table("").add({std::to_string(one.at("size_bytes").get<std::uint64_t>()),
+                         fmt::format("{:.1f} us", one.at("plugin_median").get<double>()),
+                         fmt::format("{:.1f} x 2 us", one.at("perftest_median").get<double>()),
+                         fmt::format("{:.3f}", one.at("ratio").get<double>())},
+                        fmt::format("latency, wanted: at most {}", kLatencyWanted));
+  latency.show("");
   for (const nlohmann::json& row : result.at("bandwidth")) {
-    text += fmt::format("{:>10}  {:>9.2f} MB/s  {:>9.2f} MB/s  {:>6.3f}  bandwidth, wanted: at least {}\n",
-                        row.at("size_bytes").get<std::uint64_t>(), row.at("plugin_median").get<double>() / 1e6,
-                        row.at("perftest_median").get<double>() / 1e6, row.at("ratio").get<double>(), kBandwidthWanted);
+    table.add_object(row,
+                     {std::to_string(row.at("size_bytes").get<std::uint64_t>()),
+                      fmt::format("{:.2f} MB/s", row.at("plugin_median").get<double>() / 1e6),
+                      fmt::format("{:.2f} MB/s", row.at("perftest_median").get<double>() / 1e6),
+                      fmt::format("{:.3f}", row.at("ratio").get<double>())},
+                     fmt::format("bandwidth, wanted: at least {}", kBandwidthWanted));
   }
-  return text;
+  streams.with(std::move(table));
+  streams.show_rows("bandwidth");
+  report.sections.push_back(std::move(latency));
+  report.sections.push_back(std::move(streams));
+  return report;
 }
 
 int repetitions_of(const PerftestOptions& options) {
@@ -258,9 +292,8 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
       ("repetitions", po::value(&options.repetitions_text)->value_name("N")->default_value("5"),
        "repetitions, alternating between plugin and perftest; medians are reported")  //
       ("time-limit", po::value(&options.run.time_limit_text)->value_name("SECONDS")->default_value("1200"),
-       "give up after this time")                                                                                    //
-      ("keep", po::value(&options.keep)->value_name("FILE"), "also write the result, with its provenance, to FILE")  //
-      ("json", po::bool_switch(&options.run.json), "print JSON instead of the table");
+       "give up after this time");
+  options.output.describe(syntax.options);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   require_choice("--world", "world", world, world_names(/*real_only=*/true));
   options.run.world = parse_world(world);
@@ -272,12 +305,13 @@ int bench_perftest_command(const Arguments& arguments, std::ostream& out, std::o
   const int status = run_world(options.run.world).boots_nodes() ? run_perftest_emulated(scenario, options, err, result)
                                                                 : run_perftest_on_metal(scenario, options, err, result);
   if (result.is_null()) return status;
-  result["benchmark"] = "perftest";
-  result["world"] = world;
-  result["messages_under_way"] = NetLink::kDepth;
-  result["provenance"] = bench_provenance();
-  out << (options.run.json ? json_text(result, kIndent) + "\n" : table(result));
-  if (!options.keep.empty()) write_text_file(options.keep, json_text(result, kIndent) + "\n");
+  document::Document report = perftest_document(result);
+  document::Section& section = report.sections.front();
+  section.set("world", world);
+  section.set("messages_under_way", NetLink::kDepth);
+  if (result.contains("emu")) section.set("emu", result.at("emu"));
+  report.sections.push_back(bench_provenance());
+  options.output.finish(report, out);
   return status;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
@@ -12,12 +11,12 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/perf_format.h"
 #include "cli/bench/planner_sweep.h"
+#include "cli/common/document_output.h"
 #include "models/algorithm.h"
 #include "models/cut.h"
 #include "models/strength.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
-#include "testbed/base/json_text.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/workload/workload.h"
 
@@ -81,13 +80,37 @@ std::uint64_t bytes_of(const std::string& text) {
   return bytes;
 }
 
+document::Document planner_document(const std::string& collective, std::uint64_t bytes) {
+  using document::number;
+  document::Document report = bench_document("planner");
+  document::Section& section = report.sections.front();
+  section.with(
+      {document::text("collective", "of every row"), document::integer("bytes", "B", "as they were asked for")});
+  section.with(
+      document::Table{.key = "rows",
+                      .meaning = "simulated times of one iteration",
+                      .columns = {document::text("cabling", "its name").shown("cabling", 10, "").left(),
+                                  document::integer("bytes", "B", "of the collective on it"),
+                                  number("ring_us", "us", "by a ring").shown("ring", 9).rounded(1),
+                                  number("tree_us", "us", "by a tree").shown("tree", 9).rounded(1),
+                                  number("auto_us", "us", "by the engine's choice").shown("auto", 9).rounded(1),
+                                  number("bound_us", "us", "that no algorithm is below").shown("bound", 9).rounded(1),
+                                  document::in_text("auto/bound", 11)}});
+  section.set("collective", collective);
+  section.set("bytes", bytes);
+  section.line("{} of {} bytes, simulated microseconds", collective, bytes);
+  section.show("rows");
+  return report;
+}
+
 }  // namespace
 
 int bench_planner_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench planner [options]");
   std::string bytes_text = "16M", collective_name = "all_reduce";
-  std::string rails_text = "1,2,4", cablings_text, keep;
-  bool json = false, sweep = false;
+  std::string rails_text = "1,2,4", cablings_text;
+  DocumentOutput output;
+  bool sweep = false;
   syntax.options.add_options()  //
       ("bytes,b", po::value(&bytes_text)->value_name("SIZE")->default_value(bytes_text),
        "as in perf, of float32; a gather's and a scatter's are made a multiple of 16 for each rank; of --sweep a "
@@ -97,13 +120,12 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
       ("sweep", po::bool_switch(&sweep), "every algorithm on rings, tori, a switch and others")                   //
       ("rails", po::value(&rails_text)->value_name("LIST")->default_value(rails_text), "of --sweep")              //
       ("cablings", po::value(&cablings_text)->value_name("LIST"),
-       "of --sweep, or groups of them: standard, less-a-cable, random; all without it")                          //
-      ("keep", po::value(&keep)->value_name("FILE"), "also write the sweep, with its provenance, to this file")  //
-      ("json", po::bool_switch(&json), "print JSON instead of the table");
+       "of --sweep, or groups of them: standard, less-a-cable, random; all without it");
+  output.describe(syntax.options);
   syntax.only_with({"sweep"}, {"rails", "cablings", "keep"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (sweep) {
-    if (json) throw std::runtime_error("--json has no effect with --sweep; --keep FILE has the JSON");
+    if (output.json) throw std::runtime_error("--json has no effect with --sweep; --keep FILE has the JSON");
     PlannerSweep wanted;
     for (const std::string& name : parts_of(collective_name)) wanted.collectives.push_back(planned(name));
     for (const std::string& size : parts_of(bytes_text)) wanted.sizes_bytes.push_back(bytes_of(size));
@@ -111,40 +133,25 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
     for (const std::string& count : parts_of(rails_text))
       rails.push_back(static_cast<int>(parse_count("--rails", count, 1, 8)));
     wanted.cablings = sweep_cablings(rails, parts_of(cablings_text));
-    nlohmann::json result{{"benchmark", "planner sweep"}, {"rows", run_planner_sweep(wanted, out)}};
-    result["provenance"] = bench_provenance();
-    if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
+    document::Document report = bench_document("planner sweep");
+    run_planner_sweep(wanted, report.sections.front(), [&] { output.show(report, out); });
+    report.sections.push_back(bench_provenance());
+    output.finish(report, out);
     return kExitOk;
   }
   const std::uint64_t bytes = bytes_of(bytes_text);
   const models::Collective collective = planned(collective_name);
-  nlohmann::json rows = nlohmann::json::array();
-  if (!json) {
-    out << fmt::format("{} of {} bytes, simulated microseconds\n", collective_name, bytes)
-        << "cabling         ring      tree      auto     bound  auto/bound\n"
-        << std::flush;  // a child must not print it again
-  }
+  document::Document report = planner_document(collective_name, bytes);
+  output.show(report, out);
   for (const PlannerCabling& cabling : planner_cablings()) {
     const Case what{cabling, collective, planner_bytes(cabling, collective, bytes)};
     const double ring = time_us(what, "ring"), tree = time_us(what, "tree");
     const double chosen = time_us(what, "auto"), bound = bound_us(what);
-    rows.push_back({{"cabling", cabling.name},
-                    {"bytes", what.bytes},
-                    {"ring_us", ring},
-                    {"tree_us", tree},
-                    {"auto_us", chosen},
-                    {"bound_us", bound}});
-    if (json) continue;
-    out << fmt::format("{:<10} {:9.1f} {:9.1f} {:9.1f} {:9.1f} {:11.2f}\n", cabling.name, ring, tree, chosen, bound,
-                       chosen / bound)
-        << std::flush;
+    report.sections.front().table("rows").add(
+        {cabling.name, what.bytes, ring, tree, chosen, bound, fmt::format("{:.2f}", chosen / bound)});
+    output.show(report, out);
   }
-  if (json)
-    out << json_text(
-               nlohmann::json{
-                   {"benchmark", "planner"}, {"collective", collective_name}, {"bytes", bytes}, {"rows", rows}},
-               kIndent)
-        << "\n";
+  output.finish(report, out);
   return kExitOk;
 }
 

@@ -6,17 +6,18 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <ostream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/bench_reduce_gpu.h"
+#include "cli/common/document_output.h"
 #include "plugin/base/prng.h"
 #include "plugin/base/units.h"
 #include "plugin/coll/reduce/reduce.h"
 #include "testbed/base/exit_status.h"
-#include "testbed/base/json_text.h"
 #include "testbed/workload/result.h"
 
 namespace meshbed::testbed {
@@ -59,7 +60,12 @@ double seconds_of(const Work& work) {
   return cpu_seconds() - before;
 }
 
-nlohmann::json measure(ReduceBuffers& buffers, DataType type, VectorLevel level, int repetitions) {
+std::string remark(DataType type, VectorLevel level) {
+  const double wanted = type == DataType::kFloat32 ? kFloat32Wanted : type == DataType::kBfloat16 ? kBfloat16Wanted : 0;
+  return wanted > 0 && level == coll::best_level() ? fmt::format("wanted: at least {}", wanted) : "";
+}
+
+void measure(ReduceBuffers& buffers, DataType type, VectorLevel level, int repetitions, document::Table& rows) {
   const std::uint64_t bytes = buffers.result.size();
   const auto gigabytes_per_s = [&](int passes, double seconds) {
     return static_cast<double>(bytes) * passes / seconds / 1e9;
@@ -77,51 +83,44 @@ nlohmann::json measure(ReduceBuffers& buffers, DataType type, VectorLevel level,
                                     })));
     shares.push_back(rates.back() / std::max(copied, library));
   }
-  return {{"type", coll::name_of(type)},
-          {"vectors", coll::name_of(level)},
-          {"gigabytes_per_cpu_s", median(rates)},
-          {"share_of_copy", median(shares)},
-          {"shares_of_all_repetitions", shares}};
+  rows.add({coll::name_of(type), coll::name_of(level), median(rates), median(shares), shares}, remark(type, level));
 }
 
-std::string remark(const nlohmann::json& row) {
-  const double wanted = row.at("type") == coll::name_of(DataType::kFloat32)    ? kFloat32Wanted
-                        : row.at("type") == coll::name_of(DataType::kBfloat16) ? kBfloat16Wanted
-                                                                               : 0;
-  const bool best = row.at("vectors") == coll::name_of(coll::best_level());
-  return wanted > 0 && best ? fmt::format("  wanted: at least {}", wanted) : "";
+document::Document reduce_document(const std::string& name, std::uint64_t bytes, document::Table rows) {
+  document::Document report = bench_document(name);
+  document::Section& section = report.sections.front();
+  section.with({document::integer("bytes", "B", "of each of the three buffers")});
+  section.with(std::move(rows));
+  section.set("bytes", bytes);
+  return report;
 }
 
-struct ReduceResult {
-  std::uint64_t bytes = 0;
-  bool json = false;
-  std::string keep;
-};
+document::Table reduce_rows() {
+  using document::number, document::text;
+  return {
+      .key = "rows",
+      .meaning = "sums of two buffers, medians",
+      .columns = {text("type", "of the elements").shown("type", 10, "").left(),
+                  text("vectors", "that the kernel uses").shown("vectors", 10).left(),
+                  number("gigabytes_per_cpu_s", "GB/s", "read and written, a CPU second").shown("GB/s", 7).rounded(1),
+                  number("share_of_copy", "", "of a copy's rate").shown("share", 7).rounded(2),
+                  document::any("shares_of_all_repetitions", "a list")}};
+}
 
-int finish(const ReduceResult& wanted, nlohmann::json result, std::ostream& out) {
-  result["bytes"] = wanted.bytes;
-  result["provenance"] = bench_provenance();
-  if (wanted.json) out << json_text(result, kIndent) << "\n";
-  if (!wanted.keep.empty()) write_text_file(wanted.keep, json_text(result, kIndent) + "\n");
+int bench_on_gpu(int device, std::uint64_t bytes, int repetitions, DocumentOutput& output, std::ostream& out) {
+  GpuReductions measured = measure_gpu_reductions(device, {kTypes.begin(), kTypes.end()}, bytes, repetitions);
+  document::Document report = reduce_document("reduce --gpu", bytes, std::move(measured.rows));
+  document::Section& section = report.sections.front();
+  section.with({document::text("gpu", "its name"), document::text("times", "where they come from")});
+  section.set("gpu", measured.gpu);
+  section.set("times", measured.times);
+  section.line("sum of two buffers of {} MiB on {}, median of {}, as a share of a copy's speed", bytes / kMiB,
+               measured.gpu, repetitions);
+  section.line("times: {}; where one arrived in pinned memory, of what passes the link", measured.times);
+  section.show("rows");
+  report.sections.push_back(bench_provenance());
+  output.finish(report, out);
   return kExitOk;
-}
-
-int bench_on_gpu(int device, const ReduceResult& wanted, int repetitions, std::ostream& out) {
-  nlohmann::json result = measure_gpu_reductions(device, {kTypes.begin(), kTypes.end()}, wanted.bytes, repetitions);
-  result["benchmark"] = "reduce --gpu";
-  if (!wanted.json) {
-    out << fmt::format("sum of two buffers of {} MiB on {}, median of {}, as a share of a copy's speed\n",
-                       wanted.bytes / kMiB, result.at("gpu").get<std::string>(), repetitions)
-        << fmt::format("times: {}; where one arrived in pinned memory, of what passes the link\n",
-                       result.at("times").get<std::string>())
-        << "type       arrived in        us     GB/s   share\n";
-    for (const auto& row : result.at("rows")) {
-      out << fmt::format("{:<10} {:<10} {:9.1f} {:8.1f} {:7.2f}\n", row.at("type").get<std::string>(),
-                         row.at("arrived_in").get<std::string>(), row.at("microseconds").get<double>(),
-                         row.at("gigabytes_per_s").get<double>(), row.at("share_of_copy").get<double>());
-    }
-  }
-  return finish(wanted, std::move(result), out);
 }
 
 }  // namespace
@@ -130,7 +129,7 @@ int bench_reduce_command(const Arguments& arguments, std::ostream& out) {
   Syntax syntax("bench reduce [options]");
   std::string mebibytes_text = "64";
   std::string repetitions_text = "15", device_text = "0";
-  ReduceResult wanted;
+  DocumentOutput output;
   bool gpu = false;
   syntax.options.add_options()  //
       ("mebibytes", po::value(&mebibytes_text)->value_name("N")->default_value(mebibytes_text),
@@ -139,41 +138,35 @@ int bench_reduce_command(const Arguments& arguments, std::ostream& out) {
       ("device", po::value(&device_text)->value_name("N")->default_value(device_text),
        "of --gpu: which of the driver's devices, counted from 0")  //
       ("repetitions", po::value(&repetitions_text)->value_name("N")->default_value(repetitions_text),
-       "of each kernel, with a copy before each")  //
-      ("keep", po::value(&wanted.keep)->value_name("FILE"),
-       "also write the result, with its provenance, to this file")  //
-      ("json", po::bool_switch(&wanted.json), "print JSON instead of the table");
+       "of each kernel, with a copy before each");
+  output.describe(syntax.options);
   syntax.only_with({"gpu"}, {"device"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   const std::uint64_t bytes = parse_count("--mebibytes", mebibytes_text, 1, 4096) * kMiB;
   const auto repetitions = static_cast<int>(parse_count("--repetitions", repetitions_text, 1, 1000));
 
-  wanted.bytes = bytes;
   if (gpu) {
     constexpr std::uint64_t kDevicesMost = 1024;
     const auto device = static_cast<int>(parse_count("--device", device_text, 0, kDevicesMost));
-    return bench_on_gpu(device, wanted, repetitions, out);
+    return bench_on_gpu(device, bytes, repetitions, output, out);
   }
   ReduceBuffers buffers(bytes);
-  nlohmann::json rows = nlohmann::json::array();
-  if (!wanted.json) {
-    out << fmt::format("sum of two buffers of {} MiB, CPU time, median of {}, as a share of a copy's speed\n",
-                       bytes / kMiB, repetitions)
-        << "type       vectors       GB/s   share\n";
-  }
+  document::Document report = reduce_document("reduce", bytes, reduce_rows());
+  document::Section& section = report.sections.front();
+  section.line("sum of two buffers of {} MiB, CPU time, median of {}, as a share of a copy's speed", bytes / kMiB,
+               repetitions);
+  section.show("rows");
+  output.show(report, out);
   for (const DataType type : kTypes) {
     for (int level = 0; level < coll::kVectorLevels; ++level) {
       if (!coll::has(static_cast<VectorLevel>(level))) continue;
-      rows.push_back(measure(buffers, type, static_cast<VectorLevel>(level), repetitions));
-      const nlohmann::json& row = rows.back();
-      if (wanted.json) continue;
-      out << fmt::format("{:<10} {:<10} {:7.1f} {:7.2f}{}\n", row.at("type").get<std::string>(),
-                         row.at("vectors").get<std::string>(), row.at("gigabytes_per_cpu_s").get<double>(),
-                         row.at("share_of_copy").get<double>(), remark(row))
-          << std::flush;
+      measure(buffers, type, static_cast<VectorLevel>(level), repetitions, section.table("rows"));
+      output.show(report, out);
     }
   }
-  return finish(wanted, {{"benchmark", "reduce"}, {"rows", rows}}, out);
+  report.sections.push_back(bench_provenance());
+  output.finish(report, out);
+  return kExitOk;
 }
 
 }  // namespace meshbed::testbed

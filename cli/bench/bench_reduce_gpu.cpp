@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
@@ -48,7 +47,7 @@ class ReduceOnGpu {
     succeed(stream_.synchronize());
   }
 
-  nlohmann::json measure(coll::DataType type, bool from_pinned) const {
+  std::vector<document::Value> measure(coll::DataType type, bool from_pinned) const {
     const coll::GpuReduceKernels kernels = gained(reduce_.kernels(type, coll::ReduceOp::kSum));
     const void* const pinned = reinterpret_cast<const void*>(pinned_.device_address());
     const void* const from = from_pinned ? pinned : arrived_.data();
@@ -65,11 +64,8 @@ class ReduceOnGpu {
     const double copied_s = seconds([&] { succeed(stream_.copy(result_.data(), from, bytes_)); });
     const int reduced_per_byte = from_pinned ? 1 : 3, copied_per_byte = from_pinned ? 1 : 2;
     const double rate = static_cast<double>(bytes_) * reduced_per_byte / reduced_s * kGigabytes;
-    return {{"type", coll::name_of(type)},
-            {"arrived_in", from_pinned ? "pinned" : "gpu"},
-            {"microseconds", reduced_s * 1e6},
-            {"gigabytes_per_s", rate},
-            {"share_of_copy", rate / (static_cast<double>(bytes_) * copied_per_byte / copied_s * kGigabytes)}};
+    return {coll::name_of(type), from_pinned ? "pinned" : "gpu", reduced_s * 1e6, rate,
+            rate / (static_cast<double>(bytes_) * copied_per_byte / copied_s * kGigabytes)};
   }
 
  private:
@@ -97,10 +93,26 @@ class ReduceOnGpu {
   cuda::PinnedMemory pinned_;
 };
 
+document::Table reduction_rows() {
+  using document::number, document::text;
+  return {
+      .key = "rows",
+      .meaning = "sums of two buffers on the GPU, medians",
+      .columns = {
+          text("type", "of the elements").shown("type", 10, "").left(),
+          text("arrived_in", "gpu, or pinned: the host's memory").shown("arrived in", 10).left(),
+          number("microseconds", "us", "of one launch").shown("us", 9).rounded(1),
+          number("gigabytes_per_s", "GB/s",
+                 "that the GPU's memory reads and writes; from pinned memory: that pass the link")
+              .shown("GB/s", 8)
+              .rounded(1),
+          number("share_of_copy", "", "of the driver's copy between the same memories").shown("share", 7).rounded(2)}};
+}
+
 }  // namespace
 
-nlohmann::json measure_gpu_reductions(int device, const std::vector<coll::DataType>& types, std::uint64_t bytes,
-                                      int repetitions) {
+GpuReductions measure_gpu_reductions(int device, const std::vector<coll::DataType>& types, std::uint64_t bytes,
+                                     int repetitions) {
   const cuda::Driver driver = gained(cuda::Driver::open());
   if (device >= driver.devices()) {
     throw std::runtime_error(fmt::format("bench reduce --gpu: there is no device {}; the driver has {}, counted from 0",
@@ -109,13 +121,13 @@ nlohmann::json measure_gpu_reductions(int device, const std::vector<coll::DataTy
   const cuda::Current current(driver, gained(driver.retain_primary(device)));
   succeed(current.outcome());
   const ReduceOnGpu bench(driver, bytes, repetitions);
-  nlohmann::json rows = nlohmann::json::array();
+  document::Table rows = reduction_rows();
   for (const coll::DataType type : types) {
-    for (const bool from_pinned : {false, true}) rows.push_back(bench.measure(type, from_pinned));
+    for (const bool from_pinned : {false, true}) rows.add(bench.measure(type, from_pinned));
   }
-  return {{"gpu", gained(driver.device_name(device))},
-          {"times", "cuEventElapsedTime around one launch"},
-          {"rows", std::move(rows)}};
+  return {.gpu = gained(driver.device_name(device)),
+          .times = "cuEventElapsedTime around one launch",
+          .rows = std::move(rows)};
 }
 
 }  // namespace meshbed::testbed

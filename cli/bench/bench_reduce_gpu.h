@@ -4,18 +4,21 @@
 // between events before and after one launch; for a simulated GPU they come from its model.
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "plugin/coll/plan/datatype.h"
+#include "testbed/result/document.h"
 
 namespace meshbed::testbed {
 
-/// {"gpu": its name, "times": where they come from, "rows": [...]}. A row's gigabytes_per_s are of all bytes that the
-/// GPU's memory reads and writes, or, from pinned memory, of those that pass the link; share_of_copy is that against a
-/// copy of the driver's between the same memories. `device`: as the driver counts. Throws std::runtime_error where
-/// there is no such GPU.
-nlohmann::json measure_gpu_reductions(int device, const std::vector<coll::DataType>& types, std::uint64_t bytes,
-                                      int repetitions);
+struct GpuReductions {
+  std::string gpu, times;  // its name, and where its times come from
+  document::Table rows;
+};
+
+/// `device`: as the driver counts. Throws std::runtime_error where there is no such GPU.
+GpuReductions measure_gpu_reductions(int device, const std::vector<coll::DataType>& types, std::uint64_t bytes,
+                                     int repetitions);
 
 }  // namespace meshbed::testbed

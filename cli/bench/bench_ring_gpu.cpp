@@ -8,7 +8,6 @@
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -48,6 +47,18 @@ T from_gpu(Result<T> result) {
 }
 void gpu_done(const Result<void>& result) {
   if (!result) throw std::runtime_error("ring bench --gpu: " + result.error().text);
+}
+
+document::Table gpu_times() {
+  using document::number;
+  return {.key = "rows",
+          .meaning = "times of one operation",
+          .columns = {number("median_us", "us", "of all repeats").shown("median us", 11, "").rounded(3),
+                      number("p10_us", "us", "one of ten took at most this").shown("p10", 8).rounded(3),
+                      number("p90_us", "us", "nine of ten took at most this").shown("p90", 8).rounded(3),
+                      document::text("what", "the operation").shown(" ", 0, "  ").left(),
+                      document::integer("operations_of_a_repeat", "", "a repeat's time is divided by them"),
+                      document::integer("repeats", "", "of the measurement")}};
 }
 
 class GpuBench {
@@ -113,7 +124,7 @@ class GpuBench {
     wait_for([&] { return from_gpu(ring->has_ended()); }, "the megakernel's end");
   }
 
-  nlohmann::json rows = nlohmann::json::array();
+  document::Table rows = gpu_times();
 
  private:
   void launch(cuda::CUfunction kernel, std::vector<void*> arguments) const {
@@ -147,12 +158,7 @@ class GpuBench {
     const auto at = [&](double share) {
       return times_us[static_cast<std::size_t>(share * static_cast<double>(times_us.size() - 1) + 0.5)];
     };
-    rows.push_back({{"what", what},
-                    {"median_us", at(0.5)},
-                    {"p10_us", at(0.1)},
-                    {"p90_us", at(0.9)},
-                    {"operations_of_a_repeat", each},
-                    {"repeats", repeats_}});
+    rows.add({at(0.5), at(0.1), at(0.9), what, each, repeats_});
   }
 
   const cuda::Driver& driver_;
@@ -175,7 +181,7 @@ std::string kernel_module_version() {
 
 }  // namespace
 
-nlohmann::json bench_ring_on_gpu(int device, int repeats) {
+document::Section bench_ring_on_gpu(int device, int repeats) {
   const auto driver = from_gpu(cuda::Driver::open());
   if (device >= driver.devices()) {
     throw std::runtime_error(
@@ -203,27 +209,27 @@ nlohmann::json bench_ring_on_gpu(int device, int repeats) {
     bench.slots(fmt::format("{0} slots, {0} threads, {1}: each", kSlotBurst, where),
                 shape(kSlotBurst, kSlotBurst, GpuLanes::kThreads, place));
   }
-  return {
-      {"gpu", from_gpu(driver.device_name(device))},
-      {"cuda_version", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
-      {"driver", bench.clock().is_simulated() ? std::string() : kernel_module_version()},
-      {"is_simulated", bench.clock().is_simulated()},
-      {"times_from", bench.clock().is_simulated()
-                         ? "the model of that GPU (models/gpu.h), by the simulated host's clock: nothing was measured"
-                         : "this machine's clock"},
-      {"rows", bench.rows}};
-}
-
-void print_ring_on_gpu(const nlohmann::json& result, std::ostream& out) {
-  const auto driver = result["driver"].get<std::string>();
-  out << fmt::format("{}, CUDA {}{}; times from {}\n", result["gpu"].get<std::string>(),
-                     result["cuda_version"].get<std::string>(), driver.empty() ? "" : ", driver " + driver,
-                     result["times_from"].get<std::string>());
-  out << "  median us      p10      p90\n";
-  for (const auto& row : result["rows"]) {
-    out << fmt::format("{:>11.3f} {:>8.3f} {:>8.3f}  {}\n", row["median_us"].get<double>(), row["p10_us"].get<double>(),
-                       row["p90_us"].get<double>(), row["what"].get<std::string>());
-  }
+  document::Section section{.key = "gpu", .title = "GPU"};
+  section.with({document::text("gpu", "its name"), document::text("cuda_version", "of the driver's interface"),
+                document::text("driver", "version of the kernel module; empty: unknown, or simulated"),
+                document::flag("is_simulated", "nothing was measured"),
+                document::text("times_from", "which clock, or which model")});
+  const bool is_simulated = bench.clock().is_simulated();
+  const std::string cuda_version = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  const std::string module = is_simulated ? std::string() : kernel_module_version();
+  const std::string times =
+      is_simulated ? "the model of that GPU (models/gpu.h), by the simulated host's clock: nothing was measured"
+                   : "this machine's clock";
+  const std::string name = from_gpu(driver.device_name(device));
+  section.set("gpu", name);
+  section.set("cuda_version", cuda_version);
+  section.set("driver", module);
+  section.set("is_simulated", is_simulated);
+  section.set("times_from", times);
+  section.with(std::move(bench.rows));
+  section.line("{}, CUDA {}{}; times from {}", name, cuda_version, module.empty() ? "" : ", driver " + module, times);
+  section.show("rows");
+  return section;
 }
 
 }  // namespace meshbed::testbed

@@ -2,13 +2,11 @@
 // ring bench --gpu: compares a kernel's launch with a slot of a resident megakernel, in one harness, on the GPU that
 // this process finds: by the host's clock for a real one, by the simulated host's for a simulated one.
 
-#include <nlohmann/json_fwd.hpp>
-#include <ostream>
+#include "testbed/result/document.h"
 
 namespace meshbed::testbed {
 
-/// Throws std::runtime_error with the driver's reason: no driver, no such device, a kernel that does not answer.
-nlohmann::json bench_ring_on_gpu(int device, int repeats);
-void print_ring_on_gpu(const nlohmann::json& result, std::ostream& out);
+/// "gpu". Throws std::runtime_error with the driver's reason: no driver, no such device, a kernel that does not answer.
+document::Section bench_ring_on_gpu(int device, int repeats);
 
 }  // namespace meshbed::testbed

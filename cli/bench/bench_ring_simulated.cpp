@@ -155,10 +155,61 @@ nlohmann::json bench_queue(int ranks, int rings, int slots, int items) {
   return row;
 }
 
+constexpr double kMillionth = 1e-6, kMebibyte = 1U << 20U;
+
+document::Table interpreter_table() {
+  using document::integer, document::number;
+  return {
+      .key = "interpreter",
+      .meaning = "slots through the interpreter alone, the best of the repetitions",
+      .columns = {
+          document::text("kernel", "which kernel").shown(" ", 20, "  ").left(),
+          integer("slots_of_ring", "", "of its ring").shown(" ", 5).followed_by(" slots,"),
+          integer("lanes", "", "of the kernel").shown(" ", 4).followed_by(" lanes"), integer("slots", "", "that ended"),
+          number("slots_per_cpu_s", "1/s", "a CPU second").shown(" ", 8).rounded(1, kMillionth).followed_by(" million"),
+          document::any("slots_per_cpu_s_of_all_repetitions", "a list, [1/s]")}};
+}
+
+document::Table mesh_table() {
+  using document::integer, document::number;
+  return {
+      .key = "mesh",
+      .meaning = "an all-reduce by slots over the simulated mesh",
+      .columns = {integer("ranks", "", "of the ring").shown(" ", 3, "  ").followed_by(" ranks"),
+                  integer("bytes", "B", "of the all-reduce"), integer("iterations", "", "that are counted"),
+                  number("slots", "", "that they took"),
+                  number("slots_per_cpu_s", "1/s", "a CPU second")
+                      .shown(" ", 8)
+                      .rounded(3, kMillionth)
+                      .followed_by(" million slots a CPU second"),
+                  number("slots_per_virtual_s_in_a_minute", "1/s", "of virtual time that takes a minute to simulate")}};
+}
+
+document::Table queue_table() {
+  using document::integer, document::number;
+  return {
+      .key = "queues",
+      .meaning = "queues of slots, 1 us apart",
+      .columns = {
+          integer("ranks", "", "of the job").shown("ranks", 5, "  "),
+          integer("rings", "", "of each rank").shown("rings", 6),
+          integer("slots_of_ring", "", "of each ring").shown("slots", 6), integer("slots", "", "that ended"),
+          number("cpu_s", "s", "that the run took"), integer("virtual_ps", "ps", "that passed"),
+          number("slots_per_cpu_s", "1/s", "a CPU second").shown("slots/CPU s", 13).rounded(0),
+          number("slots_per_virtual_s_in_a_minute", "1/s", "of virtual time that takes a minute to simulate")
+              .shown("slots/virtual s", 17)
+              .rounded(0),
+          number("slots_per_virtual_s_of_a_ring", "1/s", "the same of one ring").shown("of each ring", 14).rounded(0),
+          integer("peak_rss_bytes", "B", "of the run's process")
+              .shown("peak MiB of the run", 21)
+              .rounded(0, 1 / kMebibyte)}};
+}
+
 }  // namespace
 
-nlohmann::json bench_interpreter(int slots, int repetitions) {
-  nlohmann::json rows = nlohmann::json::array();
+document::Section bench_interpreter(int slots, int repetitions) {
+  document::Section section{.title = "Interpreter"};
+  section.with(interpreter_table());
   for (const InterpreterCase& now : kInterpreterCases) {
     nlohmann::json best, rates = nlohmann::json::array();
     for (int repetition = 0; repetition < repetitions; ++repetition) {
@@ -167,23 +218,31 @@ nlohmann::json bench_interpreter(int slots, int repetitions) {
       if (best.is_null() || row["slots_per_cpu_s"] > best["slots_per_cpu_s"]) best = std::move(row);
     }
     best["slots_per_cpu_s_of_all_repetitions"] = std::move(rates);
-    rows.push_back(std::move(best));
+    section.table("interpreter").add_object(best);
   }
-  return rows;
+  section.line("simulated slots a CPU second, the interpreter alone:");
+  section.show_rows("interpreter");
+  return section;
 }
 
-nlohmann::json bench_simulated_rings(int items, int ranks_most) {
-  nlohmann::json mesh = nlohmann::json::array(), queues = nlohmann::json::array();
+document::Section bench_simulated_rings(int items, int ranks_most) {
+  document::Section section{.key = "simulated", .title = "Simulated rings"};
+  section.with(mesh_table());
+  section.with(queue_table());
   constexpr int kMeshRanksMost = 16;  // what programs are for
   for (int ranks = 2; ranks <= std::min(ranks_most, kMeshRanksMost); ranks *= 2) {
-    mesh.push_back(bench_mesh(ranks, std::max(1, items / 250)));
+    section.table("mesh").add_object(bench_mesh(ranks, std::max(1, items / 250)));
   }
   for (int ranks = 1; ranks <= ranks_most; ranks *= 4) {
     for (const int rings : {1, 4}) {
-      for (const int slots : {64, 1024}) queues.push_back(bench_queue(ranks, rings, slots, items));
+      for (const int slots : {64, 1024}) section.table("queues").add_object(bench_queue(ranks, rings, slots, items));
     }
   }
-  return {{"mesh", mesh}, {"queues", queues}};
+  section.line("an all-reduce of 64 KiB by slots, over the simulated mesh:");
+  section.show_rows("mesh");
+  section.line("queues: 1 s of virtual time takes a minute with so many slots");
+  section.show("queues");
+  return section;
 }
 
 }  // namespace meshbed::testbed

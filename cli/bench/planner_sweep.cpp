@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <nlohmann/json.hpp>
-#include <ostream>
-#include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/bench/bench_measure.h"
 #include "plugin/coll/plan/schedule.h"
@@ -42,6 +41,25 @@ bool carries_out(const char* algorithm, models::Collective collective) {
   return choice.algorithm == coll::Algorithm::kRing || coll::has_schedule(choice.algorithm, collective);
 }
 
+constexpr std::array<const char*, 5> kAlgorithms{"ring", "tree", "halving-doubling", "direct", "mesh"};
+
+document::Table sweep_table() {
+  document::Table table{.key = "rows",
+                        .meaning = "simulated times of one iteration by every algorithm that has the collective",
+                        .columns = {document::text("cabling", "its name").shown("cabling", 18, "").left(),
+                                    document::text("collective", "its name").shown("collective", 14).left(),
+                                    document::integer("bytes", "B", "of the collective").shown("bytes", 9)}};
+  for (const std::string algorithm : kAlgorithms) {
+    const std::string title = algorithm == "halving-doubling" ? "halving-d" : algorithm;
+    table.columns.push_back(
+        document::number(algorithm + "_us", "us", "by this algorithm").or_absent().shown(title, 9).rounded(1));
+  }
+  table.columns.push_back(document::number("auto_us", "us", "by the engine's choice").shown("auto", 9).rounded(1));
+  table.columns.push_back(
+      document::number("over_best", "", "auto to the fastest named algorithm").shown("auto/best", 10).rounded(3));
+  return table;
+}
+
 }  // namespace
 
 bool has_blocks(models::Collective collective) {
@@ -56,34 +74,29 @@ std::uint64_t planner_bytes(const PlannerCabling& cabling, models::Collective co
   return (asked_bytes + whole - 1) / whole * whole;
 }
 
-nlohmann::json run_planner_sweep(const PlannerSweep& sweep, std::ostream& table) {
-  constexpr std::array<const char*, 5> kAlgorithms{"ring", "tree", "halving-doubling", "direct", "mesh"};
-  table << "cabling            collective         bytes      ring      tree  halving-d    direct      mesh      auto"
-           "  auto/best\n"
-        << std::flush;  // a child must not print it again
-  nlohmann::json rows = nlohmann::json::array();
+void run_planner_sweep(const PlannerSweep& sweep, document::Section& section, const std::function<void()>& show) {
+  section.with(sweep_table());
+  section.show("rows");
+  show();
   double worst = 0;
   const auto measure = [&](const SweepPoint& what) {
-    const std::string collective(name_of(what.collective));
-    nlohmann::json row{{"cabling", what.cabling.name}, {"collective", collective}, {"bytes", what.bytes}};
-    std::string line = fmt::format("{:<18} {:<14} {:>9}", what.cabling.name, collective, what.bytes);
+    std::vector<document::Value> row{what.cabling.name, std::string(name_of(what.collective)), what.bytes};
     double best = 0;
     for (const char* algorithm : kAlgorithms) {
       if (!carries_out(algorithm, what.collective)) {
-        line += fmt::format(" {:>9}", "-");
+        row.emplace_back(nullptr);
         continue;
       }
       const double us = point_time_us(what, algorithm);
-      row[fmt::format("{}_us", algorithm)] = us;
+      row.emplace_back(us);
       best = best == 0 ? us : std::min(best, us);
-      line += fmt::format(" {:9.1f}", us);
     }
     const double chosen = point_time_us(what, "auto");
-    row["auto_us"] = chosen;
-    row["over_best"] = chosen / best;
+    row.emplace_back(chosen);
+    row.emplace_back(chosen / best);
     worst = std::max(worst, chosen / best);
-    table << line << fmt::format(" {:9.1f} {:10.3f}\n", chosen, chosen / best) << std::flush;
-    rows.push_back(std::move(row));
+    section.table("rows").add(std::move(row));
+    show();
   };
   for (const PlannerCabling& cabling : sweep.cablings) {
     for (const models::Collective collective : sweep.collectives) {
@@ -92,8 +105,7 @@ nlohmann::json run_planner_sweep(const PlannerSweep& sweep, std::ostream& table)
       }
     }
   }
-  table << fmt::format("auto at its worst: {:.3f} of the fastest\n", worst);
-  return rows;
+  section.line("auto at its worst: {:.3f} of the fastest", worst);
 }
 
 }  // namespace meshbed::testbed

@@ -2,13 +2,13 @@
 // Planner sweep: every algorithm on many cablings, rails and sizes, beside the engine's choice.
 
 #include <cstdint>
-#include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "cli/bench/planner_cablings.h"
 #include "models/algorithm.h"
+#include "testbed/result/document.h"
 
 namespace meshbed::testbed {
 
@@ -24,9 +24,8 @@ bool has_blocks(models::Collective collective);
 /// wants it.
 std::uint64_t planner_bytes(const PlannerCabling& cabling, models::Collective collective, std::uint64_t asked_bytes);
 
-/// Simulates them one by one, and writes a row of the table as each is done; simulated microseconds of one iteration,
-/// connections made before. The rows as JSON: cabling, collective, bytes, one member for each algorithm that carries
-/// out the collective, auto_us, and `over_best`, of auto to the fastest named algorithm.
-nlohmann::json run_planner_sweep(const PlannerSweep& sweep, std::ostream& table);
+/// Simulates them one by one: a row of the table "rows", which `section` gets, for each, and a call of `show` after it.
+/// Simulated microseconds of one iteration, connections made before.
+void run_planner_sweep(const PlannerSweep& sweep, document::Section& section, const std::function<void()>& show);
 
 }  // namespace meshbed::testbed

@@ -88,7 +88,7 @@ int lint_command(const std::vector<std::string>& arguments, std::ostream& out, s
   syntax.options.add_options()                                                                                   //
       ("set", po::value(&overrides)->value_name("KEY=VALUE"), "override a key of every file; may be repeated")   //
       ("json", po::bool_switch(&json), "print the findings as JSON")                                             //
-      ("checks", po::bool_switch(&checks), "print the table of all checks (docs/topology.md)")                   //
+      ("checks", po::bool_switch(&checks), "print the table of all checks (docs/reference/findings.md)")         //
       ("dictionary", po::bool_switch(&dictionary), "print the fields of a scenario file (scenarios/README.md)")  //
       ("schema", po::bool_switch(&schema), "print the JSON Schema of summary.json (docs/schema/summary.json)");
   syntax.only_without({"dictionary", "checks", "schema"}, {"set", "json"});

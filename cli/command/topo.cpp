@@ -3,17 +3,15 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
 #include <utility>
 
 #include "cli/command/commands.h"
 #include "cli/common/command_line.h"
+#include "cli/common/document_output.h"
 #include "testbed/base/closest_name.h"
 #include "testbed/base/exit_status.h"
-#include "testbed/base/json_text.h"
-#include "testbed/render/render.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/topology/questions.h"
 #include "testbed/topology/report.h"
@@ -131,14 +129,14 @@ int topo_command(const std::vector<std::string>& arguments, std::ostream& out, s
   }
   if (wish.action == "why" || wish.action == "cuts" || wish.action == "env" || wish.action == "diff") {
     const document::Document answer = answer_to(wish);
-    out << (wish.json ? json_text(json_of(answer), kIndent) + "\n" : text_of(answer));
+    DocumentOutput{.json = wish.json}.finish(answer, out);
     return kExitOk;
   }
   const Scenario scenario = read_scenario(wish.words.front(), wish.overrides);
   const std::vector<Finding> findings = findings_of(scenario);
   const int status = count_of(findings, Severity::kError) > 0 ? kExitBroken : kExitOk;
   if (wish.action == "rules") {
-    out << (wish.json ? rules_json(scenario) : rules_report(scenario) + findings_section(findings));
+    DocumentOutput{.json = wish.json}.finish(rules_document(scenario), out);
     return status;
   }
   if (wish.action == "check") {

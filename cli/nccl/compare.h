@@ -10,6 +10,7 @@
 
 #include "cli/nccl/program_run.h"
 #include "models/algorithm.h"
+#include "testbed/result/document.h"
 #include "testbed/workload/outcome.h"
 
 namespace meshbed::testbed {
@@ -56,5 +57,9 @@ struct NcclComparison {
 /// `run.results` gets a folder for each library. Throws std::runtime_error where nothing can be run.
 NcclComparison compare_nccl(const ProgramRun& run, const std::vector<models::Collective>& operations,
                             const std::vector<std::uint64_t>& sizes_bytes);
+
+/// `version`: of `run.library`.
+document::Document comparison_document(const std::string& version, const ProgramRun& run,
+                                       const NcclComparison& comparison);
 
 }  // namespace meshbed::testbed

@@ -4,14 +4,16 @@
 
 #include <cstddef>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "cli/common/document_output.h"
 #include "cli/ring/ring.h"
 #include "testbed/base/exit_status.h"
-#include "testbed/base/json_text.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -68,22 +70,29 @@ constexpr PolicyField kFields[] = {
 };
 
 /// The policy's decisions, in order.
-nlohmann::ordered_json to_json(const ring::LaunchRecommendation& launch) {
-  return {{"topology", name_of(launch.topology)},
-          {"mode", name_of(launch.mode)},
-          {"queue_pressure", name_of(launch.pressure)},
-          {"worker_groups", launch.worker_groups},
-          {"workgroup_size_x", launch.workgroup_size_x},
-          {"slot_count", launch.slot_count},
-          {"grid_x", launch.grid_x},
-          {"lanes", launch.lanes},
-          {"hit_capacity", launch.hit_capacity},
-          {"peak_device_bytes", launch.peak_device_bytes},
-          {"frontier_density_bps", launch.frontier_density_bps},
-          {"memory_pressure_bps", launch.memory_pressure_bps},
-          {"promote_hot_opcodes", launch.promote_hot_opcodes},
-          {"promote_hot_windows", launch.promote_hot_windows},
-          {"age_priority_work", launch.age_priority_work}};
+document::Document policy_document(const ring::LaunchRecommendation& launch) {
+  using document::flag, document::integer, document::text;
+  document::Section section{.title = "Launch policy"};
+  const auto add = [&](document::Field field, document::Value value) {
+    section.fields.emplace_back(std::move(field), std::move(value));
+  };
+  add(text("topology", "of the launch"), name_of(launch.topology));
+  add(text("mode", "of the kernel"), name_of(launch.mode));
+  add(text("queue_pressure", "slots that wait against workers"), name_of(launch.pressure));
+  add(integer("worker_groups", "", "workgroups of the launch"), launch.worker_groups);
+  add(integer("workgroup_size_x", "", "invocations of a workgroup"), launch.workgroup_size_x);
+  add(integer("slot_count", "", "of the ring"), launch.slot_count);
+  add(integer("grid_x", "", "workgroups in x"), launch.grid_x);
+  add(integer("lanes", "", "of the kernel"), launch.lanes);
+  add(integer("hit_capacity", "", "hits that there is room for"), launch.hit_capacity);
+  add(integer("peak_device_bytes", "B", "of device memory"), launch.peak_device_bytes);
+  add(integer("frontier_density_bps", "1/10000", "share of the graph that is queued"), launch.frontier_density_bps);
+  add(integer("memory_pressure_bps", "1/10000", "share of device memory in use"), launch.memory_pressure_bps);
+  add(flag("promote_hot_opcodes", "into kernels of their own"), launch.promote_hot_opcodes);
+  add(flag("promote_hot_windows", "likewise"), launch.promote_hot_windows);
+  add(flag("age_priority_work", "raise what has waited long"), launch.age_priority_work);
+  section.show_fields(22);
+  return {.title = "ring policy", .sections = {std::move(section)}};
 }
 
 }  // namespace
@@ -137,14 +146,8 @@ int ring_policy_command(const Arguments& arguments, std::ostream& out, std::ostr
     err << "meshbed: ring policy: " << launch.error().text << "\n";
     return kExitUsage;
   }
-  const nlohmann::ordered_json fields = to_json(*launch);
-  if (json) {
-    out << json_text(fields) << "\n";
-    return kExitOk;
-  }
-  for (const auto& [name, value] : fields.items()) {
-    out << fmt::format("{:<22}{}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
-  }
+  DocumentOutput output{.json = json, .indent = kOneLine};
+  output.finish(policy_document(*launch), out);
   return kExitOk;
 }
 

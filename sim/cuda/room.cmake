@@ -1,5 +1,5 @@
 # The simulated CUDA: everything that it does, in a library that the drop-ins libcuda.so.1, libcudart.so.13 and
-# libnvidia-ml.so.1 beside it load. In a folder of their own, so that only who names it takes them for NVIDIA's.
+# libnvidia-ml.so.1 beside it load (README.md). In a folder of their own, so that only who names it takes them for NVIDIA's.
 meshbed_room(cuda_objects PRODUCT FOLDERS . graph image launch library nvml per_thread process share texture UNITY 99)
 
 # The PTX interpreter. Its loops over the lanes of a warp are to become vectors, also where the compiler first has to
@@ -18,6 +18,9 @@ add_library(meshbed-cuda SHARED $<TARGET_OBJECTS:cuda_objects> $<TARGET_OBJECTS:
             $<TARGET_OBJECTS:gpu_model_objects> $<TARGET_OBJECTS:perfetto_objects> $<TARGET_OBJECTS:base_objects>)
 meshbed_files(open_map process/open.map)
 target_link_options(meshbed-cuda PRIVATE -Wl,--version-script=${open_map} -Wl,--as-needed)
+if(NOT MESHBED_SANITIZE AND NOT MESHBED_FUZZ)  # whose runtimes are left undefined in shared objects
+  target_link_options(meshbed-cuda PRIVATE -Wl,--no-undefined)  # it needs nothing of the simulator around it
+endif()
 target_link_libraries(meshbed-cuda PRIVATE ${links})
 set_target_properties(meshbed-cuda PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/cuda-lib
                       LINK_DEPENDS ${open_map})

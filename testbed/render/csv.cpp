@@ -23,16 +23,18 @@ std::string csv_text(const Value& value) {
 
 std::string csv_of(const Table& table) {
   std::string csv;
-  for (std::size_t index = 0; index < table.columns.size(); ++index) {
-    csv += (index == 0 ? "" : ",") + csv_text(table.columns[index].key);
-  }
-  csv += '\n';
-  for (const Row& row : table.rows) {
-    for (std::size_t index = 0; index < row.cells.size(); ++index) {
-      csv += (index == 0 ? "" : ",") + csv_text(row.cells[index]);
+  const auto add_line = [&](const auto& text_at) {
+    std::string line;
+    bool is_first = true;
+    for (std::size_t index = 0; index < table.columns.size(); ++index) {
+      if (table.columns[index].key.empty()) continue;
+      line += (is_first ? "" : ",") + text_at(index);
+      is_first = false;
     }
-    csv += '\n';
-  }
+    csv += line + '\n';
+  };
+  add_line([&](std::size_t index) { return csv_text(table.columns[index].key); });
+  for (const Row& row : table.rows) add_line([&](std::size_t index) { return csv_text(row.cells[index]); });
   return csv;
 }
 

@@ -8,13 +8,15 @@ namespace meshbed::testbed::document {
 namespace {
 
 void add_values(Value& object, const Field& field, const Value& value) {
-  if (!(field.may_be_absent && value.is_null())) object[field.key] = value;
+  if (field.key.empty() || (field.may_be_absent && value.is_null())) return;
+  object[field.key] = value;
 }
 
 void add_values(Value& object, const Section& section) {
   for (const auto& [field, value] : section.fields) add_values(object, field, value);
   for (const Table& table : section.tables) {
-    if (!(table.may_be_absent && table.rows.empty())) object[table.key] = json_of(table);
+    if (table.key.empty() || (table.may_be_absent && table.rows.empty())) continue;
+    object[table.key] = json_of(table);
   }
 }
 

@@ -43,6 +43,7 @@ Value schema_of(const Field& field) {
 }
 
 void add_schema(Value& schema, const Field& field) {
+  if (field.key.empty()) return;
   schema["properties"][field.key] = schema_of(field);
   if (!field.may_be_absent) schema["required"].push_back(field.key);
 }
@@ -63,6 +64,7 @@ Value object_schema(const std::vector<Field>& fields) {
 void add_schema(Value& schema, const Section& section) {
   for (const auto& [field, value] : section.fields) add_schema(schema, field);
   for (const Table& table : section.tables) {
+    if (table.key.empty()) continue;
     Value list = list_of(object_schema(table.columns));
     list["description"] = table.meaning;
     schema["properties"][table.key] = std::move(list);

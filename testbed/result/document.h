@@ -33,7 +33,7 @@ enum class ValueKind : std::uint8_t {
 
 /// A named value, or a column of a table.
 struct Field {
-  std::string key;  // in JSON and CSV
+  std::string key;  // in JSON and CSV; empty: a column of text alone
   ValueKind kind = ValueKind::kText;
   std::string unit;  // "ns", "B", "GB/s"; empty: it has none
   std::string meaning;
@@ -50,6 +50,8 @@ struct Field {
   int decimals = -1;  // -1: as it is
   double scale = 1;   // text = value * scale
   std::string before = " ";
+  std::string after{};     // behind a value, as a unit; `width` does not count it
+  bool with_sign = false;  // of a number, also "+"
 
   Field or_null() && { return may_be_null = true, std::move(*this); }
   Field or_absent() && { return may_be_absent = true, std::move(*this); }
@@ -63,6 +65,8 @@ struct Field {
   }
   Field left() && { return to_the_left = true, std::move(*this); }
   Field rounded(int digits, double factor = 1) && { return decimals = digits, scale = factor, std::move(*this); }
+  Field followed_by(std::string unit_text) && { return after = std::move(unit_text), std::move(*this); }
+  Field with_plus() && { return with_sign = true, std::move(*this); }
 };
 
 inline Field text(std::string key, std::string meaning) {
@@ -91,6 +95,10 @@ inline Field objects(std::string key, std::string meaning, std::vector<Field> pa
 inline Field any(std::string key, std::string meaning) {
   return {.key = std::move(key), .kind = ValueKind::kAny, .unit = "", .meaning = std::move(meaning)};
 }
+/// A column that JSON and CSV do not have: what it shows follows from the others.
+inline Field in_text(std::string heading, int columns, std::string between = " ") {
+  return text("", "").shown(std::move(heading), columns, std::move(between));
+}
 
 struct Row {
   std::vector<Value> cells;  // one a column
@@ -104,15 +112,20 @@ enum class TableRole : std::uint8_t {
 };
 
 struct Table {
-  std::string key;
+  std::string key;  // empty: a table of text alone
   std::string meaning;
   std::vector<Field> columns;
   bool may_be_absent = false;  // left out while it has no rows
   TableRole role = TableRole::kValues;
   std::vector<Row> rows{};
+  std::string heading_before{};         // in text, instead of `before` of the first column
+  std::string all_in = "summary.json";  // in text: what has the rows that are left out
 
   /// Throws std::logic_error unless there is one cell a column.
   void add(std::vector<Value> cells, std::string note = "");
+  /// The values of `object` by the columns' keys, null for those that it has not; the cells of columns of text alone
+  /// are `texts`, in order. Throws std::logic_error for a key without a column.
+  void add_object(const Value& object, const std::vector<std::string>& texts = {}, std::string note = "");
 };
 
 /// A line of text, or a table of the section at this place in the text.
@@ -120,6 +133,8 @@ struct Block {
   std::string line{};
   int table = -1;            // index in Section::tables; -1: it is a line
   std::size_t rows_max = 0;  // of the table; those after it are counted in one line
+  bool has_heading = true;   // of the table
+  int fields_width = 0;      // of the keys of the section's fields, a line each; 0: it is not of fields
 };
 
 /// How a section without values appears in JSON.
@@ -138,6 +153,8 @@ struct Section {
   Section& with(Table table);
   /// Throws std::logic_error for a key that the section does not have.
   void set(std::string_view key, Value value);
+  /// Every value of `object`, as set().
+  void set_all(const Value& object);
   Table& table(std::string_view key);
 
   template <typename... Arguments>
@@ -145,8 +162,15 @@ struct Section {
     blocks.push_back({.line = fmt::format(format, std::forward<Arguments>(arguments)...)});
   }
   void blank() { blocks.push_back({}); }
-  /// The table here, with its heading; of more than `rows_max` rows the first ones and how many are left out.
+  /// Each line of `text`, which ends in a line feed.
+  void lines(std::string_view text);
+  /// The table here, with its heading; of more than `rows_max` rows the first ones and how many are left out, all of
+  /// which JSON has.
   void show(std::string_view key, std::size_t rows_max = SIZE_MAX);
+  /// The table's rows here, without its heading.
+  void show_rows(std::string_view key, std::size_t rows_max = SIZE_MAX);
+  /// Keys and values of all fields here, a line each; keys have `width` columns.
+  void show_fields(int width) { blocks.push_back({.line = "", .fields_width = width}); }
 };
 
 struct Document {

@@ -46,10 +46,10 @@ Table error_table(const std::vector<RankError>& errors) {
 Table finding_rows_shape() {
   return {.key = "findings",
           .meaning = "what the checks of `lint` find; equal ones of several places in one row",
-          .columns = {text("code", "the check (docs/topology.md)"), text("severity", "error, warning or note"),
-                      text("place", "where in the machine or the file"), text("cause", "what is wrong"),
-                      text("fix", "what to do; empty: nothing"), integer("count", "", "of the places"),
-                      texts("places", "all of several places").or_absent()}};
+          .columns = {text("code", "the check (docs/reference/findings.md)"),
+                      text("severity", "error, warning or note"), text("place", "where in the machine or the file"),
+                      text("cause", "what is wrong"), text("fix", "what to do; empty: nothing"),
+                      integer("count", "", "of the places"), texts("places", "all of several places").or_absent()}};
 }
 
 Table finding_rows(const std::vector<Finding>& findings) {

@@ -4,17 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "models/gid_table.h"
 #include "models/nccl_environment.h"
 #include "plugin/base/counted.h"
-#include "testbed/base/json_text.h"
-#include "testbed/render/render.h"
 #include "testbed/result/tables.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/scenario/placement.h"
@@ -72,6 +71,16 @@ std::set<std::pair<int, int>> device_pairs(const std::set<std::vector<int>>& her
   return pairs;
 }
 
+document::Table channel_table() {
+  using document::in_text;
+  return {.key = "",
+          .meaning = "",
+          .columns = {in_text("node -> node", 16, "").left(), in_text("dev", 3),
+                      in_text("nccl-mesh-plugin", 18, "  ").left(), in_text("NCCL 2.30.7", 18).left(),
+                      in_text("NCCL, subnet-aware", 22).left(), in_text("NCCL, s.-a., fused", 22).left(),
+                      in_text("Mesh", 0).left()}};
+}
+
 /// Every rule on one scenario.
 class RuleComparison {
  public:
@@ -116,7 +125,7 @@ class RuleComparison {
   std::vector<int> nodes_by_rank;
   bool crosses_rails = false;                  // ranks of one node have devices of their own
   std::array<Outcomes, kRules> near{}, far{};  // between nodes that a cable, switch or router joins, and others
-  std::string table;
+  document::Table table = channel_table();     // in text alone: every channel, by each rule
 
   bool is_listed() const { return nodes <= kListedNodesMost; }
 
@@ -196,26 +205,37 @@ class RuleComparison {
     }
     const MeshAim ours = mesh.aim(from, to, channel, peer);
     outcomes.back().add(ours.aim);
-    table += fmt::format(
-        "{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n", cluster.at(from).name + " -> " + cluster.at(to).name,
-        peer == channel ? std::to_string(channel) : fmt::format("{}-{}", channel, peer), cells[0], cells[1], cells[2],
-        cells[3], cell(from, ours.aim, ours.nic, ours.cables) + (ours.routed ? ", routed" : ""));
+    table.add({cluster.at(from).name + " -> " + cluster.at(to).name,
+               peer == channel ? std::to_string(channel) : fmt::format("{}-{}", channel, peer), cells[0], cells[1],
+               cells[2], cells[3], cell(from, ours.aim, ours.nic, ours.cables) + (ours.routed ? ", routed" : "")});
   }
 
   models::NcclRouting stock_;
   std::vector<models::RuleAims> others_;
 };
 
-std::string outcome_table(const RuleComparison& all) {
-  std::string text =
-      fmt::format("{:<38} {:>18} {:>6} {:>8} {:>15}\n", "", "neighbours reached", "lost", "refused", "others reached");
+/// "rules": how often each outcome came.
+document::Table outcome_table(const RuleComparison& all) {
+  using document::in_text, document::integer;
+  document::Table table{.key = "rules",
+                        .meaning =
+                            "how often each outcome came: between nodes that a cable, switch or router joins, and "
+                            "(far_) between the others",
+                        .columns = {document::text("rule", "whose rules"), in_text(" ", 38, "").left(),
+                                    integer("channels", "", "that were looked at"), integer("reached", "", "of those"),
+                                    in_text("neighbours reached", 18),
+                                    integer("lost", "", "aimed at a NIC without a cable").shown("lost", 6),
+                                    integer("refused", "", "an error at once").shown("refused", 8),
+                                    integer("far_channels", "", "likewise"), integer("far_reached", "", "likewise"),
+                                    in_text("others reached", 15), integer("far_lost", "", "likewise"),
+                                    integer("far_refused", "", "likewise")}};
   for (std::size_t rule = 0; rule < kRules; ++rule) {
     const Outcomes &near = all.near[rule], &far = all.far[rule];
-    text += fmt::format("{:<38} {:>18} {:>6} {:>8} {:>15}\n", RuleComparison::description_of(rule),
-                        fmt::format("{} of {}", near.reached, near.channels), near.lost, near.refused,
-                        fmt::format("{} of {}", far.reached, far.channels));
+    table.add({RuleComparison::name_of(rule), RuleComparison::description_of(rule), near.channels, near.reached,
+               fmt::format("{} of {}", near.reached, near.channels), near.lost, near.refused, far.channels, far.reached,
+               fmt::format("{} of {}", far.reached, far.channels), far.lost, far.refused});
   }
-  return text;
+  return table;
 }
 
 StockNcclQuestion stock_question(const RuleComparison& all) {
@@ -228,65 +248,87 @@ StockNcclQuestion stock_question(const RuleComparison& all) {
           .far_channels = all.far.back().channels};
 }
 
+document::Section channels_section(const Scenario& scenario, const RuleComparison& all,
+                                   const std::vector<std::string>& environment) {
+  document::Section section{.title = "Rules"};
+  section.with({document::text("scenario", "its name")});
+  section.with(outcome_table(all));
+  section.with(
+      document::Table{.key = "left_out",
+                      .meaning = "NICs that NCCL would open and Mesh leaves out",
+                      .columns = {document::text("nic", "node and device").shown(" ", 0, "  ").left().followed_by(":"),
+                                  document::text("why", "Mesh leaves it out").shown(" ", 0).left()}});
+  section.with(all.table);
+  section.set("scenario", scenario.name);
+  section.line("{}: by whose rules a channel gets from node to node, and by which NIC", scenario.name);
+  section.line(
+      "LOST: aims with a NIC at another one to which it has no cable, and times out; refused: an error at once, "
+      "which");
+  section.line("says why. Devices are NICs with a link.");
+  section.blank();
+  for (const std::string& line : environment) section.line("environment: {}", line);
+  if (!environment.empty()) section.blank();
+  if (!all.is_listed()) {
+    section.line("Channels of more than {} nodes are counted, not listed.", kListedNodesMost);
+    section.blank();
+    section.show("rules");
+  } else if (all.table.rows.empty()) {
+    section.line("There is nothing to list: no pair of nodes that run ranks has a NIC with a link.");
+  } else {
+    section.show("");
+    section.blank();
+    section.show("rules");
+  }
+  for (const auto& [nic, why] : all.left_out()) section.table("left_out").add({nic, why});
+  if (!section.table("left_out").rows.empty()) {
+    section.blank();
+    section.line("NCCL would open these NICs, and Mesh leaves them out:");
+    section.show_rows("left_out");
+  }
+  return section;
+}
+
+document::Section settings_section(const RuleComparison& all, const std::vector<std::string>& environment) {
+  document::Section section{.title = "Settings"};
+  section.with({document::texts("environment", "what it leaves out and sets"),
+                document::text("settings", "under which stock NCCL works; null: none are known").or_null(),
+                document::texts("settings_without", "variables that have to go")});
+  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes, all.crosses_rails);
+  section.set("environment", environment);
+  section.set("settings", working ? document::Value(working->text) : document::Value(nullptr));
+  section.set("settings_without", working ? working->without : std::vector<std::string>());
+  section.blank();
+  section.lines(all.mesh.relays() ? tuner_report(all.cluster, models::analyse(models::in_use(all.cluster)), all.nodes)
+                                  : "tuner: relays are off: algorithms are NCCL's choice\n");
+  section.blank();
+  section.lines(stock_nccl_report(stock_question(all)));
+  return section;
+}
+
+document::Section findings_section(const std::vector<Finding>& findings) {
+  document::Section section{.title = "Findings"};
+  section.with(document::finding_rows(findings));
+  if (!findings.empty()) {
+    section.blank();
+    section.line("Findings:");
+  }
+  for (const std::string& line : finding_lines(findings)) section.line("  {}", line);
+  return section;
+}
+
 }  // namespace
 
-std::string rules_report(const Scenario& scenario) {
+document::Document rules_document(const Scenario& scenario) {
   const RuleComparison all(scenario);
-  std::string text = fmt::format(
-      "{}: by whose rules a channel gets from node to node, and by which NIC\n"
-      "LOST: aims with a NIC at another one to which it has no cable, and times out; refused: an error at once, which\n"
-      "says why. Devices are NICs with a link.\n\n",
-      scenario.name);
   const std::vector<std::string> environment = environment_lines(all.cluster, all.nodes);
-  for (const std::string& line : environment) text += "environment: " + line + "\n";
-  if (!environment.empty()) text += "\n";
-  if (!all.is_listed()) {
-    text += fmt::format("Channels of more than {} nodes are counted, not listed.\n\n", kListedNodesMost) +
-            outcome_table(all);
-  } else if (all.table.empty()) {
-    text += "There is nothing to list: no pair of nodes that run ranks has a NIC with a link.\n";
-  } else {
-    text += fmt::format("{:<16} {:>3}  {:<18} {:<18} {:<22} {:<22} {}\n", "node -> node", "dev", "nccl-mesh-plugin",
-                        "NCCL 2.30.7", "NCCL, subnet-aware", "NCCL, s.-a., fused", "Mesh");
-    text += all.table + "\n" + outcome_table(all);
-  }
-  if (const auto left_out = all.left_out(); !left_out.empty()) {
-    text += "\nNCCL would open these NICs, and Mesh leaves them out:\n";
-    for (const auto& [nic, why] : left_out) text += "  " + nic + ": " + why + "\n";
-  }
-  text += "\n" + (all.mesh.relays() ? tuner_report(all.cluster, models::analyse(models::in_use(all.cluster)), all.nodes)
-                                    : "tuner: relays are off: algorithms are NCCL's choice\n");
-  return text + "\n" + stock_nccl_report(stock_question(all));
+  return {.title = "topo rules",
+          .sections = {channels_section(scenario, all, environment), settings_section(all, environment),
+                       findings_section(findings_of(scenario))}};
 }
 
 StockNcclFacts stock_nccl_facts(const Scenario& scenario) {
   const RuleComparison all(scenario);
   return stock_nccl_facts(stock_question(all));
-}
-
-std::string rules_json(const Scenario& scenario) {
-  const RuleComparison all(scenario);
-  nlohmann::ordered_json json{{"scenario", scenario.name}, {"rules", nlohmann::ordered_json::array()}};
-  for (std::size_t rule = 0; rule < kRules; ++rule) {
-    const Outcomes &near = all.near[rule], &far = all.far[rule];
-    json["rules"].push_back({{"rule", RuleComparison::name_of(rule)},
-                             {"channels", near.channels},
-                             {"reached", near.reached},
-                             {"lost", near.lost},
-                             {"refused", near.refused},
-                             {"far_channels", far.channels},
-                             {"far_reached", far.reached},
-                             {"far_lost", far.lost},
-                             {"far_refused", far.refused}});
-  }
-  json["left_out"] = nlohmann::ordered_json::array();
-  for (const auto& [nic, why] : all.left_out()) json["left_out"].push_back({{"nic", nic}, {"why", why}});
-  json["environment"] = environment_lines(all.cluster, all.nodes);
-  const auto working = models::settings_that_work(all.cluster, all.topology, all.nodes, all.crosses_rails);
-  json["settings"] = working ? nlohmann::ordered_json(working->text) : nlohmann::ordered_json(nullptr);
-  json["settings_without"] = working ? working->without : std::vector<std::string>();
-  json["findings"] = json_of(document::finding_rows(findings_of(scenario)));
-  return json_text(json, kIndent) + "\n";
 }
 
 }  // namespace meshbed::testbed

@@ -9,6 +9,7 @@
 
 #include "models/cluster.h"
 #include "models/routing_rules.h"
+#include "testbed/result/document.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/topology/stock_nccl.h"
 
@@ -44,16 +45,12 @@ class MeshRules {
 };
 
 /// For each pair of nodes that run ranks and each device (where ranks of one node have devices of their own: each pair
-/// of devices of which one rank has the one and one the other), in the order of the scenario: what every rule does;
-/// then how often each outcome came, which NICs NCCL would open and Mesh leaves out, what the tuner makes of the
-/// cabling, and the settings under which stock NCCL works on it.
-std::string rules_report(const Scenario& scenario);
+/// of devices of which one rank has the one and one the other), in the order of the scenario: what every rule does, in
+/// text alone; then how often each outcome came, which NICs NCCL would open and Mesh leaves out, the environment's
+/// settings, what the tuner makes of the cabling, the settings under which stock NCCL works on it, and the findings.
+document::Document rules_document(const Scenario& scenario);
 /// The settings under which stock NCCL works on the scenario's cabling (stock_nccl.h).
 StockNcclFacts stock_nccl_facts(const Scenario& scenario);
-/// The same as an object: "rules", an object for each rule (rule, channels, reached, lost, refused between nodes that a
-/// cable, switch or router joins, far_channels and so on between the others), "left_out", "environment" (what it leaves
-/// out and sets), "settings" and "settings_without" (variables that have to go).
-std::string rules_json(const Scenario& scenario);
 
 /// How often each outcome came, over all cablings of a number of nodes with two NICs each.
 struct RuleTally {

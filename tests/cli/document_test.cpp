@@ -6,6 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "testbed/render/render.h"
 #include "testbed/result/tables.h"
@@ -71,6 +73,39 @@ TEST_CASE("JSON has each key once, null for what is not known, and leaves out wh
   CHECK(json_of(Document{.title = "t", .sections = {without}}).dump() == R"({"paths":null})");
   without.empty = Empty::kAbsent;
   CHECK(json_of(Document{.title = "t", .sections = {without}}).dump() == "{}");
+}
+
+TEST_CASE("columns and tables without a key are in the text alone; a value may have a sign and a unit behind it") {
+  Section section{.title = "Points"};
+  section.with(
+      Table{.key = "points",
+            .meaning = "measured and predicted",
+            .columns = {text("name", "of the point").shown("name", 6, "  ").left(), in_text("by", 4),
+                        number("error", "", "relative").shown("error", 6).rounded(1, 100).with_plus().followed_by("%")},
+            .heading_before = "# "});
+  section.with(Table{.key = "", .meaning = "", .columns = {in_text("aside", 5, "")}});
+  section.table("points").add({"a", "ring", 0.125});
+  section.table("points").add_object({{"error", -0.25}, {"name", "b"}}, {"tree"});
+  section.table("").add({"x"});
+  section.show("points");
+  section.show_rows("");
+  CHECK(text_of({.title = "t", .sections = {section}}) ==
+        "# name     by   error\n"
+        "  a      ring  +12.5%\n"
+        "  b      tree  -25.0%\n"
+        "    x\n");
+  CHECK(json_of(section).dump() == R"({"points":[{"name":"a","error":0.125},{"name":"b","error":-0.25}]})");
+  CHECK(csv_of(section.table("points")) == "name,error\na,0.125\nb,-0.25\n");
+  CHECK(schema_of({.title = "t", .sections = {section}}).at("required").dump() == R"(["points"])");
+  CHECK_THROWS_AS(section.table("points").add_object({{"eror", 1}}, {"tree"}), std::logic_error);
+}
+
+TEST_CASE("fields can be lines, and a text of several lines too") {
+  Section section = paths_shape();
+  section.set("count", 2);
+  section.show_fields(8);
+  section.lines("one\n\ntwo\n");
+  CHECK(text_lines(section) == std::vector<std::string>{"count   2", "time_ns -", "note    -", "one", "", "two"});
 }
 
 TEST_CASE("CSV quotes what has commas, quotes and line ends (RFC 4180)") {

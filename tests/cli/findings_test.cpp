@@ -141,8 +141,8 @@ TEST_CASE("each code has an example that leads to it, with a severity of its tab
   }
 }
 
-TEST_CASE("docs/topology.md has the table of all codes (meshbed lint --checks)") {
-  const std::string page = read_text_file(std::string(MESHBED_SOURCE_DIR) + "/docs/topology.md");
+TEST_CASE("docs/reference/findings.md has the table of all codes (meshbed lint --checks)") {
+  const std::string page = read_text_file(std::string(MESHBED_SOURCE_DIR) + "/docs/reference/findings.md");
   CHECK(page.find("\n" + finding_table() + "\n") != std::string::npos);
 }
 

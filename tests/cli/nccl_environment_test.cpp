@@ -9,6 +9,7 @@
 #include "cli/command/commands.h"
 #include "plugin/base/hca_list.h"
 #include "plugin/net/process/config.h"
+#include "testbed/render/render.h"
 #include "testbed/scenario/idle_variables.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/topology/report.h"
@@ -60,7 +61,9 @@ std::string share(const nlohmann::json& report, const std::string& rule) {
 }
 
 std::string advice(const std::string& file, const Settings& overrides) {
-  const std::string text = rules_report(read_scenario(kScenarios + file, overrides));
+  document::Document rules = rules_document(read_scenario(kScenarios + file, overrides));
+  rules.sections.pop_back();  // the findings
+  const std::string text = text_of(rules);
   return text.substr(text.rfind("\n\n") + 2);
 }
 
@@ -213,10 +216,10 @@ TEST_CASE("topo rules counts the channels of many nodes, and refuses more than i
   const auto torus = [](const char* shape) {
     return parse_scenario(std::string("[topology]\nkind = \"torus\"\nshape = ") + shape + "\n", "torus.toml", {});
   };
-  const std::string text = rules_report(torus("[4, 4, 8]"));
+  const std::string text = text_of(rules_document(torus("[4, 4, 8]")));
   CHECK(text.find("Channels of more than 64 nodes are counted, not listed.\n") != std::string::npos);
   CHECK(text.find("4608 of 4608      0        0  92928 of 92928\n") != std::string::npos);
-  CHECK_THROWS_WITH_AS(rules_report(torus("[10, 10, 10]")),
+  CHECK_THROWS_WITH_AS(rules_document(torus("[10, 10, 10]")),
                        doctest::Contains("not above 577 nodes with 6 NICs each, and there are 1000 nodes"),
                        std::runtime_error);
 }

@@ -7,6 +7,7 @@
 
 #include "models/pcie.h"
 #include "models/topology.h"
+#include "testbed/render/render.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/topology/report.h"
@@ -208,7 +209,7 @@ TEST_CASE("devices are the NICs that the net plugin opens: not a management port
   CHECK_MESSAGE(report.find("  rank 1  node0  " + some.cluster.nodes[0].nics[2].device + "\n") != std::string::npos,
                 report);
   // One rank alone has all of them, and no phantom behind the last one.
-  const std::string rules = rules_report(read(rails(slow), {"workload.ranks_per_node=[1, 2]"}));
+  const std::string rules = text_of(rules_document(read(rails(slow), {"workload.ranks_per_node=[1, 2]"})));
   CHECK_MESSAGE(rules.find("\nnode0 -> node1   2-0 ") != std::string::npos, rules);
   CHECK_MESSAGE(rules.find("\nnode0 -> node1   3-") == std::string::npos, rules);
 }

@@ -6,6 +6,7 @@
 
 #include "cli/command/commands.h"
 #include "models/topology.h"
+#include "testbed/render/render.h"
 #include "testbed/scenario/findings/findings.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/topology/layout.h"
@@ -253,12 +254,12 @@ TEST_CASE("topo check shows routed pairs, topo rules who takes them, and a pictu
   CHECK(report.find("node0  node1  rocep1s0f0  rocep1s0f0  192.168.100.0/24  100 Gb/s  leaf0\n") != std::string::npos);
   CHECK(report.find("node0  node2  rocep1s0f0  rocep1s0f0  routed            100 Gb/s  spine\n") != std::string::npos);
   CHECK(report.find("Every pair has a direct path (6 pairs).\n") != std::string::npos);
-  const std::string rules = rules_report(scenario);
+  const std::string rules = text_of(rules_document(scenario));
   CHECK_MESSAGE(rules.find("node0 -> node2     0  refused            rocep1s0f0         rocep1s0f0             "
                            "rocep1s0f0             rocep1s0f0, routed\n") != std::string::npos,
                 rules);
   CHECK(rules.find("stock NCCL reaches every neighbour on this cabling with its defaults\n") != std::string::npos);
-  const std::string without = rules_report(read_scenario(kFile, {"environment.NCCL_MESH_ALLOW_ROUTED=0"}));
+  const std::string without = text_of(rules_document(read_scenario(kFile, {"environment.NCCL_MESH_ALLOW_ROUTED=0"})));
   CHECK(without.find(", routed") == std::string::npos);
   const std::string picture = topology_svg(scenario);
   CHECK(picture.find("4 nodes, 2 switches, 1 router: full mesh") != std::string::npos);

@@ -14,6 +14,7 @@
 
 #include "plugin/base/prng.h"
 #include "sim/engine/network.h"
+#include "testbed/render/render.h"
 #include "testbed/result/bonds.h"
 #include "testbed/scenario/fault_board.h"
 #include "testbed/scenario/findings/findings.h"
@@ -98,7 +99,7 @@ void look_at(const Scenario& scenario) {
   const FaultBoard board(scenario);
   for (const Fault& fault : scenario.faults) (void)board.steps_from(point_of(fault));
   (void)topology_report(scenario, false);
-  (void)rules_report(scenario);
+  (void)text_of(rules_document(scenario));
   if (scenario.cluster.cables.size() + scenario.cluster.switches.size() <= 16) (void)topology_svg(scenario);
   const sim::Network network(scenario.cluster);
   for (std::size_t from = 0; from < nodes; ++from) {

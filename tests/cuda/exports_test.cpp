@@ -1,5 +1,5 @@
-// What the drop-ins export: every name of CUDA 13.0's libraries and of nvml.h, implemented or refused; docs/cuda.md
-// lists them.
+// What the drop-ins export: every name of CUDA 13.0's libraries and of nvml.h, implemented or refused;
+// docs/reference/cuda-calls.md lists them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -112,13 +112,13 @@ TEST_CASE("the drop-in libnvidia-ml.so.1 exports every function that nvml.h decl
   for (const std::string& name : declared) CHECK_MESSAGE(all.count(name) == 1, name, " is not exported");
 }
 
-TEST_CASE("docs/cuda.md has both lists as they are") {
-  std::ifstream file(MESHBED_SOURCE_DIR "/docs/cuda.md");
+TEST_CASE("docs/reference/cuda-calls.md has the lists as they are") {
+  std::ifstream file(MESHBED_SOURCE_DIR "/docs/reference/cuda-calls.md");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   for (const std::string& wanted : {section("libcudart.so.13", kRuntimeCalls, kRuntimeRefused),
                                     section("libcuda.so.1", kDriverCalls, kDriverRefused),
                                     section("libnvidia-ml.so.1", kNvmlCalls, kNvmlRefused)}) {
-    CHECK_MESSAGE(text.find(wanted) != text.npos, "docs/cuda.md should have:\n", wanted);
+    CHECK_MESSAGE(text.find(wanted) != text.npos, "docs/reference/cuda-calls.md should have:\n", wanted);
   }
 }
 

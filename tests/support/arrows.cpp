@@ -45,7 +45,7 @@ std::vector<Arrow> every_arrow() {
        "a cluster's GPUs join the simulated CUDA with the simulated world"},
       {"sim/perfetto/", {"plugin/base/"}, "the writer of Perfetto's format stands on base alone"},
       {"sim/cuda/",
-       {"models/", "plugin/base/", "sim/perfetto/"},
+       {"models/gpu", "plugin/base/", "sim/perfetto/"},
        "the simulated CUDA meets who runs it at sim/cuda/host.h alone"},
       {"sim/", {"models/", "plugin/base/"}, "the simulator does not know what runs in it"},
       {"emu/", {"plugin/base/"}, "the emulated world takes plain values; it knows neither scenarios nor the simulator"},

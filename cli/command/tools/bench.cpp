@@ -22,11 +22,11 @@
 #include "cli/bench/bench_planner.h"
 #include "cli/bench/bench_reduce.h"
 #include "cli/command/commands.h"
+#include "cli/common/document_output.h"
 #include "cli/common/run_options.h"
 #include "testbed/base/child_process.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/interruption.h"
-#include "testbed/base/json_text.h"
 #include "testbed/workload/collective.h"
 #include "testbed/workload/outcome.h"
 #include "testbed/workload/workload.h"
@@ -148,6 +148,29 @@ nlohmann::json best_of(const BenchCase& bench, const std::string& fabric, int re
   return best;
 }
 
+document::Document messages_document(const std::string& fabric) {
+  using document::integer, document::number;
+  document::Document report = bench_document("messages");
+  document::Section& section = report.sections.front();
+  section.with({document::text("fabric", "how the network is shared: fluid or chunk")});
+  section.with(document::Table{
+      .key = "cases",
+      .meaning = "a ring all-reduce on one switch, the repetition of the least CPU time",
+      .columns = {integer("ranks", "", "of the job").shown("ranks", 6, ""),
+                  integer("message_bytes", "B", "of each message"),
+                  integer("messages", "", "of all ranks").shown("messages", 11),
+                  number("cpu_s", "s", "CPU time of all of them").shown("CPU s", 7).rounded(2),
+                  number("messages_per_cpu_s", "1/s", "a CPU second").shown("messages/CPU s", 16).rounded(0),
+                  integer("memory_per_rank_bytes", "B", "beyond the callers' own buffers")
+                      .shown("KiB/rank", 10)
+                      .rounded(0, 1.0 / static_cast<double>(kKiB)),
+                  integer("copies", "", "of the plugin and the engine").shown("copies", 8),
+                  number("load_ms_per_copy", "ms", "CPU time to load one").shown("ms/copy", 9).rounded(3),
+                  document::any("messages_per_cpu_s_of_all_repetitions", "a list, [1/s]")}});
+  section.set("fabric", fabric);
+  return report;
+}
+
 }  // namespace
 
 int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
@@ -171,16 +194,14 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   std::string fabric = "chunk";
   std::string message_text = "4096";
   std::string repetitions_text = "3";
-  std::string keep;
-  bool json = false;
+  DocumentOutput output;
   syntax.options.add_options()                                                                                       //
       ("fabric", po::value(&fabric)->value_name("fluid|chunk")->default_value(fabric), "how the network is shared")  //
       ("message-bytes", po::value(&message_text)->value_name("N")->default_value(message_text),
        "size of a message; a multiple of 4")  //
       ("repetitions", po::value(&repetitions_text)->value_name("N")->default_value(repetitions_text),
-       "runs of each case; the one of the least CPU time counts")                                                 //
-      ("keep", po::value(&keep)->value_name("FILE"), "also write the result, with its provenance, to this file")  //
-      ("json", po::bool_switch(&json), "print JSON instead of the table");
+       "runs of each case; the one of the least CPU time counts");
+  output.describe(syntax.options);
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   const std::uint64_t message_bytes = parse_count("--message-bytes", message_text, 4, 64 * kMiB);
   if (message_bytes % sizeof(float) != 0) {
@@ -192,31 +213,19 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
 
   const std::array<BenchCase, 3> cases = {
       {{.ranks = 8, .iterations = 2000}, {.ranks = 64, .iterations = 60}, {.ranks = 512, .iterations = 1}}};
-  nlohmann::json rows = nlohmann::json::array();
-  if (!json) {
-    out << "ring all-reduce on one switch, " << message_bytes
-        << " bytes a message, real plugin and engine; CPU time, best of " << repetitions << ", fabric " << fabric
-        << "\n"
-        << " ranks    messages   CPU s   messages/CPU s   KiB/rank   copies   ms/copy\n"
-        << std::flush;  // a child must not print it again
-  }
+  document::Document report = messages_document(fabric);
+  report.sections.front().line(
+      "ring all-reduce on one switch, {} bytes a message, real plugin and engine; CPU time, best of {}, fabric {}",
+      message_bytes, repetitions, fabric);
+  report.sections.front().show("cases");
+  output.show(report, out);
   for (BenchCase bench : cases) {
     bench.message_bytes = message_bytes;
-    const nlohmann::json row = best_of(bench, fabric, repetitions);
-    if (!json) {
-      out << fmt::format("{:6d} {:11d} {:7.2f} {:16.0f} {:10d} {:8d} {:9.3f}\n", bench.ranks,
-                         row["messages"].get<std::uint64_t>(), row["cpu_s"].get<double>(),
-                         row["messages_per_cpu_s"].get<double>(),
-                         row["memory_per_rank_bytes"].get<std::uint64_t>() / kKiB, row["copies"].get<std::uint64_t>(),
-                         row["load_ms_per_copy"].get<double>())
-          << std::flush;
-    }
-    rows.push_back(row);
+    report.sections.front().table("cases").add_object(best_of(bench, fabric, repetitions));
+    output.show(report, out);
   }
-  const nlohmann::json result = {
-      {"benchmark", "messages"}, {"fabric", fabric}, {"cases", rows}, {"provenance", bench_provenance()}};
-  if (json) out << json_text(result, kIndent) << "\n";
-  if (!keep.empty()) write_text_file(keep, json_text(result, kIndent) + "\n");
+  report.sections.push_back(bench_provenance());
+  output.finish(report, out);
   return kExitOk;
 }
 

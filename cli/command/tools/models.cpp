@@ -7,9 +7,13 @@
 #include <optional>
 #include <ostream>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/command/commands.h"
 #include "cli/command/tools/decode_options.h"
+#include "cli/common/document_output.h"
 #include "models/queue.h"
 #include "models/time/collective_time.h"
 #include "models/time/interval.h"
@@ -31,16 +35,35 @@ std::string range_text(const models::Value& value, const models::ParameterInfo& 
   return fmt::format("({:g} to {:g})", info.low, info.high);
 }
 
+void print(document::Section section, std::ostream& out) {
+  DocumentOutput{}.finish({.title = "models", .sections = {std::move(section)}}, out);
+}
+
+document::Table machine_values() {
+  using document::in_text, document::text;
+  return {.key = "values",
+          .meaning = "of the profile's parameters",
+          .columns = {text("name", "of the parameter").shown("value", 22, "  ").left(),
+                      document::number("value", "", "in the unit that its meaning names"), in_text(" ", 11),
+                      text("basis", "where it comes from").shown("basis", 13, "  ").left(),
+                      text("range", "possible, or (plausible)").shown("range (plausible)", 20).left(),
+                      text("source", "what it is; source").shown("what it is; source", 0).left()}};
+}
+
 void explain_values(const models::Machine& machine, bool with_defaults, std::ostream& out) {
   const auto list = [](const std::vector<std::string>& texts) {
     return texts.empty() ? std::string("-") : fmt::format("{}", fmt::join(texts, "; "));
   };
-  out << fmt::format("{}: {}\n  cabling     {}, {} ranks a node, transport {}\n  classes     {}\n  fitted on   {}\n\n",
-                     machine.name, machine.description, name_of(machine.cabling), machine.ranks_per_node,
-                     name_of(machine.transport), list(machine.classes), list(machine.fitted_on));
+  document::Section section{.title = "Values"};
+  section.with(machine_values());
+  section.line("{}: {}", machine.name, machine.description);
+  section.line("  cabling     {}, {} ranks a node, transport {}", name_of(machine.cabling), machine.ranks_per_node,
+               name_of(machine.transport));
+  section.line("  classes     {}", list(machine.classes));
+  section.line("  fitted on   {}", list(machine.fitted_on));
+  section.blank();
+  section.show("values");
   const std::string fitted_on = fmt::format("{}", fmt::join(machine.fitted_on, ", "));
-  out << fmt::format("  {:<22} {:>11}  {:<13} {:<20} {}\n", "value", "", "basis", "range (plausible)",
-                     "what it is; source");
   std::size_t silent = 0;
   for (std::size_t index = 0; index < models::kParameters; ++index) {
     const bool is_default = !machine.values.at(index);
@@ -52,22 +75,51 @@ void explain_values(const models::Machine& machine, bool with_defaults, std::ost
     const models::ParameterInfo& info = models::info_of(parameter);
     const models::Value value = machine.value_of(parameter);
     const bool is_fitted = value.basis == models::Basis::kCalibrated && value.source == fitted_on;
-    out << fmt::format("  {:<22} {:>11g}  {:<13} {:<20} {}; {}{}\n", info.name, value.value, name_of(value.basis),
-                       range_text(value, info), info.meaning, is_fitted ? "the files it was fitted on" : value.source,
-                       is_default ? " (default)" : "");
+    section.table("values").add(
+        {info.name, value.value, fmt::format("{:g}", value.value), name_of(value.basis), range_text(value, info),
+         fmt::format("{}; {}{}", info.meaning, is_fitted ? "the files it was fitted on" : value.source,
+                     is_default ? " (default)" : "")});
   }
-  if (silent > 0) out << fmt::format("  and {} defaults; --all shows them\n", silent);
+  if (silent > 0) section.line("  and {} defaults; --all shows them", silent);
+  print(std::move(section), out);
 }
 
 /// Of a profile that is no class of machines: its values, which other models read.
 void list_values(const models::Profile& profile, std::ostream& out) {
-  out << fmt::format("{}: {}\n\n", profile.name(), profile.description());
+  using document::in_text, document::text;
+  document::Section section{.title = "Values"};
+  section.with(document::Table{
+      .key = "values",
+      .meaning = "of the profile",
+      .columns = {text("name", "of the value").shown(" ", 22, "  ").left(), document::number("value", "", "in `unit`"),
+                  in_text(" ", 11), text("unit", "of the value").shown(" ", 5).left(),
+                  text("basis", "where it comes from").shown(" ", 13).left(),
+                  text("range", "that is possible; empty: none is known").shown(" ", 20).left(),
+                  text("source", "of the value").shown(" ", 0).left()}});
+  section.line("{}: {}", profile.name(), profile.description());
+  section.blank();
+  section.show_rows("values");
   for (const auto& [name, value] : profile.parameters()) {
     const bool has_range = value.range.first != value.range.second;
-    out << fmt::format("  {:<22} {:>11g} {:<5} {:<13} {:<20} {}\n", name, value.value, value.unit, name_of(value.basis),
-                       has_range ? fmt::format("{:g} to {:g}", value.range.first, value.range.second) : "",
-                       value.source);
+    section.table("values").add({name, value.value, fmt::format("{:g}", value.value), value.unit, name_of(value.basis),
+                                 has_range ? fmt::format("{:g} to {:g}", value.range.first, value.range.second) : "",
+                                 value.source});
   }
+  print(std::move(section), out);
+}
+
+void list_profiles(std::ostream& out) {
+  using document::text;
+  document::Section section{.title = "Profiles"};
+  section.with(document::Table{.key = "profiles",
+                               .meaning = "that are shipped",
+                               .columns = {text("name", "of the profile").shown(" ", 24, "").left(),
+                                           text("description", "its own").shown(" ", 0).left()}});
+  section.show_rows("profiles");
+  for (const models::Profile& profile : shipped_profiles()) {
+    section.table("profiles").add({profile.name(), profile.description()});
+  }
+  print(std::move(section), out);
 }
 
 double us_of(Picoseconds time_ps) {
@@ -257,9 +309,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
     return kExitOk;
   }
   if (name.empty()) {
-    for (const models::Profile& profile : shipped_profiles()) {
-      out << fmt::format("{:<24} {}\n", profile.name(), profile.description());
-    }
+    list_profiles(out);
     return kExitOk;
   }
   const models::Profile profile = find_profile(name);

@@ -2,18 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
 
 #include "cli/bench/perf_format.h"
 #include "cli/command/commands.h"
+#include "cli/common/document_output.h"
 #include "cli/nccl/compare.h"
 #include "cli/nccl/library.h"
 #include "testbed/base/exit_status.h"
-#include "testbed/base/files.h"
-#include "testbed/base/json_text.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -31,54 +29,6 @@ std::vector<models::Collective> parse_operations(const std::string& list) {
   }
   if (operations.empty()) throw std::runtime_error("nccl compare: -c: which operations?");
   return operations;
-}
-
-std::string bound_text(const ComparedPoint& row) {
-  return row.bound_us > 0 ? fmt::format("{:.1f}", row.bound_us) : "-";
-}
-
-void print_text(const std::string& version, const ProgramRun& run, const NcclComparison& comparison,
-                std::ostream& out) {
-  out << fmt::format("NCCL {} beside the drop-in, {}, {} ranks: the third call, slowest rank, in microseconds\n",
-                     version, run.scenario, comparison.ranks)
-      << fmt::format("{:<15} {:>11} {:>10} {:>10} {:>10} {:>13}  {:<6}  {:<26}  {}\n", "operation", "bytes", "NCCL",
-                     "drop-in", "bound", "drop-in/NCCL", "", "NCCL chose", "drop-in chose");
-  int slower = 0;
-  for (const ComparedPoint& row : comparison.points) {
-    if (row.dropin_is_slower()) ++slower;
-    out << fmt::format("{:<15} {:>11} {:>10.1f} {:>10.1f} {:>10} {:>13.2f}  {:<6}  {:<26}  {}\n",
-                       models::name_of(row.point.operation), row.point.bytes, row.nccl_us, row.dropin_us,
-                       bound_text(row), row.ratio(), row.dropin_is_slower() ? "slower" : "", text_of(row.nccl_chose),
-                       text_of(row.dropin_chose));
-  }
-  out << fmt::format("the drop-in is slower in {} of {}; results in {}\n", slower, comparison.points.size(),
-                     run.results);
-}
-
-nlohmann::ordered_json as_json(const NcclChoice& choice) {
-  if (!choice) return nullptr;
-  return {{"algorithm", choice->algorithm}, {"protocol", choice->protocol}, {"channels", choice->channels}};
-}
-
-nlohmann::ordered_json as_json(const std::string& version, const ProgramRun& run, const NcclComparison& comparison) {
-  auto rows = nlohmann::ordered_json::array();
-  for (const ComparedPoint& row : comparison.points) {
-    rows.push_back({{"operation", models::name_of(row.point.operation)},
-                    {"bytes", row.point.bytes},
-                    {"nccl_us", row.nccl_us},
-                    {"dropin_us", row.dropin_us},
-                    {"bound_us", row.bound_us > 0 ? nlohmann::ordered_json(row.bound_us) : nullptr},
-                    {"ratio", row.ratio()},
-                    {"dropin_is_slower", row.dropin_is_slower()},
-                    {"nccl_chose", as_json(row.nccl_chose)},
-                    {"dropin_chose", as_json(row.dropin_chose)}});
-  }
-  return {{"nccl", {{"file", run.library}, {"version", version}, {"sha256", sha256_of_file(run.library)}}},
-          {"scenario", run.scenario},
-          {"overrides", cluster_overrides(run)},
-          {"ranks", comparison.ranks},
-          {"rows", std::move(rows)},
-          {"results", run.results}};
 }
 
 }  // namespace
@@ -117,12 +67,8 @@ int nccl_compare_command(const Arguments& arguments, std::ostream& out, std::ost
     err << "meshbed: nccl compare: " << comparison.failure;
     return kExitBroken;
   }
-  const std::string version = inspect_nccl(run.library).version;
-  if (json) {
-    out << json_text(as_json(version, run, comparison), kIndent) << "\n";
-  } else {
-    print_text(version, run, comparison, out);
-  }
+  DocumentOutput output{.json = json};
+  output.finish(comparison_document(inspect_nccl(run.library).version, run, comparison), out);
   return kExitOk;
 }
 

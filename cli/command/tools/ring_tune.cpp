@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/bench/bench_measure.h"
+#include "cli/common/document_output.h"
 #include "testbed/base/exit_status.h"
-#include "testbed/base/json_text.h"
 #include "testbed/base/units.h"
 #include "testbed/scenario/scenario.h"
 
@@ -19,7 +19,6 @@ namespace meshbed::testbed {
 namespace {
 
 namespace po = boost::program_options;
-using Json = nlohmann::ordered_json;
 
 /// A field that is made smaller, by halves, from where more of it changes nothing.
 struct TunedField {
@@ -68,6 +67,20 @@ class RingTuner {
 
 std::string text_of(double time_us) { return time_us < 0 ? "stuck" : fmt::format("{:.3f}", time_us); }
 
+document::Document tune_document() {
+  using document::number;
+  document::Section section{.title = "Ring tuning"};
+  section.with({number("unlimited_us", "us", "of an iteration without limits"),
+                document::texts("chosen", "the smallest values that cost no more than they may"),
+                number("chosen_us", "us", "of an iteration with them; null: its rings do not drain").or_null()});
+  section.with(
+      document::Table{.key = "points",
+                      .meaning = "what was tried, in order",
+                      .columns = {document::text("values", "of the fields"),
+                                  number("time_us", "us", "of an iteration; null: its rings do not drain").or_null()}});
+  return {.title = "ring tune", .sections = {std::move(section)}};
+}
+
 }  // namespace
 
 int ring_tune_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
@@ -90,11 +103,12 @@ int ring_tune_command(const Arguments& arguments, std::ostream& out, std::ostrea
   if (unlimited_us < 0) throw std::runtime_error(path + ": its rings do not drain, even without limits");
   constexpr double kPercent = 100;
   const double most_us = unlimited_us * (1 + *share / kPercent);
-  Json rows = Json::array();
+  document::Document report = tune_document();
+  document::Section& section = report.sections.front();
   const std::vector<TunedField> fields = tuner.fields();
   std::vector<std::uint64_t> smallest;
   const auto tried = [&](const std::string& text, double time_us) {
-    rows.push_back({{"values", text}, {"time_us", time_us < 0 ? Json(nullptr) : Json(time_us)}});
+    section.table("points").add({text, document::known_value(time_us >= 0, time_us)});
     err << fmt::format("{:<40}{:>14}\n", text, text_of(time_us)) << std::flush;
     return time_us > 0 && time_us <= most_us;
   };
@@ -123,18 +137,14 @@ int ring_tune_command(const Arguments& arguments, std::ostream& out, std::ostrea
       smallest[index] = larger;
     }
   }
-  if (json) {
-    out << json_text(Json{{"unlimited_us", unlimited_us},
-                          {"chosen", chosen},
-                          {"chosen_us", together_us < 0 ? Json(nullptr) : Json(together_us)},
-                          {"points", rows}})
-        << "\n";
-    return kExitOk;
-  }
-  out << fmt::format("without limits {} us; the smallest that take at most {} longer:\n", text_of(unlimited_us),
-                     within);
-  for (const std::string& one : chosen) out << "  " << one << "\n";
-  out << fmt::format("an iteration takes {} us\n", text_of(together_us));
+  section.set("unlimited_us", unlimited_us);
+  section.set("chosen", chosen);
+  section.set("chosen_us", document::known_value(together_us >= 0, together_us));
+  section.line("without limits {} us; the smallest that take at most {} longer:", text_of(unlimited_us), within);
+  for (const std::string& one : chosen) section.line("  {}", one);
+  section.line("an iteration takes {} us", text_of(together_us));
+  DocumentOutput output{.json = json, .indent = kOneLine};
+  output.finish(report, out);
   return kExitOk;
 }
 

@@ -5,20 +5,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <stdexcept>
 
 #include "cli/command/commands.h"
+#include "cli/common/document_output.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
-#include "testbed/base/json_text.h"
 #include "testbed/fidelity/nearest_expert.h"
 #include "testbed/fidelity/peers.h"
 #include "testbed/fidelity/profiles.h"
 #include "testbed/fidelity/validated.h"
+#include "testbed/fidelity/validated_document.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -151,103 +150,6 @@ Validated validate_path(const std::string& path, const ValidateOptions& options,
   return validate_with(validated, machines, standing_asked(options));
 }
 
-nlohmann::ordered_json basis_json(const models::Interval& interval, const std::string& choice) {
-  const bool has_class = interval.distance != models::Distance::kNoClass;
-  return {{"class", has_class ? nlohmann::ordered_json(interval.profile) : nlohmann::ordered_json(nullptr)},
-          {"choice", choice},
-          {"gate", interval.gate},
-          {"distance", name_of(interval.distance)},
-          {"outside", interval.outside},
-          {"left_out_points", interval.left_out},
-          {"left_out_files", interval.left_from},
-          {"text", basis_text(interval)}};
-}
-
-nlohmann::ordered_json to_json(const Validated& validated) {
-  nlohmann::ordered_json points = nlohmann::ordered_json::array();
-  for (std::size_t index = 0; index < validated.file.rows.size(); ++index) {
-    const MeasuredRow& row = validated.file.rows[index];
-    points.push_back(
-        {{"collective", row.collective},
-         {"ranks", row.point.call.ranks},
-         {"nodes", row.point.call.nodes},
-         {"bytes", row.point.call.bytes},
-         {"placement", row.placement},
-         {"variant", row.variant},
-         {"measured_us", row.point.time_us},
-         {"predicted_us", validated.predicted_us[index]},
-         {"error", validated.predicted_us[index] / row.point.time_us - 1},
-         {"low_us", validated.intervals[index].low_us},
-         {"high_us", validated.intervals[index].high_us},
-         {"basis", basis_json(validated.intervals[index], validated.choices.at(validated.machine_of_row[index]))}});
-  }
-  nlohmann::ordered_json bad = nlohmann::ordered_json::array();
-  for (const BadRow& row : validated.file.bad) bad.push_back({{"line", row.line}, {"reason", row.reason}});
-  const Coverage coverage = coverage_of(validated);
-  return {{"file", validated.file.name},
-          {"profile", validated.profile_names()},
-          {"points", validated.file.rows.size()},
-          {"median", validated.errors.median},
-          {"p90", validated.errors.p90},
-          {"max", validated.errors.max},
-          {"inside", coverage.inside},
-          {"median_relative_width", coverage.width},
-          {"naive_own_line_median", validated.own_line.median},
-          {"naive_carried_line_median", validated.carried_line.median},
-          {"naive_two_regime_median", validated.two_regime.median},
-          {"rows", points},
-          {"bad_rows", bad}};
-}
-
-void print_table(const Validated& validated, std::ostream& out) {
-  const MeasuredFile& file = validated.file;
-  out << fmt::format("# {}  class {}  quality {}\n", file.name, file.topology_class.empty() ? "-" : file.topology_class,
-                     file.quality.empty() ? "-" : file.quality);
-  for (std::size_t index = 0; index < validated.machines.size(); ++index) {
-    const models::Machine& machine = validated.machines[index];
-    out << fmt::format("# profile {}: {}\n# choice: {}\n", machine.name, machine.description, validated.choices[index]);
-  }
-  out << fmt::format("# {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13} {:>13} {:>8}  {:<27}  {}\n", "collective",
-                     "ranks", "nodes", "bytes", "", "variant", "measured us", "predicted us", "error",
-                     "9 of 10 lie in, us", "by");
-  for (std::size_t index = 0; index < file.rows.size(); ++index) {
-    const MeasuredRow& row = file.rows[index];
-    std::string way = row.point.expert ? name_of(row.point.expert->mode) : "message";
-    if (!row.point.is_message) {
-      const models::CollectiveTime time = models::collective_time(validated.machine_at(index), row.point.call);
-      way = fmt::format("{} {}", name_of(time.algorithm), name_of(time.protocol));
-    }
-    const double predicted = validated.predicted_us[index];
-    const models::Interval& interval = validated.intervals[index];
-    const bool is_inside = interval.low_us <= row.point.time_us && row.point.time_us <= interval.high_us;
-    out << fmt::format(
-        "  {:<14} {:>5} {:>5} {:>13} {:>3} {:<16} {:>13.3f} {:>13.3f} {:>+7.1f}%  {:>12.3f} {:>12.3f} {}  {}\n",
-        row.collective, row.point.call.ranks, row.point.call.nodes, row.point.call.bytes, row.placement, row.variant,
-        row.point.time_us, predicted, 100 * (predicted / row.point.time_us - 1), interval.low_us, interval.high_us,
-        is_inside ? " " : "*", way);
-  }
-}
-
-void print_summary(const Validated& validated, std::ostream& out) {
-  const auto percent = [](double part) { return fmt::format("{:.1f} %", 100 * part); };
-  out << fmt::format(
-      "  {} points: median {}, p90 {}, max {}; naive medians: own line {}, carried line {}, two regimes {}\n",
-      validated.file.rows.size(), percent(validated.errors.median), percent(validated.errors.p90),
-      percent(validated.errors.max), percent(validated.own_line.median), percent(validated.carried_line.median),
-      percent(validated.two_regime.median));
-  const Coverage coverage = coverage_of(validated);
-  out << fmt::format(
-      "  intervals: {} of the points inside (* is outside; 90 % is intended), median width {} of the "
-      "prediction\n",
-      percent(coverage.inside), percent(coverage.width));
-  std::map<std::string, std::size_t> bases;
-  for (const models::Interval& interval : validated.intervals) {
-    ++bases[fmt::format("{} (from {} points of {} files)", basis_text(interval), interval.left_out,
-                        interval.left_from)];
-  }
-  for (const auto& [text, points] : bases) out << fmt::format("  {} points: {}\n", points, text);
-}
-
 }  // namespace
 
 int validate_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
@@ -283,12 +185,8 @@ int validate_command(const Arguments& arguments, std::ostream& out, std::ostream
           std::filesystem::path(options.plot) / std::filesystem::path(validated.file.name).replace_extension(".svg");
       write_plot("--plot", one_plot ? options.plot : own.string(), plot_of(validated));
     }
-    if (options.json) {
-      out << json_text(to_json(validated)) << "\n";
-      continue;
-    }
-    print_table(validated, out);
-    print_summary(validated, out);
+    DocumentOutput output{.json = options.json, .indent = kOneLine};
+    output.finish(validated_document(validated), out);
   }
   return kExitOk;
 }

@@ -19,8 +19,8 @@ namespace meshbed {
 /// One thing that is wrong, slow or worth knowing about a scenario, as `meshbed lint` prints it.
 struct Finding {
   std::string severity;  // "error": a run is refused; "warning": it runs, but not as described; "note"
-  std::string code;      // as in docs/topology.md: "crossed-cable"; "refused" where the file could not be read
-  std::string place;     // "cable 'node0-node1'", "pair.toml:7:9"
+  std::string code;   // as in docs/reference/findings.md: "crossed-cable"; "refused" where the file could not be read
+  std::string place;  // "cable 'node0-node1'", "pair.toml:7:9"
   std::string cause;
   std::string fix;  // empty: nothing to do
 };

@@ -37,7 +37,7 @@ struct FindingInfo {
 };
 std::span<const FindingInfo> finding_infos();
 const char* name_of(FindingCode code);
-/// The table of all codes as Markdown: part of docs/topology.md.
+/// The table of all codes as Markdown: part of docs/reference/findings.md.
 std::string finding_table();
 
 struct Finding {
