@@ -56,6 +56,9 @@ class AddressLines : public LineReader {
       if (const auto id = parse_digits(behind(words, "id"), 4094)) nic.vlan.offer(static_cast<int>(*id), source);
       return true;
     }
+    if (words[0] == "bond") {
+      for (std::size_t at = 1; at + 1 < words.size(); ++at) take_bond_option(nic, words[at], words[at + 1], source);
+    }
     for (const char* kind : {"bridge", "bond", "veth", "tun", "vxlan", "dummy", "macvlan", "ipvlan", "wireguard"}) {
       if (words[0] == kind) nic.kind = kind;
     }
@@ -92,6 +95,7 @@ class AddressLines : public LineReader {
       if (nic.kind == "vlan" && id) nic.vlan.offer(static_cast<int>(*id), source);
     }
     if (words[2].find("LOOPBACK") != std::string::npos) nic.kind = "loopback";
+    if (words[2].find("MASTER") != std::string::npos) nic.kind = "bond";
     if (const auto mtu = parse_digits(behind(words, "mtu"), 1U << 20U)) {
       nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source);
     }
@@ -190,17 +194,42 @@ class CommandLines : public LineReader {
       return true;
     }
     if (object != "link" && object != "l") return false;
-    if (action == "add") return take_vlan(words, source);
+    if (action == "add") return behind(words, "type") == "vlan" ? take_vlan(words, source) : take_upper(words, source);
     if (action != "set") return false;
     NicFacts& nic = host_.by_netdev(dev.empty() ? words[3] : dev, source, Origin::kConfigured);
     if (const auto mtu = parse_digits(behind(words, "mtu"), 1U << 20U)) {
       nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source, Origin::kConfigured);
     }
-    if (has(words, "down")) nic.link_up.offer(false, source, Origin::kConfigured);
+    if (const std::string above = behind(words, "master"); !above.empty()) {
+      nic.master = above;  // bonding takes only what is down, and sets it up itself
+      nic.link_up = {};
+    } else if (has(words, "down")) {
+      nic.link_up.offer(false, source, Origin::kConfigured);
+    }
+    if (behind(words, "type") == "bond") take_options(nic, words, source);
     return true;
   }
 
  private:
+  static void take_options(NicFacts& bond, const std::vector<std::string>& words, const std::string& source) {
+    for (std::size_t at = 0; at + 1 < words.size(); ++at) {
+      if (words[at] != "type") take_bond_option(bond, words[at], words[at + 1], source, Origin::kConfigured);
+    }
+  }
+
+  /// ip link add bond0 type bond mode 802.3ad miimon 100
+  bool take_upper(const std::vector<std::string>& words, const std::string& source) {
+    const std::string kind = behind(words, "type"), named = behind(words, "name");
+    const std::string name = named.empty() ? words[3] : named;
+    if (kind != "bond" && kind != "bridge") return false;
+    NicFacts& nic = host_.by_netdev(name == "dev" && words.size() > 4 ? words[4] : name, source, Origin::kConfigured);
+    nic.kind = kind;
+    if (kind != "bond") return true;
+    take_options(nic, words, source);
+    take_bond_default(nic, source);
+    return true;
+  }
+
   bool take_address_of(const std::vector<std::string>& words, const std::string& source) {
     const std::string dev = behind(words, "dev");
     if ((words[2] != "add" && words[2] != "replace") || dev.empty()) return false;
