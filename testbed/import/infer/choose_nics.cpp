@@ -12,6 +12,7 @@
 #include "models/spark.h"
 #include "testbed/import/infer/fold_uppers.h"
 #include "testbed/import/infer/mesh.h"
+#include "testbed/import/read/readers.h"
 
 namespace meshbed::testbed::hosts {
 namespace {
@@ -205,6 +206,24 @@ void forget_soft_rates(HostFacts& host) {
   }
 }
 
+/// Where GIDs alone show a NIC's IPv4 address, its prefix is not known.
+void take_gid_addresses(HostFacts& host, AssumedList& assumed) {
+  constexpr int kPrefixAssumed = 24;
+  for (NicFacts& nic : host.nics) {
+    const bool is_addressed = !nic.addresses.empty() || nic.gids.empty();
+    const NicFacts* const first = nic.bond >= 0 ? first_member(host, nic.bond) : &nic;
+    if (is_addressed || !nic.no_mesh.empty() || first != &nic) continue;
+    for (const GidFact& gid : nic.gids) {
+      const IpAddress address = from_mapped_bytes(gid.gid);
+      if (address.family != Family::kIpv4) continue;
+      add_address(nic, fmt::format("{}/{}", to_text(address), kPrefixAssumed), gid.source + ", its prefix is assumed");
+    }
+    if (nic.addresses.empty()) continue;
+    assumed.add("prefix", fmt::format("{}/{}", host.name.value, nic.device.value), fmt::format("/{}", kPrefixAssumed),
+                "which prefix length has its address? `ip addr` prints it");
+  }
+}
+
 std::string seen_in(const Machines& machines) {
   std::string text;
   for (const HostFacts& host : machines.hosts) {
@@ -246,6 +265,7 @@ void choose_nics(Mesh& mesh) {
     const std::vector<PendingFinding> pending = fold_uppers(host, mesh.assumed);
     forget_soft_rates(host);
     choose(host, given);
+    take_gid_addresses(host, mesh.assumed);
     for (const PendingFinding& each : pending) {
       const NicFacts* const nic = nic_with(host, each.netdev);
       if (nic != nullptr && nic->no_mesh.empty()) mesh.findings.push_back(each.finding);

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <numeric>
 #include <set>
@@ -354,7 +353,7 @@ class Finder {
         report_switch(medium, inside);
       }
     }
-    order_and_name();
+    order_and_name(mesh_);
   }
 
   void report_open(Id id) {
@@ -458,43 +457,6 @@ class Finder {
            "expect less where the links between switches are slower than the ports together"});
     }
     mesh_.switches.push_back(std::move(box));
-  }
-
-  /// Ends by their addresses, then by host; cables likewise, so that equal machines give equal files.
-  void order_and_name() {
-    const auto key = [&](Port port) {
-      for (const AddressFact& address : mesh_.nic_of(mesh_.addressed(port)).addresses) {
-        if (counts(address)) return std::pair(address.prefix.address, port);
-      }
-      IpAddress last;
-      last.family = Family::kIpv6;
-      last.bytes.fill(0xff);
-      return std::pair(last, port);
-    };
-    for (FoundCable& cable : mesh_.cables) {
-      if (key(cable.ends[1]) < key(cable.ends[0])) std::swap(cable.ends[0], cable.ends[1]);
-    }
-    std::sort(mesh_.cables.begin(), mesh_.cables.end(),
-              [&](const FoundCable& left, const FoundCable& right) { return key(left.ends[0]) < key(right.ends[0]); });
-    std::set<std::string> taken;
-    for (FoundCable& cable : mesh_.cables) {
-      const std::string wanted =
-          fmt::format("{}-{}", mesh_.host_of(cable.ends[0]).name.value, mesh_.host_of(cable.ends[1]).name.value);
-      cable.name = wanted;
-      for (int more = 2; !taken.insert(cable.name).second; ++more) cable.name = fmt::format("{}-{}", wanted, more);
-    }
-    int number = 0;
-    for (FoundSwitch& box : mesh_.switches) {
-      std::string name;
-      for (const char letter : box.name) {
-        const bool fits = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' || letter == '-';
-        name += fits ? letter : '-';
-      }
-      if (name.empty() || name.front() == '-' || name.front() == '.') name = fmt::format("switch{}", number);
-      while (!taken.insert(name).second) name += "-2";
-      box.name = name;
-      ++number;
-    }
   }
 
   Mesh& mesh_;

@@ -73,6 +73,8 @@ void choose_nics(Mesh& mesh);
 bool is_spark(const HostFacts& host);
 /// Cables and switches between the chosen NICs.
 void find_cables(Mesh& mesh);
+/// Ends of cables by their addresses, then by host; cables likewise; each cable and switch with a name of its own.
+void order_and_name(Mesh& mesh);
 /// Addresses for ends of given cables that have none.
 void assign_addresses(Mesh& mesh);
 

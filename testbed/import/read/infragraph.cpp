@@ -185,17 +185,18 @@ class GraphReader {
     return count == 1 ? instance : fmt::format("{}.{}", instance, index);
   }
 
-  std::vector<std::pair<std::string, std::string>> ends_of(const Json& endpoint) const {
+  std::vector<std::pair<std::string, std::string>> ends_of(const Json& endpoint, const std::string& connection) const {
     std::vector<std::pair<std::string, std::string>> ends;
     const std::string said = text(endpoint, "instance");
     const auto found = instances_.find(said.substr(0, said.find('[')));
-    if (found == instances_.end()) refuse_instance(said.substr(0, said.find('[')));
+    if (found == instances_.end())
+      refuse_instance(said.substr(0, said.find('[')), connection.empty() ? said : connection);
     const Instance& instance = found->second;
     const std::string of = text(endpoint, "component"), component_name = of.substr(0, of.find('['));
     const Json* const part = component(*instance.device, component_name);
     const bool is_nested = component_name.find('.') != std::string::npos;  // of a device within the device
     if (part == nullptr && !is_nested) {
-      refuse_at(part_, of,
+      refuse_at(part_, connection.empty() ? of : connection,
                 fmt::format("edges: '{}' is no component of device '{}'; name one of its components, or add it there",
                             component_name, text(*instance.device, "name")));
     }
@@ -213,10 +214,10 @@ class GraphReader {
   }
 
   /// An edge needs the instance, which is not there, or is of a device that is not.
-  [[noreturn]] void refuse_instance(const std::string& name) const {
+  [[noreturn]] void refuse_instance(const std::string& name, const std::string& place) const {
     const auto unknown = unknown_.find(name);
     if (unknown == unknown_.end()) {
-      refuse_at(part_, name,
+      refuse_at(part_, place,
                 fmt::format("edges: '{}' is no instance; add it under instances, or correct the name", name));
     }
     refuse_at(
@@ -226,10 +227,10 @@ class GraphReader {
   }
 
   void add_edge(const Json& edge) {
-    const auto first = ends_of(member(edge, "ep1")), second = ends_of(member(edge, "ep2"));
+    const std::string connection = text(edge, "connection");  // of the old layout
+    const auto first = ends_of(member(edge, "ep1"), connection), second = ends_of(member(edge, "ep2"), connection);
     const std::string scheme = text(edge, "scheme"), link = text(edge, "link");
     const auto rate = rates_.find(link);
-    const std::string connection = text(edge, "connection");  // of the old layout
     const std::string source = source_of(connection.empty() ? text(member(edge, "ep1"), "instance") : connection);
     const auto add = [&](std::size_t one, std::size_t other) {
       if (machines_.cables.size() >= kEdgesMost) {

@@ -237,6 +237,14 @@ bool read_document(const YAML::Node& root, const Part& part, Reading& into) {
     return read_containerlab(topology, part, into.others);
   }
   const YAML::Node infrastructure = at(root, "infrastructure");
+  const YAML::Node devices = at(infrastructure ? infrastructure : root, "devices");
+  const bool has_instances = at(root, "instances") || at(infrastructure, "instances");
+  if (!has_instances && devices && devices.IsSequence() && devices.size() > 0 && at(devices[0], "components")) {
+    const YAML::Mark mark = devices.Mark();
+    refuse(
+        part.path, static_cast<std::size_t>(mark.line) + 1, static_cast<std::size_t>(mark.column) + 1,
+        "devices: InfraGraph's devices without instances are no network; put instances and their edges into this file");
+  }
   if (!at(root, "instances") && !at(infrastructure, "instances") && !at(infrastructure, "connections")) return false;
   constexpr std::size_t kNodesMost = 2'000'000;
   std::size_t left = kNodesMost;
