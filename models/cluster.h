@@ -71,6 +71,7 @@ struct Nic {
   std::uint32_t switch_mtu_bytes = 0;     // of the switch's port that it is plugged into; 0: as the switch
   int bond = -1;                          // index in Node::bonds; -1: in none
   std::string function = {};              // its own RDMA name, where `device` is the name of a bond's; empty: `device`
+  std::string function_netdev = {};       // its own interface, where `netdev` is a bond's; empty: `netdev`
   int router = -1;                        // index in Cluster::routers: its gateway; -1: it has none
   std::vector<GatewayRoute> routes = {};  // to the router's other subnets; of a bond, at the NIC with its addresses
   bool policy_routed = false;             // they stand in a table of their own, which a rule takes by source address

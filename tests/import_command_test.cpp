@@ -103,6 +103,36 @@ TEST_CASE("netplan of a triangle gives its digest, and so do ip scripts and Infr
   CHECK(digest_of(folder + "/graph.toml", folder + "/results") == digest);
 }
 
+TEST_CASE("bonds come back from netplan and from ip scripts") {
+  const std::string folder = scratch_folder("import_bonds");
+  for (const char* name : {"bond-lag", "bond-two-cards"}) {
+    const std::string given = scenario_file(name);
+    for (const char* format : {"netplan", "ip"}) {
+      const std::string machines = folder + "/" + name + "-" + format;
+      CHECK(meshbed_command("export " + given + " --to " + format + " -o " + machines).status == 0);
+      const CommandResult made =
+          meshbed_command("init " + machines + " --assume rate=400Gb/s -o " + machines + ".toml");
+      CHECK_MESSAGE(made.status == 0, made.output);
+      const meshbed::testbed::Scenario was = meshbed::testbed::read_scenario(
+          std::string(MESHBED_SOURCE_DIR) + "/scenarios/" + name + ".toml", {"topology.rate=\"400Gb/s\""});
+      const meshbed::testbed::Scenario is = meshbed::testbed::read_scenario(machines + ".toml", {});
+      REQUIRE(is.cluster.nodes.size() == 2);
+      for (std::size_t node = 0; node < 2; ++node) {
+        const auto &before = was.cluster.nodes[node], &after = is.cluster.nodes[node];
+        REQUIRE(after.bonds.size() == 1);
+        CHECK(after.bonds[0].name == before.bonds[0].name);
+        CHECK(after.bonds[0].mode == before.bonds[0].mode);
+        CHECK(after.bonds[0].lag == before.bonds[0].lag);
+        CHECK(after.bonds[0].hashes_flows == before.bonds[0].hashes_flows);
+        CHECK(after.bonds[0].functions == before.bonds[0].functions);
+        CHECK(after.nics[0].addresses == before.nics[0].addresses);
+        CHECK(after.nics[0].device == before.nics[0].device);
+      }
+      CHECK(is.cluster.cables.size() == was.cluster.cables.size());
+    }
+  }
+}
+
 TEST_CASE("functions of Sparks, a switch and VLANs come back from netplan and InfraGraph") {
   const std::string folder = scratch_folder("import_round");
   for (const char* name : {"spark-triangle-200g", "spark-pair-two-cables"}) {

@@ -69,6 +69,10 @@ std::size_t rdma_devices(const Node& node) {
 
 const std::string& function_name(const Nic& nic) { return nic.function.empty() ? nic.device : nic.function; }
 
+const std::string& function_netdev(const Nic& nic) {
+  return nic.function_netdev.empty() ? nic.netdev : nic.function_netdev;
+}
+
 bool differ_in_function(std::string_view one, std::string_view other) {
   const std::string_view place = without_number(one);
   return !place.empty() && (place.back() == 'f' || place.back() == '.') && place == without_number(other) &&

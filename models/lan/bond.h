@@ -51,6 +51,8 @@ bool is_standby(const Cluster& cluster, PortRef port);
 std::size_t rdma_devices(const Node& node);
 /// As cables name it: rocep1s0f0, where the device is mlx5_bond_0.
 const std::string& function_name(const Nic& nic);
+/// Its own interface: enp1s0f0np0, where the netdev is bond0.
+const std::string& function_netdev(const Nic& nic);
 /// True where two RDMA names, or two sysfs paths of PCI functions, differ in the function's number alone:
 /// rocep1s0f0 and rocep1s0f1, 0000:01:00.0 and 0000:01:00.1.
 bool differ_in_function(std::string_view one, std::string_view other);

@@ -337,8 +337,10 @@ document::Value json_of(const Diagnosis& diagnosis) {
 }
 
 std::string text_of(const Diagnosis& diagnosis) {
-  std::string text = fmt::format("read: {} ({}), {} facts\n", fmt::join(diagnosis.inputs, ", "),
-                                 fmt::join(diagnosis.formats, ", "), diagnosis.facts.size());
+  const std::string formats = diagnosis.formats.empty() ? "no format, lines by their words"
+                                                        : fmt::format("{}", fmt::join(diagnosis.formats, ", "));
+  std::string text =
+      fmt::format("read: {} ({}), {} facts\n", fmt::join(diagnosis.inputs, ", "), formats, diagnosis.facts.size());
   if (diagnosis.causes.empty()) return text + "no cause found\n";
   int number = 0;
   for (const FoundCause& cause : diagnosis.causes) {

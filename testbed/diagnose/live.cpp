@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -56,6 +57,17 @@ void ports(Case& found) {
   }
 }
 
+/// With CAP_IPC_LOCK the limit does not count (ib_umem_get, drivers/infiniband/core/umem.c).
+bool may_lock_all() {
+  constexpr unsigned kIpcLock = 14;  // linux/capability.h
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.rfind("CapEff:", 0) == 0) return (std::strtoull(line.c_str() + 7, nullptr, 16) >> kIpcLock & 1U) != 0;
+  }
+  return false;
+}
+
 void limits(Case& found) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return;
@@ -64,7 +76,9 @@ void limits(Case& found) {
   found.add_fact("memlock", at.text, at);
   const Fact* const devices = found.find_fact("rdma_ports");
   const bool has_devices = devices != nullptr && devices->value.get<std::size_t>() > 0;
-  if (!unlimited && limit.rlim_cur < kEnoughMemlockBytes && has_devices) {
+  const bool is_low = !unlimited && limit.rlim_cur < kEnoughMemlockBytes;
+  if (is_low && may_lock_all()) found.add_fact("cap_ipc_lock", true, host_line("/proc/self/status", ""));
+  if (is_low && has_devices && !may_lock_all()) {
     found.add_sign(CauseCode::kMemlock, 0.70, "live: memlock", "the limit of locked memory is low", at);
   }
 }

@@ -120,6 +120,7 @@ bool meet(const IpPrefix& one, const IpPrefix& other) {
 
 void adapters(Case& all) {
   constexpr std::size_t kMost = 512;
+  constexpr double kSoftRoce_Gbps = 2.5;  // 1X SDR, what rdma_rxe reports over any interface
   const std::size_t count = std::min(all.adapters.size(), kMost);
   for (std::size_t one = 0; one < count; ++one) {
     for (std::size_t two = one + 1; two < count; ++two) {
@@ -127,7 +128,8 @@ void adapters(Case& all) {
       const Adapter& right = all.adapters[two];
       const bool same_owner = left.owner == right.owner;
       const double slow = std::min(left.rate_Gbps, right.rate_Gbps), fast = std::max(left.rate_Gbps, right.rate_Gbps);
-      if (!same_owner && left.device == right.device && slow > 0 && slow <= 0.6 * fast) {
+      const bool is_soft = slow == kSoftRoce_Gbps;
+      if (!same_owner && left.device == right.device && !is_soft && slow > 0 && slow <= 0.6 * fast) {
         const Adapter& slower = left.rate_Gbps < right.rate_Gbps ? left : right;
         all.add_sign(
             CauseCode::kHalfRate, 0.75, "rates differ",

@@ -20,8 +20,7 @@ struct ExportFormat {
   bool is_folder;  // a file or folder for each node; else one file
   std::vector<ExportedFile> (*write)(const Scenario& scenario);
 };
-/// netplan, ip, nccl-xml, simgrid, graphviz, infragraph. Writing throws std::runtime_error for what a format cannot
-/// hold (bonds in netplan and ip).
+/// netplan, ip, nccl-xml, simgrid, graphviz, infragraph.
 const std::vector<ExportFormat>& export_formats();
 
 std::vector<ExportedFile> netplan_files(const Scenario& scenario);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "models/gid_table.h"
+#include "models/lan/bond.h"
 #include "models/lan/vlan.h"
 #include "models/pcie.h"
 #include "testbed/base/xml_text.h"
@@ -14,6 +15,24 @@
 
 namespace meshbed::testbed {
 namespace {
+
+/// Members are taken while they are down; bonding sets them up.
+std::string bond_lines(const models::Node& node, const models::Bond& bond) {
+  const models::Nic& first = node.nic(bond.functions.front());
+  const bool hashes = bond.mode != models::BondMode::kActiveBackup;
+  std::string text = fmt::format(
+      "ip link add {} type bond mode {} miimon {}{}\n", bond.name, to_string(bond.mode),
+      models::kBondLookPs / kPicosecondsPerMillisecond,
+      hashes ? fmt::format(" xmit_hash_policy {}", bond.hashes_flows ? "layer3+4" : "layer2") : std::string());
+  for (const int function : bond.functions) {
+    const std::string& netdev = models::function_netdev(node.nic(function));
+    text += fmt::format("ip link set dev {0} down\nip link set dev {0} master {1}\n", netdev, bond.name);
+  }
+  if (!hashes) {
+    text += fmt::format("ip link set dev {} type bond primary {}\n", bond.name, models::function_netdev(first));
+  }
+  return text;
+}
 
 std::string ip_lines(const models::Nic& nic) {
   if (nic.addresses.empty()) return "";
@@ -100,8 +119,8 @@ std::vector<ExportedFile> netplan_files(const Scenario& scenario) {
 std::vector<ExportedFile> ip_scripts(const Scenario& scenario) {
   std::vector<ExportedFile> files;
   for (const models::Node& node : scenario.cluster.nodes) {
-    if (!node.bonds.empty()) throw std::runtime_error(fmt::format("ip of {}: bonds are not supported", node.name));
     std::string text = fmt::format("#!/bin/sh\n# {}: run as root; lasts until the next boot\nset -e\n", node.name);
+    for (const models::Bond& bond : node.bonds) text += bond_lines(node, bond);
     for (const models::Nic& nic : node.nics) text += ip_lines(nic);
     files.push_back({node.name + "/ip.sh", text});
   }

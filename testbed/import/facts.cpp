@@ -1,5 +1,7 @@
 #include "testbed/import/facts.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 
 namespace meshbed::testbed::hosts {
@@ -34,6 +36,9 @@ void merge(NicFacts& into, const NicFacts& from) {
   merge(into.link_up, from.link_up);
   merge(into.rate_bps, from.rate_bps);
   merge(into.pci_address, from.pci_address);
+  merge(into.bond_mode, from.bond_mode);
+  merge(into.bond_hash, from.bond_hash);
+  merge(into.bond_active, from.bond_active);
   append(into.addresses, from.addresses);
   append(into.gids, from.gids);
   append(into.lldp, from.lldp);
@@ -84,6 +89,36 @@ NicFacts& HostFacts::join(const std::string& device, const std::string& netdev, 
   const auto place = kept - nics.begin();
   nics.erase(gone);
   return nics[static_cast<std::size_t>(place)];
+}
+
+std::string HostFacts::netdev_with(const std::string& mac) const {
+  if (mac.empty()) return "";
+  for (const NicFacts& nic : nics) {
+    if (nic.mac.known() && nic.mac.value == mac && nic.kind.empty()) return nic.netdev.value;
+  }
+  return "";
+}
+
+void HostFacts::settle_names() {
+  const auto named = [&](const std::string& name) {
+    const auto found = own_names.find(name);
+    return found == own_names.end() ? name : found->second;
+  };
+  for (const MembershipFact& each : memberships) {
+    const std::string above = named(each.above);
+    if (each.member.find_first_of("*?[") == std::string::npos) {
+      NicFacts& nic = by_netdev(named(each.member), each.source, Origin::kConfigured);
+      if (nic.master.empty()) nic.master = above;
+      continue;
+    }
+    for (NicFacts& nic : nics) {
+      const bool fits = nic.netdev.known() && nic.kind.empty() && nic.netdev.value != above &&
+                        fnmatch(each.member.c_str(), nic.netdev.value.c_str(), 0) == 0;
+      if (fits && nic.master.empty()) nic.master = above;
+    }
+  }
+  memberships.clear();
+  for (NicFacts& nic : nics) nic.parent = named(nic.parent);
 }
 
 void HostFacts::take_route(const std::string& netdev, const std::string& destination, const std::string& gateway,

@@ -94,11 +94,15 @@ struct NicFacts {
   std::vector<GidFact> gids;
   std::vector<LldpFact> lldp;
   std::vector<NeighbourFact> neighbours;
-  std::string kind;         // of a netdev that is no hardware: "loopback", "vlan", "bond", "bridge", "wifi", ...
-  std::string parent;       // of a VLAN interface: the netdev below it
-  std::string master;       // the bond or bridge that it belongs to
-  std::string default_via;  // where the default route over it was read; empty: there is none
-  std::string dhcp;         // where DHCP was asked for; empty: it was not
+  Fact<std::string> bond_mode;    // of a bond: "802.3ad"
+  Fact<std::string> bond_hash;    // of a bond: "layer3+4", its transmit hash policy
+  Fact<std::string> bond_active;  // of a bond: the member that is active, or the one that is to be
+  int bond = -1;                  // of a member of a bond that the scenario has: index in HostFacts::bonds
+  std::string kind;               // of a netdev that is no hardware: "loopback", "vlan", "bond", "bridge", "wifi", ...
+  std::string parent;             // of a VLAN interface: the netdev below it
+  std::string master;             // the bond or bridge that it belongs to
+  std::string default_via;        // where the default route over it was read; empty: there is none
+  std::string dhcp;               // where DHCP was asked for; empty: it was not
   std::string device_assumed_from;  // the netdev's name, where no file contains the RDMA device's; empty: one does
   std::string no_mesh;              // why it is no NIC of the mesh: "the default route goes over it"; empty: it is one
   std::string no_source;            // where that was read
@@ -111,13 +115,33 @@ struct GpuFacts {
   Fact<std::string> pci_address;
 };
 
+/// A configuration file puts the interface under a bond or bridge, or a VLAN interface over it.
+struct MembershipFact {
+  std::string member;  // its name, the file's own name for it, or a pattern of names
+  std::string above;   // likewise, without patterns
+  std::string source;
+};
+
+/// A bond of NICs of the mesh, as a [[node.bond]] has it (infer/fold_uppers.cpp).
+struct BondFacts {
+  std::string name;                  // its netdev
+  std::string source;                // where it was read
+  std::vector<std::string> members;  // netdevs; of active-backup the first is active
+  Fact<std::string> mode, hash;
+  Fact<std::string> device;  // the RDMA device that the members are together
+  bool is_lag = false;       // RoCE LAG: they are functions of one card
+};
+
 /// One node.
 struct HostFacts {
   Fact<std::string> name;
   std::string path;            // of what was read
   std::vector<NicFacts> nics;  // in the order of their first appearance
   std::vector<GpuFacts> gpus;
-  std::map<std::string, PciFacts> pci;                                 // NICs' functions and bridges by their address
+  std::vector<BondFacts> bonds;
+  std::vector<MembershipFact> memberships;       // that are not yet in the NICs (settle_names())
+  std::map<std::string, std::string> own_names;  // netdevs by what a configuration file calls them: an id, a UUID
+  std::map<std::string, PciFacts> pci;           // NICs' functions and bridges by their address
   std::vector<std::pair<std::string, Fact<std::string>>> environment;  // NCCL's variables
   /// Everything else by name: "memlock" (ulimit -l, as text), "kernel", "nvidia", "nvidia_peermem", "mlx5_core",
   /// "rdma-core", "nccl", "firewall" (the rules), "dev-infiniband" (the names there), "acs" (PCI functions with it on).
@@ -131,6 +155,10 @@ struct HostFacts {
   /// A route over the interface; the default route alone counts.
   void take_route(const std::string& netdev, const std::string& destination, const std::string& gateway,
                   const std::string& source, Origin origin);
+  /// The hardware interface with that MAC address, lower case; empty: none is known.
+  std::string netdev_with(const std::string& mac) const;
+  /// Memberships and parents of VLAN interfaces into the NICs, by the interfaces' names. After all files were read.
+  void settle_names();
   /// Joins the two to one NIC.
   NicFacts& join(const std::string& device, const std::string& netdev, const std::string& source);
 };

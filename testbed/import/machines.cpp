@@ -85,6 +85,7 @@ void read_node(NodeParts node, Machines& machines) {
     const bool is_kept = part.name.rfind("ethtool-", 0) == 0 || part.name.rfind("etc/", 0) == 0;
     (knew || is_kept ? host.read : host.unread).push_back(part.path);
   }
+  host.settle_names();
   take_pci(host);
   const bool is_host = !host.nics.empty() || !host.gpus.empty() || others.hosts.empty();
   if (is_host) {

@@ -298,6 +298,7 @@ void Builder::join_functions(int node, Bond bond, const BondSpec& spec) {
     if (&function != &first) function.gids.clear();
   }
   first.addresses = addresses;
+  first.function_netdev = first.netdev;
   first.netdev = bond.name;
   if (spec.has("addresses")) built_.nic_places[static_cast<std::size_t>(node)][front] = spec.at("addresses");
   if (bond.lag) {

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
-
+#include "models/lan/bond.h"
 #include "models/lan/vlan.h"
 #include "models/routing_rules.h"
 #include "models/topology.h"
@@ -27,6 +26,29 @@ std::string addresses_lines(const models::Nic& nic, int indent) {
   return text;
 }
 
+/// The functions of each bond, one bond a paragraph.
+std::string bonds_lines(const models::Node& node) {
+  std::string text;
+  for (const models::Bond& bond : node.bonds) {
+    const models::Nic& first = node.nic(bond.functions.front());
+    std::string members;
+    for (const int function : bond.functions) {
+      members += (members.empty() ? "" : ", ") + models::function_netdev(node.nic(function));
+    }
+    text += fmt::format("    {}:\n      interfaces: [{}]\n      parameters:\n        mode: {}\n", bond.name, members,
+                        to_string(bond.mode));
+    if (bond.mode != models::BondMode::kActiveBackup) {
+      text += fmt::format("        transmit-hash-policy: {}\n", bond.hashes_flows ? "layer3+4" : "layer2");
+    } else {
+      text += fmt::format("        primary: {}\n", models::function_netdev(first));
+    }
+    text += fmt::format("        mii-monitor-interval: {}\n      mtu: {}\n      link-local: []\n",
+                        models::kBondLookPs / kPicosecondsPerMillisecond, first.mtu_bytes);
+    if (!first.addresses.empty()) text += addresses_lines(first, 6);
+  }
+  return text;
+}
+
 /// The subnet that both ends share; empty: none.
 std::string shared_subnet(const models::Nic& one, const models::Nic& other) {
   for (const models::IpPrefix& left : one.addresses) {
@@ -40,9 +62,12 @@ std::string shared_subnet(const models::Nic& one, const models::Nic& other) {
 }  // namespace
 
 std::string netplan_of(const models::Node& node) {
-  if (!node.bonds.empty()) throw std::runtime_error(fmt::format("netplan of {}: bonds are not supported", node.name));
   std::string ethernets, vlans;
   for (const models::Nic& nic : node.nics) {
+    if (nic.bond >= 0) {
+      ethernets += fmt::format("    {}: {{mtu: {}, link-local: []}}\n", models::function_netdev(nic), nic.mtu_bytes);
+      continue;
+    }
     if (nic.addresses.empty()) continue;
     ethernets += fmt::format("    {}:\n      mtu: {}\n      link-local: []\n", nic.netdev, nic.mtu_bytes);
     if (nic.vlan == 0) {
@@ -55,6 +80,7 @@ std::string netplan_of(const models::Node& node) {
   }
   std::string text = fmt::format("# {}: /etc/netplan/60-meshbed.yaml\nnetwork:\n  version: 2\n", node.name);
   if (!ethernets.empty()) text += "  ethernets:\n" + ethernets;
+  if (!node.bonds.empty()) text += "  bonds:\n" + bonds_lines(node);
   if (!vlans.empty()) text += "  vlans:\n" + vlans;
   return text;
 }

@@ -8,7 +8,7 @@
 namespace meshbed::testbed {
 
 /// /etc/netplan/60-meshbed.yaml of a node (netplan version 2): MTU, addresses, VLANs and routes of each NIC that has an
-/// address. Bonds are refused: throws std::runtime_error.
+/// address, and bonds with theirs.
 std::string netplan_of(const models::Node& node);
 
 /// CSV, a line for each cable and each switch port: "cable,from,to,subnet,rate".

@@ -82,6 +82,8 @@ TEST_CASE("job reports beside each other: rates, prefix lengths and subnets of p
         "none");
   CHECK(first({report("a", nic("m0", 200000, "10.0.0.1/24")), report("b", nic("m0", 100000, "10.0.0.2/24"))}) ==
         "half-rate");
+  // What soft-RoCE reports of itself says nothing about the interface below it.
+  CHECK(first({report("a", nic("m0", 100000, "10.0.0.1/24")), report("b", nic("m0", 2500, "10.0.0.2/24"))}) == "none");
   CHECK(first({report("a", nic("m0", 200000, "10.0.0.1/24")), report("b", nic("m0", 200000, "10.0.0.2/25"))}) ==
         "wrong-prefix");
   CHECK(first({report("a", nic("m0", 200000, "10.0.0.1/24") + "," + nic("m1", 200000, "10.0.0.2/24"))}) ==

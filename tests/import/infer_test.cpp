@@ -330,6 +330,20 @@ NCCL_DEBUG=INFO
   CHECK(node.environment[0] == std::pair<std::string, std::string>("NCCL_DEBUG", "INFO"));
 }
 
+TEST_CASE("an address that GIDs alone show has a prefix that is assumed, by which cables are found") {
+  const auto gids = [](const std::string& last) {
+    return "mlx5_0 1 2 0000:0000:0000:0000:0000:ffff:0a10:1d" + last +
+           " 10.16.29.1 v1 ens1\nmlx5_0 1 3 "
+           "0000:0000:0000:0000:0000:ffff:0a10:1d" +
+           last + " 10.16.29.1 v2 ens1\n";
+  };
+  const Imported imported = scenario_of(machines_of({{"a.txt", gids("0d")}, {"b.txt", gids("0e")}}), {});
+  const Scenario pair = scenario(imported);
+  CHECK(to_text(pair.cluster.nic_of(0, 0).addresses.at(0)) == "10.16.29.13/24");
+  CHECK(pair.cluster.cables.size() == 1);
+  CHECK(has_assumed(imported, "prefix of a/mlx5_0, b/mlx5_0: /24"));
+}
+
 TEST_CASE("what two files say differently is a finding; the machine's own report counts") {
   const Imported imported = scenario_of(
       machines_of({{"h.txt",

@@ -387,40 +387,6 @@ topology:
   CHECK(nic_of(machines.hosts[1], "eth1").mtu_bytes.value == 9500);
 }
 
-TEST_CASE("InfraGraph in YAML and JSON: instances, slices, schemes and rates") {
-  const std::string yaml = R"(name: pod
-devices:
-- name: server
-  components: [{choice: nic, name: nic, count: 2}, {choice: xpu, name: gpu, count: 4}]
-- name: box
-  components: [{choice: port, name: port, count: 8}]
-instances:
-- {name: host, device: server, count: 2}
-- {name: leaf, device: box, count: 1}
-links:
-- name: fast
-  physical: {bandwidth: {choice: gigabits_per_second, gigabits_per_second: 400}}
-edges:
-- {ep1: {instance: "host[0:2]", component: "nic[0]"}, ep2: {instance: leaf, component: "port[0:2]"}, link: fast, scheme: one2one}
-)";
-  const std::string json =
-      R"({"name": "pod", "devices": [{"name": "server", "components": [{"choice": "nic", "name": "nic",
-"count": 2}]}, {"name": "box", "components": [{"choice": "port", "name": "port", "count": 8}]}], "instances": [{"name":
-"host", "device": "server", "count": 2}, {"name": "leaf", "device": "box", "count": 1}], "links": [{"name": "fast",
-"physical": {"bandwidth": {"gigabits_per_second": 400}}}], "edges": [{"ep1": {"instance": "host", "component": "nic[0]"},
-"ep2": {"instance": "leaf", "component": "port[0:2]"}, "link": "fast", "scheme": "one2one"}]})";
-  for (const Machines& machines : {read_text("pod.yaml", yaml), read_text("pod.json", json)}) {
-    REQUIRE(machines.hosts.size() == 2);
-    CHECK(machines.hosts[1].name.value == "host.1");
-    REQUIRE(machines.hosts[0].nics.size() == 1);  // the other one has no edge
-    CHECK(machines.hosts[0].nics[0].rate_bps.value == 400'000'000'000);
-    REQUIRE(machines.cables.size() == 2);
-    CHECK(machines.cables[1].node[0] == "host.1");
-    CHECK(machines.cables[1].port[1] == "port.1");
-    CHECK(machines.switches.size() == 1);
-  }
-}
-
 TEST_CASE("what is malformed is refused with its file, line and column") {
   CHECK(problem("a.yaml", "network:\n  ethernets:\n    a: [1\n").rfind("a.yaml:4:1: not YAML: ", 0) == 0);
   CHECK(problem("a.yaml", "network:\n\tethernets: 1\n").rfind("a.yaml:2:11: not YAML: ", 0) == 0);
@@ -430,6 +396,54 @@ TEST_CASE("what is malformed is refused with its file, line and column") {
   std::string dashes;
   for (int depth = 0; depth < 300; ++depth) dashes += "- ";
   CHECK(problem("a.yaml", dashes).find("nests deeper") != std::string::npos);
+}
+
+TEST_CASE("ifconfig, ibstatus and hwloc's XML") {
+  const Machines nets = read_text("nets.txt", R"(bond0: flags=5187<UP,BROADCAST,RUNNING,MASTER,MULTICAST>  mtu 1500
+        inet 10.213.250.174  netmask 255.255.252.0  broadcast 10.213.251.255
+
+eth2: flags=4099<UP,BROADCAST,MULTICAST>  mtu 9000
+        inet 192.168.100.1  netmask 255.255.255.0  broadcast 192.168.100.255
+        inet6 fd00::1  prefixlen 64  scopeid 0x0<global>
+        ether 0C:C4:7A:73:1A:B8  txqueuelen 1000  (Ethernet)
+        RX packets 103116  bytes 139395305 (132.9 MiB)
+eth2:1: flags=4163<UP,BROADCAST,RUNNING,MULTICAST>  mtu 9000
+        inet 192.168.101.1  netmask 255.0.255.0
+lo: flags=73<UP,LOOPBACK,RUNNING>  mtu 65536
+)");
+  const HostFacts& host = only_host(nets);
+  CHECK(nic_of(host, "bond0").kind == "bond");
+  CHECK(to_text(nic_of(host, "bond0").addresses.at(0).prefix) == "10.213.250.174/22");
+  CHECK(nic_of(host, "eth2").addresses.size() == 2);  // 255.0.255.0 is no mask
+  CHECK(nic_of(host, "eth2").mtu_bytes.value == 9000);
+  CHECK(nic_of(host, "eth2").mac.value == "0c:c4:7a:73:1a:b8");
+  CHECK_FALSE(nic_of(host, "eth2").link_up.value);
+  CHECK(nic_of(host, "lo").kind == "loopback");
+  const Machines status = read_text("ib.txt", R"(Infiniband device 'mlx5_0' port 1 status:
+	default gid:	 fe80:0000:0000:0000:5054:00ff:fe12:3456
+	state:		 4: ACTIVE
+	rate:		 200 Gb/sec (4X HDR)
+	link_layer:	 Ethernet
+Infiniband device 'mlx5_0' port 2 status:
+	rate:		 10 Gb/sec (4X SDR)
+)");
+  REQUIRE(only_host(status).nics.size() == 1);
+  CHECK(only_host(status).nics[0].rate_bps.value == 200'000'000'000);
+  CHECK(only_host(status).nics[0].link_up.value);
+  const Machines tree = read_text("node.xml", R"(<?xml version="1.0" encoding="UTF-8"?>
+<topology version="2.0"><object type="Machine">
+<object type="PCIDev" pci_busid="0000:0c:00.0" pci_type="0207 [15b3:1017]">
+<object type="OSDev" name="enp12s0np0" osdev_type="2"><info name="Address" value="98:03:9b:16:65:ce"/></object>
+<object type="OSDev" name="mlx5_0" osdev_type="3"><info name="NodeGUID" value="9803:9b03:0016:65ce"/>
+<info name="Port1State" value="4"/></object></object>
+<object type="PCIDev" pci_busid="0000:2d:00.0"><object type="OSDev" name="nvml0" osdev_type="5">
+<info name="GPUModel" value="NVIDIA H100 80GB HBM3"/></object></object></object></topology>)");
+  const NicFacts& nic = nic_of(only_host(tree), "enp12s0np0");  // one PCI function, one NIC
+  CHECK(nic.device.value == "mlx5_0");
+  CHECK(nic.link_up.value);
+  CHECK(nic.pci_address.value == "0000:0c:00.0");
+  REQUIRE(only_host(tree).gpus.size() == 1);
+  CHECK(only_host(tree).gpus[0].model.value == "NVIDIA H100 80GB HBM3");
 }
 
 TEST_CASE("a text of no known format is listed as such") {

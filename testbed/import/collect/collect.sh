@@ -77,7 +77,11 @@ list_net() {
     [ -n "$function" ] && printf 'net %s pci %s\n' "$name" "$function"
     [ -d "$net/wireless" ] && printf 'net %s kind wifi\n' "$name"
     [ -d "$net/bridge" ] && printf 'net %s kind bridge\n' "$name"
-    [ -d "$net/bonding" ] && printf 'net %s kind bond\n' "$name"
+    above=$(readlink "$net/master" 2>/dev/null)
+    [ -n "$above" ] && printf 'net %s master %s\n' "$name" "${above##*/}"
+    [ -d "$net/bonding" ] || continue
+    printf 'net %s kind bond\n' "$name"
+    for key in mode xmit_hash_policy active_slave primary; do pair net "$name" "bond_$key" "$net/bonding/$key"; done
   done
 }
 
@@ -193,8 +197,8 @@ without_secrets() {
 
 copy_configuration() {
   for file in "$root"/etc/netplan/*.yaml "$root"/etc/netplan/*.yml "$root"/etc/NetworkManager/system-connections/* \
-    "$root"/etc/NetworkManager/conf.d/* "$root"/etc/systemd/network/*.network "$root"/etc/network/interfaces \
-    "$root"/etc/nccl.conf "$root"/etc/security/limits.conf "$root"/etc/os-release; do
+    "$root"/etc/NetworkManager/conf.d/* "$root"/etc/systemd/network/*.network "$root"/etc/systemd/network/*.netdev \
+    "$root"/etc/network/interfaces "$root"/etc/nccl.conf "$root"/etc/security/limits.conf "$root"/etc/os-release; do
     [ -f "$file" ] || continue
     name=${file#"$root"/}
     if [ ! -r "$file" ]; then

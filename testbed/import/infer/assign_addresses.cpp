@@ -83,7 +83,7 @@ void assign_addresses(Mesh& mesh) {
   Assigner assigner(mesh);
   for (const FoundCable& cable : mesh.cables) {
     const bool joins_two = cable.ends[0].host != cable.ends[1].host;
-    if (cable.is_given && joins_two) assigner.assign({cable.ends[0], cable.ends[1]});
+    if (cable.is_given && joins_two) assigner.assign({mesh.addressed(cable.ends[0]), mesh.addressed(cable.ends[1])});
   }
   for (const FoundSwitch& box : mesh.switches) {
     if (!box.is_given) continue;
@@ -91,6 +91,7 @@ void assign_addresses(Mesh& mesh) {
     std::vector<std::vector<Port>> rails;
     std::map<std::size_t, std::size_t> next;
     for (const Port port : box.ports) {
+      if (mesh.addressed(port) != port) continue;
       const std::size_t rail = next[port.host]++;
       if (rail >= rails.size()) rails.emplace_back();
       rails[rail].push_back(port);

@@ -8,8 +8,11 @@
 #include <set>
 #include <tuple>
 
+#include "models/lan/bond.h"
 #include "models/spark.h"
+#include "testbed/import/infer/fold_uppers.h"
 #include "testbed/import/infer/mesh.h"
+#include "testbed/import/read/readers.h"
 
 namespace meshbed::testbed::hosts {
 namespace {
@@ -35,43 +38,6 @@ void name_hosts(Machines& machines) {
     for (int more = 2; !taken.insert(name).second; ++more) name = fmt::format("{}-{}", wanted, more);
     if (!host.name.known()) host.name.source = host.path;
     host.name.value = name;
-  }
-}
-
-/// A VLAN interface's addresses are those of the NIC below it, with the VLAN.
-void fold_vlans(HostFacts& host, std::vector<ImportFinding>& findings) {
-  for (std::size_t index = 0; index < host.nics.size(); ++index) {
-    if (host.nics[index].kind != "vlan" || host.nics[index].parent.empty()) continue;
-    const NicFacts vlan = host.nics[index];
-    NicFacts& below = host.by_netdev(vlan.parent, vlan.netdev.source, Origin::kConfigured);
-    if (vlan.addresses.empty() || !vlan.vlan.known()) continue;
-    if (!below.addresses.empty()) {
-      findings.push_back({Severity::kWarning, "vlan", fmt::format("{}/{}", host.name.value, vlan.netdev.value),
-                          fmt::format("the interface {} below it has addresses, too ({}), and a scenario's NIC has "
-                                      "either: the VLAN is left out",
-                                      vlan.parent, below.addresses.front().source),
-                          "import each separately if both carry RDMA"});
-      continue;
-    }
-    below.vlan = vlan.vlan;
-    below.addresses = vlan.addresses;
-    below.neighbours.insert(below.neighbours.end(), vlan.neighbours.begin(), vlan.neighbours.end());
-  }
-}
-
-/// A bond's addresses go to its first member: what a bond adds is not imported.
-void fold_bonds(HostFacts& host, std::vector<ImportFinding>& findings) {
-  for (const NicFacts& bond : std::vector<NicFacts>(host.nics)) {
-    if (bond.kind != "bond") continue;
-    const auto first = std::find_if(host.nics.begin(), host.nics.end(),
-                                    [&](const NicFacts& nic) { return nic.master == bond.netdev.value; });
-    if (first == host.nics.end()) continue;
-    first->addresses.insert(first->addresses.end(), bond.addresses.begin(), bond.addresses.end());
-    if (first->default_via.empty()) first->default_via = bond.default_via;
-    findings.push_back({Severity::kWarning, "bond", fmt::format("{}/{}", host.name.value, bond.netdev.value),
-                        fmt::format("bonds are not imported: {} has the bond's addresses, the other members have none",
-                                    first->netdev.value),
-                        "write a [[node.bond]] with its functions into the scenario (scenarios/README.md)"});
   }
 }
 
@@ -107,10 +73,20 @@ struct HostView {
   std::size_t candidates = 0;
 };
 
+/// The RDMA device is known, of the NIC or of all the bond's members together.
+bool has_device(const HostFacts& host, const NicFacts& nic) {
+  return nic.device.known() || (nic.bond >= 0 && host.bonds[static_cast<std::size_t>(nic.bond)].device.known());
+}
+
 /// Why the host's own configuration makes it another network's NIC; empty: it is the mesh's.
-std::pair<std::string, std::string> other_reason(const NicFacts& nic, const HostView& view, bool is_given) {
+std::pair<std::string, std::string> other_reason(const HostFacts& host, const NicFacts& nic, const HostView& view,
+                                                 bool is_given) {
   const std::string where = nic.netdev.source;
-  if (view.has_rdma && !nic.device.known() && !is_given) {
+  if (nic.bond >= 0 && nic.addresses.empty()) {
+    const NicFacts* const first = first_member(host, nic.bond);
+    if (first != nullptr && !first->addresses.empty()) return other_reason(host, *first, view, is_given);
+  }
+  if (view.has_rdma && !has_device(host, nic) && !is_given) {
     if (nic.netdev.known()) return {"has no RDMA device", where};
     return {};
   }
@@ -131,6 +107,17 @@ std::pair<std::string, std::string> other_reason(const NicFacts& nic, const Host
   return {};
 }
 
+/// A bond is the mesh's with all its members, or with none.
+void leave_out_together(HostFacts& host, int bond) {
+  const auto is_out = [&](const NicFacts& nic) { return nic.bond == bond && !nic.no_mesh.empty(); };
+  const auto out = std::find_if(host.nics.begin(), host.nics.end(), is_out);
+  if (out == host.nics.end()) return;
+  const std::string reason = out->no_mesh, source = out->no_source;
+  for (NicFacts& nic : host.nics) {
+    if (nic.bond == bond && nic.no_mesh.empty()) std::tie(nic.no_mesh, nic.no_source) = std::tie(reason, source);
+  }
+}
+
 void choose(HostFacts& host, const std::set<std::string>& given) {
   HostView view;
   const auto is_given = [&](const NicFacts& nic) {
@@ -141,16 +128,18 @@ void choose(HostFacts& host, const std::set<std::string>& given) {
     nic.no_mesh = is_given(nic) ? "" : virtual_reason(nic);
     nic.no_source = nic.netdev.source;
     if (!nic.no_mesh.empty()) continue;
-    view.has_rdma = view.has_rdma || nic.device.known();
+    view.has_rdma = view.has_rdma || has_device(host, nic);
     view.has_port_numbers = view.has_port_numbers || has_port_number(nic.netdev.value);
   }
   for (const NicFacts& nic : host.nics) {
-    if (nic.no_mesh.empty() && (nic.device.known() || !view.has_rdma)) ++view.candidates;
+    const bool is_behind = nic.bond >= 0 && &nic != first_member(host, nic.bond);  // a bond counts once
+    if (nic.no_mesh.empty() && !is_behind && (has_device(host, nic) || !view.has_rdma)) ++view.candidates;
   }
   for (NicFacts& nic : host.nics) {
     if (!nic.no_mesh.empty()) continue;
-    std::tie(nic.no_mesh, nic.no_source) = other_reason(nic, view, is_given(nic));
+    std::tie(nic.no_mesh, nic.no_source) = other_reason(host, nic, view, is_given(nic));
   }
+  for (std::size_t bond = 0; bond < host.bonds.size(); ++bond) leave_out_together(host, static_cast<int>(bond));
 }
 
 /// rdma-core's name by the PCI position that systemd's name contains (rdma_rename, NAME_PCI): enp1s0f0np0 is
@@ -163,9 +152,33 @@ std::string device_of(const std::string& netdev) {
   return "roce" + position;
 }
 
+/// "roces1f0" of ens1f0np0: made up, since the position on the bus is not in the name. Empty: it is of another form.
+std::string slot_device_of(const std::string& netdev) {
+  if (netdev.rfind("en", 0) != 0 || netdev.size() < 4) return "";
+  const std::size_t mark = netdev.rfind("np");
+  return "roce" + netdev.substr(2, mark == std::string::npos || mark < 3 ? std::string::npos : mark - 2);
+}
+
+/// Names of the functions of one card that differ in the function's number alone, as the scenario's reader needs them.
+std::string member_device_of(const HostFacts& host, const NicFacts& nic) {
+  const BondFacts& bond = host.bonds[static_cast<std::size_t>(nic.bond)];
+  const std::string by_position = device_of(nic.netdev.value), by_slot = slot_device_of(nic.netdev.value);
+  const auto all_have = [&](const auto& name_of) {
+    return std::all_of(bond.members.begin(), bond.members.end(), [&](const std::string& member) {
+      const std::string name = name_of(member);
+      return member == nic.netdev.value || models::differ_in_function(name, name_of(nic.netdev.value));
+    });
+  };
+  if (!bond.is_lag || all_have(device_of)) return by_position;
+  if (all_have(slot_device_of)) return by_slot;
+  const auto place = std::find(bond.members.begin(), bond.members.end(), nic.netdev.value) - bond.members.begin();
+  return fmt::format("{}f{}", bond.name, place);
+}
+
 void name_devices(HostFacts& host, AssumedList& assumed) {
   std::set<std::string> taken;
   for (const NicFacts& nic : host.nics) taken.insert(nic.device.value);
+  for (const BondFacts& bond : host.bonds) taken.insert(bond.device.value);
   int number = 0;
   for (NicFacts& nic : host.nics) {
     if (!nic.no_mesh.empty()) continue;
@@ -174,12 +187,13 @@ void name_devices(HostFacts& host, AssumedList& assumed) {
       continue;
     }
     const std::string source = nic.netdev.known() ? nic.netdev.source : nic.pci_address.source;
-    std::string device = as_name(device_of(nic.netdev.value), "");
+    const std::string named = nic.bond >= 0 ? member_device_of(host, nic) : device_of(nic.netdev.value);
+    std::string device = as_name(named, "");
     while (device.empty() || !taken.insert(device).second) device = fmt::format("mlx5_{}", number++);
     nic.device.offer(device, source);
     nic.device_assumed_from = nic.netdev.known() ? nic.netdev.value : nic.pci_address.value;
     assumed.add("RDMA device", host.name.value + "/" + nic.device_assumed_from,
-                device_of(nic.netdev.value).empty() ? "mlx5_N, in their order" : "roce and the interface's position",
+                named.empty() ? "mlx5_N, in their order" : "roce and the interface's position",
                 "what is it called? `rdma link` or `ibdev2netdev` prints it");
   }
 }
@@ -189,6 +203,24 @@ void forget_soft_rates(HostFacts& host) {
   if (host.others.count("rdma_rxe") == 0) return;
   for (NicFacts& nic : host.nics) {
     if (nic.device.known() && !nic.pci_address.known()) nic.rate_bps = {};
+  }
+}
+
+/// Where GIDs alone show a NIC's IPv4 address, its prefix is not known.
+void take_gid_addresses(HostFacts& host, AssumedList& assumed) {
+  constexpr int kPrefixAssumed = 24;
+  for (NicFacts& nic : host.nics) {
+    const bool is_addressed = !nic.addresses.empty() || nic.gids.empty();
+    const NicFacts* const first = nic.bond >= 0 ? first_member(host, nic.bond) : &nic;
+    if (is_addressed || !nic.no_mesh.empty() || first != &nic) continue;
+    for (const GidFact& gid : nic.gids) {
+      const IpAddress address = from_mapped_bytes(gid.gid);
+      if (address.family != Family::kIpv4) continue;
+      add_address(nic, fmt::format("{}/{}", to_text(address), kPrefixAssumed), gid.source + ", its prefix is assumed");
+    }
+    if (nic.addresses.empty()) continue;
+    assumed.add("prefix", fmt::format("{}/{}", host.name.value, nic.device.value), fmt::format("/{}", kPrefixAssumed),
+                "which prefix length has its address? `ip addr` prints it");
   }
 }
 
@@ -230,10 +262,14 @@ void choose_nics(Mesh& mesh) {
   name_hosts(mesh.machines);
   bool any = false;
   for (HostFacts& host : mesh.machines.hosts) {
-    fold_vlans(host, mesh.findings);
-    fold_bonds(host, mesh.findings);
+    const std::vector<PendingFinding> pending = fold_uppers(host, mesh.assumed);
     forget_soft_rates(host);
     choose(host, given);
+    take_gid_addresses(host, mesh.assumed);
+    for (const PendingFinding& each : pending) {
+      const NicFacts* const nic = nic_with(host, each.netdev);
+      if (nic != nullptr && nic->no_mesh.empty()) mesh.findings.push_back(each.finding);
+    }
     name_devices(host, mesh.assumed);
     const bool has_one =
         std::any_of(host.nics.begin(), host.nics.end(), [](const NicFacts& nic) { return nic.no_mesh.empty(); });

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <numeric>
 #include <set>
@@ -53,6 +52,11 @@ class Finder {
       for (const std::string& name : {nic.device.value, nic.netdev.value}) {
         by_name_.emplace(mesh.host_of(port).name.value + "/" + name, entry->second);
       }
+    }
+    for (std::vector<Port>& ports : connectors_) {
+      if (mesh.bond_of(ports.front()) == nullptr) continue;
+      std::sort(ports.begin(), ports.end(),
+                [&](Port left, Port right) { return mesh.place_in_bond(left) < mesh.place_in_bond(right); });
     }
     for (const GivenSwitch& box : mesh.machines.switches) switch_named(box.name);
     parent_.resize(connectors_.size() + switches_.size());
@@ -126,6 +130,14 @@ class Finder {
   /// As of the last count_members().
   bool has_switch(Id id) const { return boxes_.count(root(id)) > 0; }
 
+  std::optional<Port> port_named(const std::string& node, const std::string& port) const {
+    for (const auto& [each, id] : connector_) {
+      const NicFacts& nic = mesh_.nic_of(each);
+      if (mesh_.host_of(each).name.value == node && (nic.netdev.value == port || nic.device.value == port)) return each;
+    }
+    return std::nullopt;
+  }
+
   std::optional<Id> connector_named(const std::string& node, const std::string& port) const {
     const auto found = by_name_.find(node + "/" + port);
     return found == by_name_.end() ? std::nullopt : std::optional<Id>(found->second);
@@ -141,6 +153,8 @@ class Finder {
       if (!ends[0] || !ends[1]) continue;  // a management network, or the host of the containers
       join(*ends[0], *ends[1], fmt::format("{} names this cable", cable.source));
       given_.insert({*ends[0], *ends[1]});
+      const auto one = port_named(cable.node[0], cable.port[0]), other = port_named(cable.node[1], cable.port[1]);
+      if (one && other) seen_.insert({{*one, *other}, {*other, *one}});
       if (cable.rate_bps) rates_[*ends[0]] = rates_[*ends[1]] = *cable.rate_bps;
     }
     count_members();
@@ -174,6 +188,7 @@ class Finder {
           const std::string why =
               fmt::format("LLDP: {} sees {} ({})", mesh_.name_of(port), mesh_.name_of(*other), fact.source);
           said[port] = {*other, why};
+          seen_.insert({{port, *other}, {*other, port}});
           join(id, connector_.at(*other), why);
         } else if (!other && !fact.system.empty() && !is_host(fact.system)) {
           join(id, switch_named(fact.system),
@@ -330,13 +345,15 @@ class Finder {
     for (const auto& [medium, inside] : media) {
       if (inside.size() == 1 && !has_switch(medium)) {
         report_open(inside.front());
-      } else if (inside.size() == 2 && !has_switch(medium)) {
+      } else if (inside.size() == 2 && !has_switch(medium) && is_bond(inside[0]) && are_alike(inside[0], inside[1])) {
+        report_bond_cables(inside[0], inside[1]);
+      } else if (inside.size() == 2 && !has_switch(medium) && !is_bond(inside[0]) && !is_bond(inside[1])) {
         report_cable(inside[0], inside[1]);
       } else {
         report_switch(medium, inside);
       }
     }
-    order_and_name();
+    order_and_name(mesh_);
   }
 
   void report_open(Id id) {
@@ -348,6 +365,51 @@ class Finder {
                               fmt::format("no other node that was read has a port in its subnet {} ({})", subnet,
                                           nic.addresses.front().source),
                               "add the node at the other end, or correct the address"});
+  }
+
+  const BondFacts* bond_of(Id id) const { return mesh_.bond_of(connectors_[id].front()); }
+  bool is_bond(Id id) const { return bond_of(id) != nullptr; }
+
+  /// Cables can join the members of the two, one by one; between all others there is a switch.
+  bool are_alike(Id one, Id other) const {
+    const BondFacts *const left = bond_of(one), *const right = bond_of(other);
+    return left != nullptr && right != nullptr && left->mode.value == right->mode.value &&
+           left->members.size() == right->members.size();
+  }
+
+  /// Members in their order, unless a file or LLDP shows which lead to which.
+  void report_bond_cables(Id one, Id other) {
+    std::vector<Port> far;
+    for (const Port port : connectors_[one]) {
+      const auto found = seen_.find(port);
+      if (found != seen_.end() && connector_.at(found->second) == other) far.push_back(found->second);
+    }
+    std::vector<Port> sorted = far, all = connectors_[other];
+    std::sort(sorted.begin(), sorted.end());
+    std::sort(all.begin(), all.end());
+    if (sorted == all) {
+      connectors_[other] = far;
+      const Port first = far.front();
+      BondFacts& bond = mesh_.machines.hosts[first.host].bonds[static_cast<std::size_t>(mesh_.nic_of(first).bond)];
+      move_addresses(mesh_.addressed(first), first);
+      for (std::size_t at = 0; at < far.size(); ++at) bond.members[at] = mesh_.nic_of(far[at]).netdev.value;
+    }
+    for (std::size_t at = 0; at < connectors_[one].size(); ++at) {
+      FoundCable cable;
+      cable.ends[0] = connectors_[one][at];
+      cable.ends[1] = connectors_[other][at];
+      cable.is_given = given_.count(one) > 0 && given_.count(other) > 0;
+      cable.evidence = fmt::format("{}", fmt::join(evidence_[root(one)], "; "));
+      if (const auto rate = rates_.find(one); rate != rates_.end()) cable.rate_bps = rate->second;
+      mesh_.cables.push_back(std::move(cable));
+    }
+  }
+
+  void move_addresses(Port from, Port to) {
+    if (from == to) return;
+    std::swap(mesh_.machines.hosts[from.host].nics[from.nic].addresses,
+              mesh_.machines.hosts[to.host].nics[to.nic].addresses);
+    std::swap(mesh_.machines.hosts[from.host].nics[from.nic].gids, mesh_.machines.hosts[to.host].nics[to.nic].gids);
   }
 
   /// The pair of functions that share a subnet, or the first ones; the scenario's reader cables their fellows.
@@ -385,50 +447,16 @@ class Finder {
                         "is there one, or are they cabled directly? `lldpctl` on each node shows it");
     }
     if (boxes.size() > 1) {
-      mesh_.findings.push_back({Severity::kWarning, "joined-switches", box.name,
-                                fmt::format("{} switches that are cabled to each other become one ({}): its links "
-                                            "between switches have no limit here",
-                                            boxes.size(), fmt::join(boxes, ", ")),
-                                "expect less where the links between switches are slower than the ports together"});
+      const bool any_bond = std::any_of(inside.begin(), inside.end(), [&](Id id) { return is_bond(id); });
+      mesh_.findings.push_back(
+          {Severity::kWarning, "joined-switches", box.name,
+           fmt::format("{} switches that {} become one ({}): its links between switches have no "
+                       "limit here",
+                       boxes.size(), any_bond ? "the cables of one bond lead to" : "are cabled to each other",
+                       fmt::join(boxes, ", ")),
+           "expect less where the links between switches are slower than the ports together"});
     }
     mesh_.switches.push_back(std::move(box));
-  }
-
-  /// Ends by their addresses, then by host; cables likewise, so that equal machines give equal files.
-  void order_and_name() {
-    const auto key = [&](Port port) {
-      for (const AddressFact& address : mesh_.nic_of(port).addresses) {
-        if (counts(address)) return std::pair(address.prefix.address, port);
-      }
-      IpAddress last;
-      last.family = Family::kIpv6;
-      last.bytes.fill(0xff);
-      return std::pair(last, port);
-    };
-    for (FoundCable& cable : mesh_.cables) {
-      if (key(cable.ends[1]) < key(cable.ends[0])) std::swap(cable.ends[0], cable.ends[1]);
-    }
-    std::sort(mesh_.cables.begin(), mesh_.cables.end(),
-              [&](const FoundCable& left, const FoundCable& right) { return key(left.ends[0]) < key(right.ends[0]); });
-    std::set<std::string> taken;
-    for (FoundCable& cable : mesh_.cables) {
-      const std::string wanted =
-          fmt::format("{}-{}", mesh_.host_of(cable.ends[0]).name.value, mesh_.host_of(cable.ends[1]).name.value);
-      cable.name = wanted;
-      for (int more = 2; !taken.insert(cable.name).second; ++more) cable.name = fmt::format("{}-{}", wanted, more);
-    }
-    int number = 0;
-    for (FoundSwitch& box : mesh_.switches) {
-      std::string name;
-      for (const char letter : box.name) {
-        const bool fits = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' || letter == '-';
-        name += fits ? letter : '-';
-      }
-      if (name.empty() || name.front() == '-' || name.front() == '.') name = fmt::format("switch{}", number);
-      while (!taken.insert(name).second) name += "-2";
-      box.name = name;
-      ++number;
-    }
   }
 
   Mesh& mesh_;
@@ -444,7 +472,8 @@ class Finder {
   std::vector<std::vector<std::string>> evidence_;  // of each root
   std::map<Id, std::size_t> members_;               // of media with two members or more, by root
   std::map<Id, std::uint64_t> rates_;
-  std::set<Id> given_;  // ends of cables that a file names
+  std::map<Port, Port> seen_;  // both ends of cables that a file or LLDP names
+  std::set<Id> given_;         // ends of cables that a file names
 };
 
 }  // namespace

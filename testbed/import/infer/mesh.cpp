@@ -58,9 +58,31 @@ std::vector<Port> Mesh::ports() const {
   return list;
 }
 
+const BondFacts* Mesh::bond_of(Port port) const {
+  const int bond = nic_of(port).bond;
+  return bond < 0 ? nullptr : &host_of(port).bonds.at(static_cast<std::size_t>(bond));
+}
+
+std::size_t Mesh::place_in_bond(Port port) const {
+  const std::vector<std::string>& members = bond_of(port)->members;
+  return static_cast<std::size_t>(std::find(members.begin(), members.end(), nic_of(port).netdev.value) -
+                                  members.begin());
+}
+
+Port Mesh::addressed(Port port) const {
+  const BondFacts* const bond = bond_of(port);
+  if (bond == nullptr) return port;
+  const auto& nics = host_of(port).nics;
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (nics[nic].bond == nic_of(port).bond && nics[nic].netdev.value == bond->members.front()) return {port.host, nic};
+  }
+  return port;
+}
+
 std::string Mesh::connector_of(Port port) const {
   const HostFacts& host = host_of(port);
   const NicFacts& nic = nic_of(port);
+  if (const BondFacts* const bond = bond_of(port)) return fmt::format("{}/{}", host.name.value, bond->name);
   if (is_spark(host)) {
     const auto function = models::spark_function(nic.device.value);
     if (function) return fmt::format("{}/qsfp{}", host.name.value, function->port);

@@ -57,17 +57,24 @@ struct Mesh {
   const NicFacts& nic_of(Port port) const { return host_of(port).nics.at(port.nic); }
   std::string name_of(Port port) const;  // "s1/rocep1s0f0"
   std::vector<Port> ports() const;       // of the mesh, by host and NIC
-  /// Ports with the same name are functions of one connector: "s1/qsfp0".
+  /// Ports with the same name are functions of one connector, "s1/qsfp0", or members of one bond, "s1/bond0".
   std::string connector_of(Port port) const;
+  /// Its bond, and the position in it; nullptr: it is in none.
+  const BondFacts* bond_of(Port port) const;
+  std::size_t place_in_bond(Port port) const;
+  /// The port that has the addresses: of a bond the first member, else itself.
+  Port addressed(Port port) const;
 };
 
-/// Unique node names that a scenario accepts; VLAN interfaces folded into the NICs below them; no_mesh and devices set.
+/// Unique node names that a scenario accepts; VLANs, bridges and bonds folded; no_mesh and devices set.
 /// Throws std::runtime_error where no NIC is left.
 void choose_nics(Mesh& mesh);
 /// Whether all NICs of the node are a Spark's functions, by name, and a file says or the names show that it is one.
 bool is_spark(const HostFacts& host);
 /// Cables and switches between the chosen NICs.
 void find_cables(Mesh& mesh);
+/// Ends of cables by their addresses, then by host; cables likewise; each cable and switch with a name of its own.
+void order_and_name(Mesh& mesh);
 /// Addresses for ends of given cables that have none.
 void assign_addresses(Mesh& mesh);
 

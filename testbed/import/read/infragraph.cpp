@@ -1,5 +1,5 @@
-// InfraGraph (github.com/Keysight/infragraph, artifacts/openapi.yaml): devices are made of components; instances are so
-// many of a device; edges join components of instances over links, which have a bandwidth.
+// InfraGraph (github.com/Keysight/infragraph, schema/ of 2.5.0; older layouts: infragraph_old.cpp): devices are made of
+// components; instances are so many of a device; edges join components of instances over links, which have a bandwidth.
 //
 // Nomenclature: node - an instance with an index, "host.0". Host - a node whose device has a component of choice "nic",
 // "npu", "xpu" or "cpu" with a NIC. Switch - every other node with an edge. Slice - "nic[0:2]", the indices 0 and 1.
@@ -126,9 +126,13 @@ class GraphReader {
   void add_instance(const Json& said) {
     const std::string name = text(said, "name");
     const auto device = devices_.find(text(said, "device"));
+    if (!name.empty() && device == devices_.end()) unknown_[name] = text(said, "device");
     if (name.empty() || device == devices_.end()) return;
     Instance instance{device->second, count_of(said), count_of_choice(*device->second, "nic") > 0};
-    if (nodes_ + instance.count > kIndicesMost) throw std::runtime_error("more than 16384 instances");
+    if (nodes_ + instance.count > kIndicesMost) {
+      refuse_at(part_, name,
+                fmt::format("instances: there are more than {} nodes; import a part of them", kIndicesMost));
+    }
     nodes_ += instance.count;
     const std::size_t gpus = count_of_choice(*device->second, "npu") + count_of_choice(*device->second, "xpu");
     for (std::size_t index = 0; index < instance.count; ++index) {
@@ -181,14 +185,21 @@ class GraphReader {
     return count == 1 ? instance : fmt::format("{}.{}", instance, index);
   }
 
-  std::vector<std::pair<std::string, std::string>> ends_of(const Json& endpoint) const {
+  std::vector<std::pair<std::string, std::string>> ends_of(const Json& endpoint, const std::string& connection) const {
     std::vector<std::pair<std::string, std::string>> ends;
     const std::string said = text(endpoint, "instance");
     const auto found = instances_.find(said.substr(0, said.find('[')));
-    if (found == instances_.end()) return ends;
+    if (found == instances_.end())
+      refuse_instance(said.substr(0, said.find('[')), connection.empty() ? said : connection);
     const Instance& instance = found->second;
-    const std::string of = text(endpoint, "component");
-    const Json* const part = component(*instance.device, of.substr(0, of.find('[')));
+    const std::string of = text(endpoint, "component"), component_name = of.substr(0, of.find('['));
+    const Json* const part = component(*instance.device, component_name);
+    const bool is_nested = component_name.find('.') != std::string::npos;  // of a device within the device
+    if (part == nullptr && !is_nested) {
+      refuse_at(part_, connection.empty() ? of : connection,
+                fmt::format("edges: '{}' is no component of device '{}'; name one of its components, or add it there",
+                            component_name, text(*instance.device, "name")));
+    }
     const Slice nodes = slice_of(said, instance.count),
                 ports = slice_of(of, part == nullptr ? 1 : std::min(count_of(*part), kPortsMost));
     const bool is_only = part != nullptr && count_of(*part) == 1;
@@ -202,13 +213,30 @@ class GraphReader {
     return ends;
   }
 
+  /// An edge needs the instance, which is not there, or is of a device that is not.
+  [[noreturn]] void refuse_instance(const std::string& name, const std::string& place) const {
+    const auto unknown = unknown_.find(name);
+    if (unknown == unknown_.end()) {
+      refuse_at(part_, place,
+                fmt::format("edges: '{}' is no instance; add it under instances, or correct the name", name));
+    }
+    refuse_at(
+        part_, unknown->second,
+        fmt::format("instances: {} is of device '{}', which is not under devices; put its definition into this file",
+                    name, unknown->second));
+  }
+
   void add_edge(const Json& edge) {
-    const auto first = ends_of(member(edge, "ep1")), second = ends_of(member(edge, "ep2"));
+    const std::string connection = text(edge, "connection");  // of the old layout
+    const auto first = ends_of(member(edge, "ep1"), connection), second = ends_of(member(edge, "ep2"), connection);
     const std::string scheme = text(edge, "scheme"), link = text(edge, "link");
     const auto rate = rates_.find(link);
-    const std::string source = source_of(text(member(edge, "ep1"), "instance"));
+    const std::string source = source_of(connection.empty() ? text(member(edge, "ep1"), "instance") : connection);
     const auto add = [&](std::size_t one, std::size_t other) {
-      if (machines_.cables.size() >= kEdgesMost) throw std::runtime_error("more than 262144 edges");
+      if (machines_.cables.size() >= kEdgesMost) {
+        refuse(part_.path, 0, 0,
+               fmt::format("edges: there are more than {} cables; import a part of them", kEdgesMost));
+      }
       GivenCable cable;
       cable.node[0] = first[one].first;
       cable.port[0] = first[one].second;
@@ -273,16 +301,18 @@ class GraphReader {
   std::map<std::string, const Json*> devices_;
   std::map<std::string, std::optional<std::uint64_t>> rates_;
   std::map<std::string, Instance> instances_;
-  std::map<std::string, std::size_t> hosts_;  // index in machines_.hosts
-  std::set<std::string> used_;                // "NODE/PORT"
+  std::map<std::string, std::string> unknown_;  // instances of devices that are not there, and the device
+  std::map<std::string, std::size_t> hosts_;    // index in machines_.hosts
+  std::set<std::string> used_;                  // "NODE/PORT"
   std::size_t nodes_ = 0;
 };
 
 }  // namespace
 
 bool read_infragraph(const nlohmann::json& graph, const Part& part, Machines& machines) {
-  if (!member(graph, "instances").is_array()) return false;
-  return GraphReader(graph, part, machines).read();
+  const Json present = in_present_layout(graph, part);
+  if (!member(present, "instances").is_array()) return false;
+  return GraphReader(present, part, machines).read();
 }
 
 }  // namespace meshbed::testbed::hosts

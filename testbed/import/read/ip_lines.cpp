@@ -1,6 +1,9 @@
-// Lines of `ip addr`, `ip link`, `ip route` and `ip neigh`, also with -o, and of scripts that call `ip`.
+// Lines of `ip addr`, `ip link`, `ip route` and `ip neigh`, also with -o, of `ifconfig`, and of scripts that call `ip`.
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "testbed/import/read/readers.h"
@@ -56,6 +59,9 @@ class AddressLines : public LineReader {
       if (const auto id = parse_digits(behind(words, "id"), 4094)) nic.vlan.offer(static_cast<int>(*id), source);
       return true;
     }
+    if (words[0] == "bond") {
+      for (std::size_t at = 1; at + 1 < words.size(); ++at) take_bond_option(nic, words[at], words[at + 1], source);
+    }
     for (const char* kind : {"bridge", "bond", "veth", "tun", "vxlan", "dummy", "macvlan", "ipvlan", "wireguard"}) {
       if (words[0] == kind) nic.kind = kind;
     }
@@ -92,6 +98,7 @@ class AddressLines : public LineReader {
       if (nic.kind == "vlan" && id) nic.vlan.offer(static_cast<int>(*id), source);
     }
     if (words[2].find("LOOPBACK") != std::string::npos) nic.kind = "loopback";
+    if (words[2].find("MASTER") != std::string::npos) nic.kind = "bond";
     if (const auto mtu = parse_digits(behind(words, "mtu"), 1U << 20U)) {
       nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source);
     }
@@ -144,6 +151,66 @@ class BriefLines : public LineReader {
   HostFacts& host_;
 };
 
+/// eth2: flags=4163<UP,BROADCAST,RUNNING,MULTICAST>  mtu 9000 (ifconfig of net-tools 2), and behind it indented
+/// "inet 192.168.100.1  netmask 255.255.255.0" and "ether 0c:c4:7a:73:1a:b8".
+class IfconfigLines : public LineReader {
+ public:
+  explicit IfconfigLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
+    const bool is_indented = line[0] == ' ' || line[0] == '\t';
+    if (!is_indented) {
+      netdev_.clear();
+      const bool is_head = words.size() > 3 && words[0].size() > 1 && words[0].back() == ':' &&
+                           words[1].rfind("flags=", 0) == 0 && words[2] == "mtu";
+      return is_head && take_head(words, source);
+    }
+    if (netdev_.empty() || words.size() < 2) return false;
+    NicFacts& nic = host_.by_netdev(netdev_, source);
+    if (words[0] == "ether") nic.mac.offer(lower(words[1]), source);
+    const std::string prefix = behind(words, "prefixlen");
+    if (words[0] == "inet6" && !prefix.empty()) add_address(nic, words[1] + "/" + prefix, source);
+    const auto length = prefix_length(behind(words, "netmask"));
+    if (words[0] == "inet" && length) add_address(nic, fmt::format("{}/{}", words[1], *length), source);
+    return true;
+  }
+
+  void end_block() override { netdev_.clear(); }
+
+ private:
+  bool take_head(const std::vector<std::string>& words, const std::string& source) {
+    netdev_ = words[0].substr(0, words[0].size() - 1);
+    const std::size_t alias = netdev_.find(':');  // eth0:1, a second address
+    netdev_.resize(std::min(alias, netdev_.size()));
+    if (netdev_.empty()) return false;
+    NicFacts& nic = host_.by_netdev(netdev_, source);
+    if (const auto mtu = parse_digits(words[3], 1U << 20U)) {
+      nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source);
+    }
+    const std::string& flags = words[1];
+    if (alias == std::string::npos) nic.link_up.offer(flags.find("RUNNING") != std::string::npos, source);
+    if (flags.find("LOOPBACK") != std::string::npos) nic.kind = "loopback";
+    if (flags.find("MASTER") != std::string::npos) nic.kind = "bond";
+    return true;
+  }
+
+  /// 255.255.252.0 is 22; nullopt: it is no mask.
+  static std::optional<int> prefix_length(const std::string& mask) {
+    const auto address = parse_ip_address(mask);
+    if (!address || address->family != Family::kIpv4) return std::nullopt;
+    int length = 0;
+    for (std::size_t bit = 0; bit < 32; ++bit) {
+      const bool is_set = (address->bytes[bit / 8] >> (7 - bit % 8) & 1U) != 0;
+      if (is_set && length != static_cast<int>(bit)) return std::nullopt;
+      if (is_set) ++length;
+    }
+    return length;
+  }
+
+  HostFacts& host_;
+  std::string netdev_;
+};
+
 /// default via 10.0.0.1 dev enP7s7 proto dhcp metric 100
 /// 192.168.100.2 dev enp1s0f0np0 lladdr 4c:bb:47:2b:01:03 REACHABLE
 class RouteLines : public LineReader {
@@ -190,17 +257,42 @@ class CommandLines : public LineReader {
       return true;
     }
     if (object != "link" && object != "l") return false;
-    if (action == "add") return take_vlan(words, source);
+    if (action == "add") return behind(words, "type") == "vlan" ? take_vlan(words, source) : take_upper(words, source);
     if (action != "set") return false;
     NicFacts& nic = host_.by_netdev(dev.empty() ? words[3] : dev, source, Origin::kConfigured);
     if (const auto mtu = parse_digits(behind(words, "mtu"), 1U << 20U)) {
       nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source, Origin::kConfigured);
     }
-    if (has(words, "down")) nic.link_up.offer(false, source, Origin::kConfigured);
+    if (const std::string above = behind(words, "master"); !above.empty()) {
+      nic.master = above;  // bonding takes only what is down, and sets it up itself
+      nic.link_up = {};
+    } else if (has(words, "down")) {
+      nic.link_up.offer(false, source, Origin::kConfigured);
+    }
+    if (behind(words, "type") == "bond") take_options(nic, words, source);
     return true;
   }
 
  private:
+  static void take_options(NicFacts& bond, const std::vector<std::string>& words, const std::string& source) {
+    for (std::size_t at = 0; at + 1 < words.size(); ++at) {
+      if (words[at] != "type") take_bond_option(bond, words[at], words[at + 1], source, Origin::kConfigured);
+    }
+  }
+
+  /// ip link add bond0 type bond mode 802.3ad miimon 100
+  bool take_upper(const std::vector<std::string>& words, const std::string& source) {
+    const std::string kind = behind(words, "type"), named = behind(words, "name");
+    const std::string name = named.empty() ? words[3] : named;
+    if (kind != "bond" && kind != "bridge") return false;
+    NicFacts& nic = host_.by_netdev(name == "dev" && words.size() > 4 ? words[4] : name, source, Origin::kConfigured);
+    nic.kind = kind;
+    if (kind != "bond") return true;
+    take_options(nic, words, source);
+    take_bond_default(nic, source);
+    return true;
+  }
+
   bool take_address_of(const std::vector<std::string>& words, const std::string& source) {
     const std::string dev = behind(words, "dev");
     if ((words[2] != "add" && words[2] != "replace") || dev.empty()) return false;
@@ -239,6 +331,7 @@ std::vector<std::unique_ptr<LineReader>> ip_readers(HostFacts& host) {
   readers.push_back(std::make_unique<CommandLines>(host));
   readers.push_back(std::make_unique<AddressLines>(host));
   readers.push_back(std::make_unique<BriefLines>(host));
+  readers.push_back(std::make_unique<IfconfigLines>(host));
   readers.push_back(std::make_unique<RouteLines>(host));
   return readers;
 }

@@ -44,14 +44,20 @@ class Places {
 
 void take_kind(const Json& link, NicFacts& nic, const std::string& source) {
   if (text_at(link, "link_type") == "loopback") nic.kind = "loopback";
+  if (has_word(link, "flags", "MASTER")) nic.kind = "bond";  // without -d nothing else shows it
   const auto info = link.find("linkinfo");
   if (info == link.end() || !info->is_object()) return;
   const std::string kind = text_at(*info, "info_kind");
   if (!kind.empty()) nic.kind = kind;
-  if (kind != "vlan") return;
-  nic.parent = text_at(link, "link");
+  if (kind == "vlan") nic.parent = text_at(link, "link");
   const auto data = info->find("info_data");
-  if (data == info->end()) return;
+  if (data == info->end() || !data->is_object()) return;
+  if (kind == "bond") {
+    for (const char* option : {"mode", "xmit_hash_policy", "active_slave", "primary"}) {
+      take_bond_option(nic, option, text_at(*data, option), source);
+    }
+  }
+  if (kind != "vlan") return;
   if (const auto id = number_at(*data, "id", 4094)) nic.vlan.offer(static_cast<int>(*id), source);
 }
 

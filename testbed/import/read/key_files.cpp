@@ -1,4 +1,5 @@
-// Key files: NetworkManager's connections (nm-settings-keyfile(5)) and systemd's .network files (systemd.network(5)).
+// Key files: NetworkManager's connections (nm-settings-keyfile(5)), systemd's .network and .netdev files
+// (systemd.network(5), systemd.netdev(5)).
 // Boost's INI reader refuses keys that stand twice, as systemd's Address= may, and has no line numbers for sources.
 
 #include <fmt/format.h>
@@ -94,15 +95,6 @@ std::string kind_of(const std::string& type) {
   return type == "team" ? "bond" : "";
 }
 
-/// The host's interface with that MAC address, as other files report it.
-std::string netdev_with(const HostFacts& host, const std::string& mac) {
-  if (mac.empty()) return "";
-  for (const NicFacts& nic : host.nics) {
-    if (nic.mac.known() && nic.mac.value == mac && nic.kind.empty()) return nic.netdev.value;
-  }
-  return "";
-}
-
 void take_addresses(const std::vector<Entry>& entries, NicFacts& nic, HostFacts& host) {
   for (const Entry& entry : entries) {
     const bool is_v4 = entry.section == "ipv4";
@@ -127,6 +119,21 @@ void take_addresses(const std::vector<Entry>& entries, NicFacts& nic, HostFacts&
   }
 }
 
+/// The options of [bond], as nmcli writes them, or in older versions in one value: options=mode=802.3ad,miimon=100.
+void take_bond(const std::vector<Entry>& entries, NicFacts& bond, const std::string& source) {
+  for (const Entry& entry : entries) {
+    if (entry.section != "bond") continue;
+    take_bond_option(bond, entry.key, entry.value, entry.source, Origin::kConfigured);
+    if (entry.key != "options") continue;
+    for (const std::string& option : pieces_of(entry.value, ",; ")) {
+      const std::size_t equals = option.find('=');
+      if (equals == std::string::npos) continue;
+      take_bond_option(bond, option.substr(0, equals), option.substr(equals + 1), entry.source, Origin::kConfigured);
+    }
+  }
+  take_bond_default(bond, source);
+}
+
 /// False: the file is no connection of NetworkManager's.
 bool take_connection(const std::vector<Entry>& entries, HostFacts& host) {
   const Entry* const type = find(entries, {"connection"}, "type");
@@ -138,17 +145,24 @@ bool take_connection(const std::vector<Entry>& entries, HostFacts& host) {
   const Entry* const name = find(entries, {"connection"}, "interface-name");
   std::string netdev = value_of(name);
   if (netdev.empty()) netdev = value_of(find(entries, {"vlan", "bond", "bridge"}, "interface-name"));  // older versions
-  if (netdev.empty()) netdev = netdev_with(host, mac);
-  if (netdev.empty()) return true;  // a profile for any interface
+  if (netdev.empty()) netdev = host.netdev_with(mac);
+  const std::string parent = value_of(find(entries, {"vlan"}, "parent")), tag = value_of(find(entries, {"vlan"}, "id"));
+  if (netdev.empty() && kind == "vlan" && !parent.empty()) netdev = parent + "." + tag;  // its default
+  if (netdev.empty()) return true;                                                       // a profile for any interface
+  for (const char* key : {"uuid", "id"}) {
+    const std::string own = value_of(find(entries, {"connection"}, key));
+    if (!own.empty() && own != netdev) host.own_names.emplace(own, netdev);
+  }
   NicFacts& nic = host.by_netdev(netdev, (name == nullptr ? type : name)->source, Origin::kConfigured);
   if (!kind.empty()) nic.kind = kind;
   if (!mac.empty()) nic.mac.offer(mac, type->source, Origin::kConfigured);
   for (const char* key : {"master", "controller"}) {
-    const std::string above = value_of(find(entries, {"connection"}, key));
-    if (!above.empty()) nic.master = above;
+    const Entry* const above = find(entries, {"connection"}, key);
+    if (above != nullptr && !above->value.empty()) host.memberships.push_back({netdev, above->value, above->source});
   }
+  if (kind == "bond") take_bond(entries, nic, type->source);
   if (kind == "vlan") {
-    nic.parent = value_of(find(entries, {"vlan"}, "parent"));
+    nic.parent = parent;
     const Entry* const id = find(entries, {"vlan"}, "id");
     if (const auto number = parse_digits(value_of(id), kVlanMost)) {
       nic.vlan.offer(static_cast<int>(*number), id->source, Origin::kConfigured);
@@ -159,17 +173,12 @@ bool take_connection(const std::vector<Entry>& entries, HostFacts& host) {
   return true;
 }
 
-/// False: the file has no [Match].
-bool take_network(const std::vector<Entry>& entries, HostFacts& host) {
-  const Entry* const matched = find(entries, {"Match"}, "Name");
-  const Entry* const mac = find(entries, {"Match"}, "MACAddress");
-  if (matched == nullptr && mac == nullptr) {
-    return std::any_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.section == "Match"; });
-  }
-  const std::vector<std::string> names = pieces_of(value_of(matched), " \t");
-  std::string netdev = names.size() == 1 ? names.front() : netdev_with(host, lower(value_of(mac)));
-  if (netdev.empty() || netdev.find_first_of("*?[!") != std::string::npos) return true;  // of several interfaces
-  NicFacts& nic = host.by_netdev(netdev, (matched == nullptr ? mac : matched)->source, Origin::kConfigured);
+bool is_true(const std::string& value) { return value == "yes" || value == "true" || value == "1" || value == "on"; }
+
+/// What a .network file says of one interface.
+void take_interface(const std::vector<Entry>& entries, const std::string& netdev, const std::string& source,
+                    HostFacts& host) {
+  NicFacts& nic = host.by_netdev(netdev, source, Origin::kConfigured);
   take_mtu(find(entries, {"Link"}, "MTUBytes"), nic);
   for (const Entry& entry : entries) {
     const bool is_network = entry.section == "Network";
@@ -180,7 +189,6 @@ bool take_network(const std::vector<Entry>& entries, HostFacts& host) {
       nic.dhcp = entry.source;
     }
     if (is_network && entry.key == "Gateway") take_gateway(entry.value, entry.source, nic);
-    if (is_network && (entry.key == "Bond" || entry.key == "Bridge")) nic.master = entry.value;
   }
   // [Route]: a Gateway= without a Destination= is the default route's.
   const Entry* const gateway = find(entries, {"Route"}, "Gateway");
@@ -189,6 +197,71 @@ bool take_network(const std::vector<Entry>& entries, HostFacts& host) {
     host.take_route(netdev, destination.empty() ? "default" : destination, gateway->value, gateway->source,
                     Origin::kConfigured);
   }
+}
+
+/// Bond=, Bridge= and VLAN= of a .network file. `name`: an interface, or a pattern of several.
+void take_uppers(const std::vector<Entry>& entries, const std::string& name, HostFacts& host) {
+  const bool is_pattern = name.find_first_of("*?[") != std::string::npos;
+  for (const Entry& entry : entries) {
+    if (entry.section != "Network") continue;
+    if (entry.key == "Bond" || entry.key == "Bridge") host.memberships.push_back({name, entry.value, entry.source});
+    if (is_pattern) continue;
+    if (entry.key == "VLAN") {
+      for (const std::string& vlan : pieces_of(entry.value, " \t")) {
+        NicFacts& upper = host.by_netdev(vlan, entry.source, Origin::kConfigured);
+        upper.kind = "vlan";
+        if (upper.parent.empty()) upper.parent = name;
+      }
+    }
+    const Entry* const bond = find(entries, {"Network"}, "Bond");
+    if ((entry.key == "PrimarySlave" || entry.key == "ActiveSlave") && bond != nullptr && is_true(lower(entry.value))) {
+      take_bond_option(host.by_netdev(bond->value, bond->source, Origin::kConfigured), "primary", name, entry.source,
+                       Origin::kConfigured);
+    }
+  }
+}
+
+/// False: the file has no [Match].
+bool take_network(const std::vector<Entry>& entries, HostFacts& host) {
+  const Entry* const matched = find(entries, {"Match"}, "Name");
+  const Entry* const mac = find(entries, {"Match"}, "MACAddress");
+  if (matched == nullptr && mac == nullptr) {
+    return std::any_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.section == "Match"; });
+  }
+  std::vector<std::string> names = pieces_of(value_of(matched), " \t");
+  if (names.empty()) {
+    for (const std::string& each : pieces_of(lower(value_of(mac)), " \t")) {
+      if (std::string netdev = host.netdev_with(each); !netdev.empty()) names.push_back(std::move(netdev));
+    }
+  }
+  const std::string& source = (matched == nullptr ? mac : matched)->source;
+  for (const std::string& name : names) {
+    if (name.front() == '!') return true;  // all interfaces but these
+    const bool is_pattern = name.find_first_of("*?[") != std::string::npos;
+    if (!is_pattern) take_interface(entries, name, source, host);
+    take_uppers(entries, name, host);
+  }
+  return true;
+}
+
+/// A .netdev file: a bond, VLAN or bridge. False: the file has no [NetDev].
+bool take_netdev(const std::vector<Entry>& entries, HostFacts& host) {
+  const Entry* const name = find(entries, {"NetDev"}, "Name");
+  const std::string kind = lower(value_of(find(entries, {"NetDev"}, "Kind")));
+  if (name == nullptr || name->value.empty() || kind.empty()) return false;
+  NicFacts& nic = host.by_netdev(name->value, name->source, Origin::kConfigured);
+  nic.kind = kind;
+  take_mtu(find(entries, {"NetDev"}, "MTUBytes"), nic);
+  if (kind == "bond") {
+    for (const Entry& entry : entries) {
+      if (entry.section == "Bond") take_bond_option(nic, entry.key, entry.value, entry.source, Origin::kConfigured);
+    }
+    take_bond_default(nic, name->source);
+  }
+  const Entry* const id = find(entries, {"VLAN"}, "Id");
+  if (const auto number = parse_digits(value_of(id), kVlanMost)) {
+    nic.vlan.offer(static_cast<int>(*number), id->source, Origin::kConfigured);
+  }
   return true;
 }
 
@@ -196,7 +269,7 @@ bool take_network(const std::vector<Entry>& entries, HostFacts& host) {
 
 bool read_key_file(const Part& part, Reading& into) {
   const std::vector<Entry> entries = entries_of(part);
-  return take_connection(entries, into.host) || take_network(entries, into.host);
+  return take_connection(entries, into.host) || take_netdev(entries, into.host) || take_network(entries, into.host);
 }
 
 }  // namespace meshbed::testbed::hosts

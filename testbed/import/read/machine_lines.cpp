@@ -53,6 +53,65 @@ class EthtoolLines : public LineReader {
   std::string netdev_;
 };
 
+/// /proc/net/bonding/bond0, whose name is the file's: "Bonding Mode: IEEE 802.3ad ...", "Slave Interface: enp1s0f0np0".
+class BondLines : public LineReader {
+ public:
+  explicit BondLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
+    if (line.rfind("Ethernet Channel Bonding Driver:", 0) == 0) {
+      const std::string path = source.substr(0, source.rfind(':')), file = path.substr(path.rfind('/') + 1);
+      const bool is_named = path.find("bonding/") != std::string::npos || file.rfind("bond", 0) == 0;
+      bond_ = is_named ? file.substr(0, file.find(".txt")) : "bond" + std::to_string(number_++);
+      member_.clear();
+      host_.by_netdev(bond_, source).kind = "bond";
+      return true;
+    }
+    const std::size_t colon = line.find(": ");
+    if (bond_.empty() || words.size() < 2 || colon == std::string::npos) return false;
+    const std::string key = line.substr(0, colon), value = behind_colon(line);
+    NicFacts& bond = host_.by_netdev(bond_, source);
+    if (key == "Bonding Mode") take_bond_option(bond, "mode", mode_of(value), source);
+    if (key == "Transmit Hash Policy") {
+      take_bond_option(bond, "xmit_hash_policy", value.substr(0, value.find(' ')), source);
+    }
+    if (key == "Currently Active Slave") take_bond_option(bond, "active_slave", value, source);
+    if (key == "Primary Slave") take_bond_option(bond, "primary", value.substr(0, value.find(' ')), source);
+    if (key == "Slave Interface") {
+      member_ = value;
+      host_.by_netdev(member_, source).master = bond_;
+    }
+    if (member_.empty()) return true;
+    NicFacts& member = host_.by_netdev(member_, source);
+    if (key == "MII Status") member.link_up.offer(value == "up", source);
+    if (key == "Speed") offer_mbps(member, value, source);
+    if (key == "Permanent HW addr") permanent_mac(member, lower(value), source);
+    return true;
+  }
+
+ private:
+  /// The words of bond_mode_name(), drivers/net/bonding/bond_main.c.
+  static std::string mode_of(const std::string& text) {
+    for (const auto& [words, mode] :
+         {std::pair{"IEEE 802.3ad", "802.3ad"}, std::pair{"fault-tolerance (active-backup)", "active-backup"},
+          std::pair{"load balancing (xor)", "balance-xor"}, std::pair{"load balancing (round-robin)", "balance-rr"},
+          std::pair{"fault-tolerance (broadcast)", "broadcast"}, std::pair{"transmit load", "balance-tlb"},
+          std::pair{"adaptive load", "balance-alb"}}) {
+      if (text.rfind(words, 0) == 0) return mode;
+    }
+    return "";
+  }
+
+  /// The members of a bond all report one address, the bond's; LLDP and labels have their own.
+  static void permanent_mac(NicFacts& member, const std::string& mac, const std::string& source) {
+    if (!member.mac.known()) member.mac.offer(mac, source, Origin::kConfigured);
+  }
+
+  HostFacts& host_;
+  std::string bond_, member_;
+  int number_ = 0;
+};
+
 /// 0000:01:00.0 Ethernet controller: Mellanox ...; behind it indented "LnkSta: Speed 32GT/s, Width x4 (downgraded)".
 class PciLines : public LineReader {
  public:
@@ -196,6 +255,8 @@ class SysLines : public LineReader {
     if (key == "speed") offer_mbps(nic, value, source);
     if (key == "pci" && !pci_address(value).empty()) nic.pci_address.offer(pci_address(value), source);
     if (key == "kind" && nic.kind.empty()) nic.kind = value;
+    if (key == "master" && nic.master.empty()) nic.master = value;
+    if (key.rfind("bond_", 0) == 0) take_bond_option(nic, key, value, source);
     if (key == "mtu") {
       if (const auto mtu = parse_digits(value, 1U << 20U)) {
         nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source);
@@ -263,6 +324,7 @@ std::vector<std::unique_ptr<LineReader>> machine_readers(HostFacts& host) {
   readers.push_back(std::make_unique<VariableLines>(host));
   readers.push_back(std::make_unique<SysLines>(host));
   readers.push_back(std::make_unique<EthtoolLines>(host));
+  readers.push_back(std::make_unique<BondLines>(host));
   readers.push_back(std::make_unique<LldpLines>(host));
   readers.push_back(std::make_unique<PciLines>(host));
   return readers;

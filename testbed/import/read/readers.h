@@ -33,6 +33,10 @@ bool read_part(const Part& part, Reading& into);
 
 // Of YAML alone.
 bool read_infragraph(const nlohmann::json& graph, const Part& part, Machines& machines);
+/// A graph of the layout before edges (its versions of 2025, with connections), in the present one; others as they are.
+nlohmann::json in_present_layout(const nlohmann::json& graph, const Part& part);
+/// Throws std::runtime_error with the place of `word` in the part.
+[[noreturn]] void refuse_at(const Part& part, const std::string& word, const std::string& cause);
 
 // Of lines: each is asked for every line, in their order.
 class LineReader {
@@ -60,6 +64,11 @@ std::string pci_address(const std::string& text);
 std::optional<std::uint64_t> parse_digits(std::string_view text, std::uint64_t most);
 /// The generation of PCIe whose lane carries so many GT/s: 2.5, 5, 8, 16, 32, 64; 0: there is none.
 int pcie_generation(double gigatransfers);
+/// An option of a bond under its name in sysfs, ip, netplan, NetworkManager or systemd; others are left out.
+void take_bond_option(NicFacts& bond, const std::string& name, const std::string& value, const std::string& source,
+                      Origin origin = Origin::kObserved);
+/// Linux' mode where a file makes a bond and gives none: balance-rr.
+void take_bond_default(NicFacts& bond, const std::string& source);
 void add_address(NicFacts& nic, const std::string& text, const std::string& source, bool is_dynamic = false);
 
 }  // namespace meshbed::testbed::hosts

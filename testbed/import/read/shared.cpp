@@ -52,6 +52,36 @@ int pcie_generation(double gigatransfers) {
   return 0;
 }
 
+void take_bond_option(NicFacts& bond, const std::string& name, const std::string& value, const std::string& source,
+                      Origin origin) {
+  std::string option = lower(name);
+  option.erase(std::remove_if(option.begin(), option.end(), [](char letter) { return letter == '-' || letter == '_'; }),
+               option.end());
+  if (option.rfind("bond", 0) == 0) option.erase(0, 4);  // ifupdown's bond-mode
+  std::string said = lower(value);
+  if (said.empty() || said == "none" || said == "(null)") return;
+  // Documentation/networking/bonding.rst: both are taken by number, too.
+  constexpr std::array<const char*, 7> kModes{"balance-rr", "active-backup", "balance-xor", "broadcast",
+                                              "802.3ad",    "balance-tlb",   "balance-alb"};
+  constexpr std::array<const char*, 6> kPolicies{"layer2",   "layer3+4", "layer2+3",
+                                                 "encap2+3", "encap3+4", "vlan+srcmac"};
+  if (option == "mode") {
+    if (const auto number = parse_digits(said, kModes.size() - 1)) said = kModes.at(*number);
+    bond.bond_mode.offer(said, source, origin);
+  } else if (option == "xmithashpolicy" || option == "transmithashpolicy") {
+    if (const auto number = parse_digits(said, kPolicies.size() - 1)) said = kPolicies.at(*number);
+    bond.bond_hash.offer(said, source, origin);
+  } else if (option == "activeslave" || option == "primary" || option == "primaryslave") {
+    // What is active counts more than what was to be.
+    const bool is_active = option == "activeslave";
+    bond.bond_active.offer(value, source, is_active ? origin : Origin::kConfigured);
+  }
+}
+
+void take_bond_default(NicFacts& bond, const std::string& source) {
+  if (!bond.bond_mode.known()) bond.bond_mode.offer("balance-rr", source, Origin::kConfigured);
+}
+
 void add_address(NicFacts& nic, const std::string& text, const std::string& source, bool is_dynamic) {
   const std::optional<IpPrefix> prefix = parse_prefix(text);
   // fe80:: is on every interface. 169.254.0.0/16 is an address that netplan was asked for, as on two Sparks on one
@@ -70,7 +100,7 @@ bool read_part(const Part& part, Reading& into) {
   };
   if (ends(".yaml") || ends(".yml")) return read_yaml(part, into);
   const bool is_connection = part.name.find("system-connections/") != std::string::npos;
-  if (ends(".nmconnection") || ends(".network") || is_connection) return read_key_file(part, into);
+  if (ends(".nmconnection") || ends(".network") || ends(".netdev") || is_connection) return read_key_file(part, into);
   const char letter = part.text[first];
   if (ends(".xml") || (letter == '<' && part.text.compare(first, 2, "<<") != 0)) return read_xml(part, into);
   // "[0] NCCL INFO" is no JSON, and neither is "{" of a configuration file.
@@ -79,7 +109,7 @@ bool read_part(const Part& part, Reading& into) {
   }
   if (read_lines(part, into)) return true;
   // YAML without its ending: a key of one of those formats at the start of a line.
-  for (const char* key : {"network:", "topology:", "instances:"}) {
+  for (const char* key : {"network:", "topology:", "instances:", "infrastructure:"}) {
     const std::size_t found = part.text.find(key);
     const bool starts_line = found != std::string::npos && (found == 0 || part.text[found - 1] == '\n');
     if (starts_line) return read_yaml(part, into);

@@ -116,6 +116,38 @@ class DeviceLines : public LineReader {
   int lanes_ = 0, port_ = 1;
 };
 
+/// Infiniband device 'mlx5_0' port 1 status: and behind it indented lines "rate: 100 Gb/sec (4X EDR)" (ibstatus).
+class IbstatusLines : public LineReader {
+ public:
+  explicit IbstatusLines(HostFacts& host) : host_(host) {}
+
+  bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
+    if (words.size() == 6 && words[0] == "Infiniband" && words[1] == "device" && words[3] == "port") {
+      device_.clear();
+      if (words[2].size() > 2 && words[4] == "1") device_ = words[2].substr(1, words[2].size() - 2);
+      if (!device_.empty()) host_.by_device(device_, source);
+      return true;
+    }
+    if (device_.empty() || (line[0] != ' ' && line[0] != '\t')) return false;
+    NicFacts& nic = host_.by_device(device_, source);
+    if (words[0] == "state:" && words.size() > 2) nic.link_up.offer(words[2] == "ACTIVE", source);  // 4: ACTIVE
+    if (words[0] == "link_layer:" && words.size() > 1) nic.link_layer.offer(words[1], source);
+    if (words[0] == "rate:" && words.size() > 1) {
+      const double gigabits = std::strtod(words[1].c_str(), nullptr);
+      if (gigabits > 0 && gigabits < 1e4) {
+        nic.rate_bps.offer(static_cast<std::uint64_t>(gigabits * 1000) * 1'000'000, source);
+      }
+    }
+    return true;
+  }
+
+  void end_block() override { device_.clear(); }
+
+ private:
+  HostFacts& host_;
+  std::string device_;
+};
+
 /// CA 'mlx5_0', and behind it indented lines "Rate: 100", "Node GUID: 0x248a070300b1bc04" (ibstat).
 class IbstatLines : public LineReader {
  public:
@@ -222,6 +254,7 @@ std::vector<std::unique_ptr<LineReader>> verbs_readers(HostFacts& host) {
   readers.push_back(std::make_unique<GidLines>(host));
   readers.push_back(std::make_unique<NameLines>(host));
   readers.push_back(std::make_unique<DeviceLines>(host));
+  readers.push_back(std::make_unique<IbstatusLines>(host));
   readers.push_back(std::make_unique<IbstatLines>(host));
   return readers;
 }

@@ -1,4 +1,4 @@
-// XML: NCCL's topology (NCCL_TOPO_DUMP_FILE) and graph (NCCL_GRAPH_DUMP_FILE), and nvidia-smi -q -x.
+// XML: NCCL's topology (NCCL_TOPO_DUMP_FILE) and graph (NCCL_GRAPH_DUMP_FILE), nvidia-smi -q -x, and hwloc's.
 
 #include <fmt/format.h>
 
@@ -162,6 +162,45 @@ class NvidiaWalker : public Walker {
   }
 };
 
+/// hwloc (lstopo --of xml): <object type="PCIDev" pci_busid><object type="OSDev" name osdev_type><info name value/>.
+class HwlocWalker : public Walker {
+ public:
+  using Walker::Walker;
+
+  bool for_each(pugi::xml_node& node) override {
+    if (std::string(node.name()) != "object" || std::string(node.attribute("type").value()) != "OSDev") return true;
+    const std::string kind = node.attribute("osdev_type").value(), name = node.attribute("name").value();
+    const std::string source = source_of(node), function = pci_address(node.parent().attribute("pci_busid").value());
+    if (name.empty()) return true;
+    if (kind == "2") {  // HWLOC_OBJ_OSDEV_NETWORK
+      NicFacts& nic = host_.by_netdev(name, source);
+      if (!function.empty()) nic.pci_address.offer(function, source);
+      const std::string mac = lower(info(node, "Address"));
+      if (mac.size() == 17) nic.mac.offer(mac, source);
+      if (mac.size() > 17) nic.link_layer.offer("InfiniBand", source);
+    } else if (kind == "3") {  // HWLOC_OBJ_OSDEV_OPENFABRICS
+      NicFacts& nic = host_.by_device(name, source);
+      if (!function.empty()) nic.pci_address.offer(function, source);
+      if (const std::string state = info(node, "Port1State"); !state.empty()) nic.link_up.offer(state == "4", source);
+      if (const std::string guid = lower(info(node, "NodeGUID")); !guid.empty()) nic.node_guid.offer(guid, source);
+      if (const std::string guid = lower(info(node, "SysImageGUID")); !guid.empty()) nic.image_guid.offer(guid, source);
+    } else if (name.rfind("nvml", 0) == 0) {
+      GpuFacts& gpu = host_.gpus.emplace_back();
+      if (!function.empty()) gpu.pci_address.offer(function, source);
+      if (const std::string model = info(node, "GPUModel"); !model.empty()) gpu.model.offer(model, source);
+    }
+    return true;
+  }
+
+ private:
+  static std::string info(const pugi::xml_node& node, const char* name) {
+    for (const pugi::xml_node& each : node.children("info")) {
+      if (std::string(each.attribute("name").value()) == name) return each.attribute("value").value();
+    }
+    return "";
+  }
+};
+
 }  // namespace
 
 bool read_xml(const Part& part, Reading& into) {
@@ -181,6 +220,11 @@ bool read_xml(const Part& part, Reading& into) {
   }
   if (root == "graphs") {
     GraphWalker walker(part, into.host);
+    document.traverse(walker);
+    return true;
+  }
+  if (root == "topology") {
+    HwlocWalker walker(part, into.host);
     document.traverse(walker);
     return true;
   }

@@ -61,13 +61,27 @@ void take_interface(const YAML::Node& about, NicFacts& nic, HostFacts& host, con
 }
 
 /// The interface that an entry of netplan's is about; empty: several, which a pattern names.
-std::string netdev_of(const std::string& id, const YAML::Node& about) {
+std::string netdev_of(const std::string& id, const YAML::Node& about, const HostFacts& host) {
   const std::string set = text_of(at(about, "set-name")), matched = text_of(at(at(about, "match"), "name"));
   if (!set.empty()) return set;
+  const std::string with_mac = host.netdev_with(lower(text_of(at(at(about, "match"), "macaddress"))));
+  if (matched.empty() && !with_mac.empty()) return with_mac;
   const std::string& name = matched.empty() ? id : matched;
   const bool is_pattern = name.find_first_of("*?[") != std::string::npos;
   const bool is_id_alone = matched.empty() && at(about, "match");  // by MAC address, with the kernel's own name
   return is_pattern || (is_id_alone && !at(at(about, "match"), "macaddress")) ? "" : name;
+}
+
+/// mode, transmit-hash-policy and primary of a bond's parameters.
+void take_bond(const YAML::Node& about, NicFacts& bond, const std::string& source, const Part& part) {
+  const YAML::Node parameters = at(about, "parameters");
+  if (parameters && parameters.IsMap()) {
+    for (const auto& entry : parameters) {
+      take_bond_option(bond, text_of(entry.first), text_of(entry.second), source_of(entry.second, part),
+                       Origin::kConfigured);
+    }
+  }
+  take_bond_default(bond, source);
 }
 
 void take_section(const YAML::Node& section, const std::string& kind, HostFacts& host, const Part& part) {
@@ -77,10 +91,12 @@ void take_section(const YAML::Node& section, const std::string& kind, HostFacts&
     const YAML::Node& about = entry.second;
     const std::string id = text_of(key);
     if (id.empty() || (id == "renderer" && about.IsScalar())) continue;
-    const std::string name = kind.empty() ? netdev_of(id, about) : id, source = source_of(key, part);
+    const std::string name = kind.empty() ? netdev_of(id, about, host) : id, source = source_of(key, part);
     if (name.empty()) continue;
+    if (name != id) host.own_names[id] = name;
     NicFacts& nic = host.by_netdev(name, source, Origin::kConfigured);
     if (!kind.empty()) nic.kind = kind;
+    if (kind == "bond") take_bond(about, nic, source, part);
     const std::string mac = lower(text_of(at(at(about, "match"), "macaddress")));
     if (!mac.empty()) nic.mac.offer(mac, source, Origin::kConfigured);
     if (const YAML::Node id_node = at(about, "id"); kind == "vlan" && id_node) {
@@ -93,8 +109,7 @@ void take_section(const YAML::Node& section, const std::string& kind, HostFacts&
     const YAML::Node members = at(about, "interfaces");
     if (!members || !members.IsSequence()) continue;
     for (const YAML::Node& member : members) {
-      if (text_of(member).empty()) continue;
-      host.by_netdev(text_of(member), source_of(member, part), Origin::kConfigured).master = name;
+      if (!text_of(member).empty()) host.memberships.push_back({text_of(member), name, source_of(member, part)});
     }
   }
 }
@@ -194,9 +209,10 @@ bool read_containerlab(const YAML::Node& topology, const Part& part, Machines& m
   return true;
 }
 
-/// InfraGraph is one model in YAML and JSON. `left`: nodes that may still come, since aliases may repeat them.
+/// InfraGraph is one model in YAML and JSON. `left`: nodes that may still come, since aliases may repeat them; at 0
+/// what is behind is left out.
 nlohmann::json to_json(const YAML::Node& node, std::size_t& left) {
-  if (left == 0) throw std::runtime_error("too many values");
+  if (left == 0) return {};
   --left;
   if (node.IsMap()) {
     nlohmann::json object = nlohmann::json::object();
@@ -220,14 +236,21 @@ bool read_document(const YAML::Node& root, const Part& part, Reading& into) {
   if (const YAML::Node topology = at(root, "topology"); topology && topology.IsMap()) {
     return read_containerlab(topology, part, into.others);
   }
-  if (!at(root, "instances")) return false;
+  const YAML::Node infrastructure = at(root, "infrastructure");
+  const YAML::Node devices = at(infrastructure ? infrastructure : root, "devices");
+  const bool has_instances = at(root, "instances") || at(infrastructure, "instances");
+  if (!has_instances && devices && devices.IsSequence() && devices.size() > 0 && at(devices[0], "components")) {
+    const YAML::Mark mark = devices.Mark();
+    refuse(
+        part.path, static_cast<std::size_t>(mark.line) + 1, static_cast<std::size_t>(mark.column) + 1,
+        "devices: InfraGraph's devices without instances are no network; put instances and their edges into this file");
+  }
+  if (!at(root, "instances") && !at(infrastructure, "instances") && !at(infrastructure, "connections")) return false;
   constexpr std::size_t kNodesMost = 2'000'000;
   std::size_t left = kNodesMost;
-  try {
-    return read_infragraph(to_json(root, left), part, into.others);
-  } catch (const std::runtime_error& error) {
-    refuse(part.path, 0, 0, error.what());
-  }
+  const nlohmann::json graph = to_json(root, left);
+  if (left == 0) refuse(part.path, 0, 0, fmt::format("has more than {} values; import a part of it", kNodesMost));
+  return read_infragraph(graph, part, into.others);
 }
 
 /// yaml-cpp 0.7 reads nested values by recursion: what nests deeper than any such file is not passed to it.

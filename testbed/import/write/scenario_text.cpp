@@ -11,6 +11,7 @@
 #include "models/spark.h"
 #include "plugin/base/counted.h"
 #include "testbed/base/units.h"
+#include "testbed/import/infer/fold_uppers.h"
 #include "testbed/import/infer/mesh.h"
 
 namespace meshbed::testbed::hosts {
@@ -172,7 +173,38 @@ class Writer {
     }
     const std::string own = variable_lines(host, common_names());
     if (!own.empty()) text += "\n[node.environment]\n" + own;
-    return text + pcie_tables(host) + nics;
+    return text + pcie_tables(host) + nics + bond_tables(host);
+  }
+
+  std::string bond_tables(const HostFacts& host) const {
+    std::string text;
+    for (std::size_t index = 0; index < host.bonds.size(); ++index) {
+      const BondFacts& bond = host.bonds[index];
+      const NicFacts* const first = first_member(host, static_cast<int>(index));
+      if (first == nullptr || !first->no_mesh.empty()) continue;
+      std::string functions;
+      for (const std::string& member : bond.members) {
+        const NicFacts* const nic = nic_with(host, member);
+        functions += (functions.empty() ? "" : ", ") + quoted(nic == nullptr ? member : nic->device.value);
+      }
+      text += "\n[[node.bond]]\n";
+      line(text, "name", quoted(bond.name), bond.source);
+      text += fmt::format("functions = [{}]\n", functions);
+      line(text, "mode", quoted(bond.mode.value), bond.mode.source);
+      if (bond.mode.value != "active-backup") {
+        line(text, "xmit_hash_policy", quoted(hash_of(bond)),
+             bond.hash.known() ? bond.hash.source : "Linux' default, where no file has it");
+      }
+      address_line(text, *first);
+      if (bond.is_lag && bond.device.known()) line(text, "device", quoted(bond.device.value), bond.device.source);
+    }
+    return text;
+  }
+
+  /// Of tunnels' inner headers RDMA has none; a scenario hashes by queue pair, or by node.
+  static std::string hash_of(const BondFacts& bond) {
+    if (bond.hash.value == "layer3+4" || bond.hash.value == "encap3+4") return "layer3+4";
+    return bond.hash.value == "layer2+3" || bond.hash.value == "encap2+3" ? "layer2+3" : "layer2";
   }
 
   std::string gpu_lines(const HostFacts& host) {
@@ -242,7 +274,7 @@ class Writer {
         is_plain(nic.netdev.value)) {
       line(text, "netdev", quoted(nic.netdev.value), nic.netdev.source);
     }
-    address_line(text, nic);
+    if (nic.bond < 0) address_line(text, nic);
     rate_line(text, port);
     mtu_line(text, port);
     if (nic.vlan.known() && nic.vlan.value > 0) line(text, "vlan", std::to_string(nic.vlan.value), nic.vlan.source);
@@ -251,7 +283,7 @@ class Writer {
       line(text, "pcie", quoted(pcie_name(slot)), nic.pci_address.source);
     }
     const std::string connector = mesh_.connector_of(port);
-    if (!is_spark(host) && is_shared(port, connector)) {
+    if (nic.bond < 0 && !is_spark(host) && is_shared(port, connector)) {
       line(text, "qsfp", quoted("qsfp-" + connector.substr(connector.find('/') + 1)),
            fmt::format("one image GUID ({}) and one port number in the name", nic.image_guid.source));
     }
