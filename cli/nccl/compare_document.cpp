@@ -7,6 +7,8 @@
 
 #include "cli/nccl/compare.h"
 #include "testbed/base/files.h"
+#include "testbed/scenario/scenario.h"
+#include "testbed/topology/rules.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -43,7 +45,7 @@ Value value_of(const NcclChoice& choice) {
 
 document::Document comparison_document(const std::string& version, const ProgramRun& run,
                                        const NcclComparison& comparison) {
-  document::Section section{.title = "NCCL and the drop-in"}, end{.title = "Results"};
+  document::Section section{.title = "NCCL and the drop-in"}, reach{.title = "Rules"}, end{.title = "Results"};
   section.with({document::object("nccl", "the library",
                                  {text("file", "its path"), text("version", "its own"), text("sha256", "of the file")}),
                 text("scenario", "its file"), texts("overrides", "of its keys"), integer("ranks", "", "one a node")});
@@ -63,10 +65,15 @@ document::Document comparison_document(const std::string& version, const Program
                                row.dropin_is_slower(), row.dropin_is_slower() ? "slower" : "", value_of(row.nccl_chose),
                                text_of(row.nccl_chose), value_of(row.dropin_chose), text_of(row.dropin_chose)});
   }
+  reach.with(rules_table(read_scenario(run.scenario, cluster_overrides(run))));
+  reach.blank();
+  reach.line("channels that each library's rules connect on this cabling (meshbed topo rules)");
+  reach.show("rules");
+  reach.blank();
   end.with({text("results", "the folder of both runs")});
   end.set("results", run.results);
   end.line("the drop-in is slower in {} of {}; results in {}", slower, comparison.points.size(), run.results);
-  return {.title = "nccl compare", .sections = {std::move(section), std::move(end)}};
+  return {.title = "nccl compare", .sections = {std::move(section), std::move(reach), std::move(end)}};
 }
 
 }  // namespace meshbed::testbed

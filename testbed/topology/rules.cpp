@@ -326,6 +326,8 @@ document::Document rules_document(const Scenario& scenario) {
                        findings_section(findings_of(scenario))}};
 }
 
+document::Table rules_table(const Scenario& scenario) { return outcome_table(RuleComparison(scenario)); }
+
 StockNcclFacts stock_nccl_facts(const Scenario& scenario) {
   const RuleComparison all(scenario);
   return stock_nccl_facts(stock_question(all));

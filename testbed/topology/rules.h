@@ -49,6 +49,8 @@ class MeshRules {
 /// text alone; then how often each outcome came, which NICs NCCL would open and Mesh leaves out, the environment's
 /// settings, what the tuner makes of the cabling, the settings under which stock NCCL works on it, and the findings.
 document::Document rules_document(const Scenario& scenario);
+/// Its table "rules" alone: for each rule, how often each outcome came.
+document::Table rules_table(const Scenario& scenario);
 /// The settings under which stock NCCL works on the scenario's cabling (stock_nccl.h).
 StockNcclFacts stock_nccl_facts(const Scenario& scenario);
 
