@@ -218,7 +218,7 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
     const bool each_gpu = file.rate->one_per_gpu && gates.ranks_per_node > 1;
     const double adapters = each_gpu ? gates.ranks_per_node : file.rate->adapters;
     gates.gbits = adapters * file.rate->each_GBps * kGbitsOfGByte;
-    if (adapters > 1) gates.adapters = adapters;
+    if (adapters > 1 || file.rate->counted) gates.adapters = adapters;
   }
   gates.is_infiniband = has_any(class_words, {"ib", "infiniband"}) ||
                         (has_any(set_up_words, {"ib", "infiniband"}) && !has_any(set_up_words, {"roce", "rocev2"}));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
 #include <iterator>
 #include <regex>
 
@@ -21,9 +22,10 @@ std::optional<StatedRate> rate_in(const std::string& text) {
     double gbits = std::stod((*match)[2]);
     if (unit == "GB/s") gbits *= kGbitsOfGByte;
     const bool is_known = std::find(kRates.begin(), kRates.end(), gbits) != kRates.end();
-    if (gbits <= 0 || (unit == "G" && !is_known)) continue;
+    if (gbits <= 0 || (unit == "G" && !is_known && adapters.empty())) continue;
     StatedRate rate{.adapters = adapters.empty() ? 1 : std::stod(adapters),
                     .each_GBps = gbits / kGbitsOfGByte,
+                    .counted = !adapters.empty(),
                     .one_per_gpu = false,
                     .source = match->str()};
     rate.source.erase(0, rate.source.find_first_not_of(" ,;:("));
@@ -88,6 +90,7 @@ std::optional<StatedRate> named_in(const std::string& text) {
     if (!has_word(plain, each.word)) continue;
     return StatedRate{.adapters = std::max(each.adapters, 1.0),
                       .each_GBps = each.gbits / kGbitsOfGByte,
+                      .counted = each.adapters > 1,
                       .one_per_gpu = each.adapters == 0,
                       .source = each.word};
   }

@@ -11,6 +11,7 @@ inline constexpr double kGbitsOfGByte = 8;
 struct StatedRate {
   double adapters = 1;  // of a node
   double each_GBps = 0;
+  bool counted = false;      // "8x", "1x": the text states how many there are
   bool one_per_gpu = false;  // the name of an adapter alone: a node may have one for each GPU, instead of `adapters`
   std::string source;        // the words that state it
 };
