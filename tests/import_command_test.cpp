@@ -7,6 +7,7 @@
 #include <string>
 
 #include "testbed/base/files.h"
+#include "testbed/scenario/scenario.h"
 #include "tests/support/command.h"
 #include "tests/support/emulation.h"
 
@@ -113,12 +114,12 @@ TEST_CASE("bonds come back from netplan and from ip scripts") {
       const CommandResult made =
           meshbed_command("init " + machines + " --assume rate=400Gb/s -o " + machines + ".toml");
       CHECK_MESSAGE(made.status == 0, made.output);
-      const meshbed::testbed::Scenario was = meshbed::testbed::read_scenario(
+      const meshbed::testbed::Scenario made_from = meshbed::testbed::read_scenario(
           std::string(MESHBED_SOURCE_DIR) + "/scenarios/" + name + ".toml", {"topology.rate=\"400Gb/s\""});
-      const meshbed::testbed::Scenario is = meshbed::testbed::read_scenario(machines + ".toml", {});
-      REQUIRE(is.cluster.nodes.size() == 2);
+      const meshbed::testbed::Scenario read = meshbed::testbed::read_scenario(machines + ".toml", {});
+      REQUIRE(read.cluster.nodes.size() == 2);
       for (std::size_t node = 0; node < 2; ++node) {
-        const auto &before = was.cluster.nodes[node], &after = is.cluster.nodes[node];
+        const auto &before = made_from.cluster.nodes[node], &after = read.cluster.nodes[node];
         REQUIRE(after.bonds.size() == 1);
         CHECK(after.bonds[0].name == before.bonds[0].name);
         CHECK(after.bonds[0].mode == before.bonds[0].mode);
@@ -128,7 +129,7 @@ TEST_CASE("bonds come back from netplan and from ip scripts") {
         CHECK(after.nics[0].addresses == before.nics[0].addresses);
         CHECK(after.nics[0].device == before.nics[0].device);
       }
-      CHECK(is.cluster.cables.size() == was.cluster.cables.size());
+      CHECK(read.cluster.cables.size() == made_from.cluster.cables.size());
     }
   }
 }

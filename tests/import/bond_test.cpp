@@ -12,7 +12,7 @@
 #include "testbed/scenario/scenario.h"
 #include "testbed/topology/bring_up.h"
 
-namespace bond_import_test {
+namespace bond_test {
 
 using namespace meshbed::testbed::hosts;
 using meshbed::models::Bond;
@@ -301,4 +301,4 @@ TEST_CASE("bridges: of one port its addresses are the port's, of several they ar
   CHECK(to_text(scenario(over).cluster.nic_of(0, 0).addresses.at(0)) == "10.0.0.1/24");
 }
 
-}  // namespace bond_import_test
+}  // namespace bond_test

@@ -102,7 +102,7 @@ TEST_CASE("InfraGraph's older layout: connections, types and bandwidths in the l
       broken("host.0.nic.0.eth.leaf", "host.0.nic.eth.leaf").rfind("pod.yaml:16:7: connections: 'host.0.nic.eth", 0) ==
       0);
   CHECK(broken("name: leaf, device: box", "name: leaf, device: bax")
-            .rfind("pod.yaml:13:27: instances: leaf is of device 'bax', which is not under devices", 0) == 0);
+            .rfind("pod.yaml:13:28: instances: leaf is of device 'bax', which is not under devices", 0) == 0);
   CHECK(broken("host.1.nic.1.eth.leaf.0.port.2", "guest.1.nic.1.eth.leaf.0.port.2")
             .rfind("pod.yaml:18:7: edges: 'guest' is no instance", 0) == 0);
   CHECK(broken("host.1.nic.1.eth.leaf.0.port.2", "host.1.nic.1.eth.leaf.0.pin.2")
