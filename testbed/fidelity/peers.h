@@ -13,7 +13,8 @@ namespace meshbed::testbed {
 /// points of many machines are left out. Throws std::runtime_error if there is no such folder.
 std::vector<MeasuredFile> read_measured_folder();
 
-/// Files of quality A, B and C by their profile: their rates and hops are usable, though not every set-up is documented.
+/// Files of quality A, B and C by their profile: their rates and hops are usable, though not every set-up is
+/// documented.
 std::vector<models::Peer> peers_among(const std::vector<MeasuredFile>& files,
                                       const std::vector<models::Machine>& profiles);
 

@@ -240,7 +240,9 @@ void write_messages(TrackWriter& writer, Groups& groups, int ranks, const CallsB
                     const std::vector<TracedMessage>& messages) {
   Steps steps(calls);
   std::map<int, Lanes> sends;
-  const auto is_rank = [ranks](int rank) { return rank >= 0 && rank < ranks; };  // a process outside the job has no rank
+  const auto is_rank = [ranks](int rank) {
+    return rank >= 0 && rank < ranks;
+  };  // a process outside the job has no rank
   const auto leaves = [&](const TracedMessage& one) { return is_sent(one) && is_rank(one.source_rank); };
   for (const std::size_t index : by_time(messages, &TracedMessage::posted_ps, leaves)) {
     const TracedMessage& message = messages[index];

@@ -43,9 +43,9 @@ std::optional<Recut> recut(const Stream& one, const Stream& other);
 /// `recuts`: all differing streams from one rank to another. Whether the bytes that a message lacks on one cable are on
 /// the others. A trace does not record which streams belong to one connection. But each cable of a connection carries
 /// its messages in the same order, and messages that were striped before all rails existed come first; so streams are
-/// aligned from their ends. The parts of groups, which only one stream describes, are searched in that order. If several
-/// connections with groups differ, they are checked group by group; if these are unequal, kind by kind: some division of
-/// the rails among them must explain each. With more than five rails only the sum is checked.
+/// aligned from their ends. The parts of groups, which only one stream describes, are searched in that order. If
+/// several connections with groups differ, they are checked group by group; if these are unequal, kind by kind: some
+/// division of the rails among them must explain each. With more than five rails only the sum is checked.
 bool conserves_messages(std::span<const Recut> recuts);
 
 }  // namespace meshbed::testbed

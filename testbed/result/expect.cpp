@@ -59,7 +59,7 @@ class Checker {
         : !astray.empty()    ? astray
         : result_.wrong > 0  ? result_.first_wrong
         : undetected ? fmt::format("{} stopped with the run before they detected the loss", counted(stopped, "rank"))
-                 : fmt::format("{} errors or verdicts name a lost node", named));
+                     : fmt::format("{} errors or verdicts name a lost node", named));
     return true;
   }
 

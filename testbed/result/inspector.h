@@ -1,8 +1,8 @@
 #pragma once
-// Inspector: the calls of a run's ranks, in the format of NCCL's Inspector plugin (plugins/profiler/inspector in NVIDIA/nccl,
-// output format v4.2): one JSON object a line, a file a process, first a `dump_stats` line, then one `coll_perf` line
-// for each collective, or `p2p_perf` lines for each send and receive. The exporters and scripts beside that plugin read
-// it. Verbose event traces have no counterpart here.
+// Inspector: the calls of a run's ranks, in the format of NCCL's Inspector plugin (plugins/profiler/inspector in
+// NVIDIA/nccl, output format v4.2): one JSON object a line, a file a process, first a `dump_stats` line, then one
+// `coll_perf` line for each collective, or `p2p_perf` lines for each send and receive. The exporters and scripts beside
+// that plugin read it. Verbose event traces have no counterpart here.
 //
 // coll_msg_size_bytes is the caller's count, as there: one rank's share of an all-gather. Bandwidths are nccl-tests',
 // from the exact time; coll_exec_time_us is that time rounded down, and 0 below a microsecond.

@@ -18,8 +18,8 @@ std::string state_verdict(const nlohmann::ordered_json& state);
 struct StateTableOptions {
   bool all = false;  // also connections that wait for nothing
 };
-/// The verdict, then several lines, each with its end. Members that are missing in `state` or have another type are left
-/// out; unprintable characters are shown as "?".
+/// The verdict, then several lines, each with its end. Members that are missing in `state` or have another type are
+/// left out; unprintable characters are shown as "?".
 std::string state_table(const nlohmann::ordered_json& state, const StateTableOptions& options);
 
 /// Connections that are not up, or have requests under way: "send rocep1s0f0 192.168.100.1/24 -> ... waits for

@@ -69,8 +69,8 @@ std::string not_taken_lines(const Scenario& scenario, const std::vector<FaultEve
 /// For real machines: a line which states that faults are not carried out there; empty without faults.
 std::string left_to_hands_line(const Scenario& scenario);
 
-/// A link that can be unplugged: one cable between two QSFP ports, or between a QSFP port and a switch. The functions of
-/// a QSFP port share one cable (models/lan/qsfp.h).
+/// A link that can be unplugged: one cable between two QSFP ports, or between a QSFP port and a switch. The functions
+/// of a QSFP port share one cable (models/lan/qsfp.h).
 struct CableLink {
   // "node0-node1" (with several functions, the first cable's); for a switch "node0-switch0", or
   // "node0/rocep1s0f0-switch0" if the node has several QSFP ports on it.
@@ -80,7 +80,8 @@ struct CableLink {
 };
 /// Cables first, then the links to each switch.
 std::vector<CableLink> links_of(const models::Cluster& cluster);
-/// The ports of a link to a switch, by links_of()'s name or "NODE/DEVICE-SWITCH" of any of them; empty: there is no such link.
+/// The ports of a link to a switch, by links_of()'s name or "NODE/DEVICE-SWITCH" of any of them; empty: there is no
+/// such link.
 std::vector<models::PortRef> switch_link(const models::Cluster& cluster, const std::string& name);
 
 /// A cable's or a switch link's ends, a switch's or a node's ports, the one port, or those of a RoCE LAG's device.

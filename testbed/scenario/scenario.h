@@ -59,10 +59,10 @@ struct Megakernel {
   std::string arrivals = "all";  // all constant poisson
   Picoseconds arrival_gap_ps = 0;
   int tenants = 1;
-  std::vector<int> priorities;   // weights of CRITICAL to IDLE; empty: NORMAL alone
-  std::vector<std::string> mix;  // "add:3", weights by kind; empty: adds
-  std::uint64_t quota = 0;       // claims of each tenant; 0: no limit
-  std::string recording;         // of a ring, whose items replace generated ones; empty: none
+  std::vector<int> priorities;                         // weights of CRITICAL to IDLE; empty: NORMAL alone
+  std::vector<std::string> mix;                        // "add:3", weights by kind; empty: adds
+  std::uint64_t quota = 0;                             // claims of each tenant; 0: no limit
+  std::string recording;                               // of a ring, whose items replace generated ones; empty: none
   std::shared_ptr<const ring::RecordedWork> recorded;  // what it shows
   // faults
   int faulty_item = -1;
@@ -110,7 +110,8 @@ struct Workload {
   Picoseconds late_by_ps = 0;   // 0: no rank is late
   int differing_rank = -1;      // calls with half of the bytes; -1: none does
   bool start_and_wait = false;  // calls that do not block; not a key of the file: run --zernel-duration enqueue
-  bool tell_calls = false;      // ranks of other processes report the times of their calls; not a key either: for run's telemetry
+  bool tell_calls =
+      false;  // ranks of other processes report the times of their calls; not a key either: for run's telemetry
   // kMatrix
   int cases = 200;
   // kReconnect
@@ -136,8 +137,8 @@ struct Workload {
   int net_version = 0;              // 0: the newest that the plugin has
 };
 
-/// A fault: what happens, when and where. Carried out by testbed/scenario/fault_board.h in the simulated and in the emulated
-/// world.
+/// A fault: what happens, when and where. Carried out by testbed/scenario/fault_board.h in the simulated and in the
+/// emulated world.
 struct Fault {
   FaultKind kind = FaultKind::kLoss;
   std::string point = "start";  // start iteration: the origin of at_ps

@@ -1,5 +1,5 @@
-// topology_svg: the layout as SVG 1.1. Colours are those of Okabe and Ito ("Color Universal Design", 2008), which colour-
-// blind readers can distinguish; beyond six subnets the colours repeat with another dash pattern.
+// topology_svg: the layout as SVG 1.1. Colours are those of Okabe and Ito ("Color Universal Design", 2008), which
+// colour- blind readers can distinguish; beyond six subnets the colours repeat with another dash pattern.
 
 #include <fmt/format.h>
 

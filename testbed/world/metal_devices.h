@@ -25,7 +25,8 @@ class MetalDevices {
 
   MetalDevices() = default;
   explicit MetalDevices(Names names) : names_(std::move(names)) {}
-  /// From the variable's text. Throws std::runtime_error, naming the variable and the entry, if the text does not have the form above.
+  /// From the variable's text. Throws std::runtime_error, naming the variable and the entry, if the text does not have
+  /// the form above.
   static MetalDevices parse(const std::string& text);
 
   /// The variable's text.

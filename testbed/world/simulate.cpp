@@ -218,7 +218,8 @@ class SimulatedHost final : public RankHost {
   }
 
   bool others_failed() override { return failed_under_way_ = gate_.broken; }
-  /// Whether this rank has seen another's failure during its own work; a rank that waits at the rendezvous has finished.
+  /// Whether this rank has seen another's failure during its own work; a rank that waits at the rendezvous has
+  /// finished.
   bool failed_under_way() const { return failed_under_way_; }
 
   /// What has stopped its program (sim::ProgramStop::kind); empty: nothing has.

@@ -119,7 +119,7 @@ class SlotBuilder {
   struct Weave;
   struct Received {
     ring::Word id = ring::kNoId;  // after which it may be sent on
-    Area area;                      // of a partial result
+    Area area;                    // of a partial result
   };
   void send_slice(const Plan& plan, const PlanPlace& place, const SendStep& slice, const Received* forwarded);
   void begin(Weave& weave, std::vector<ring::Word>& made);

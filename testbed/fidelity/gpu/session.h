@@ -62,7 +62,8 @@ class GpuSession {
   /// Picoseconds of the GPU for each `submit` in a busy stream: the difference between `many` and `few` of them, by the
   /// GPU's own events; one value for each of `repeats`.
   std::vector<double> device_ps_each(int few, int many, std::size_t repeats, const std::function<void()>& submit) const;
-  /// Picoseconds of the host's clock that `call` takes; one value for each of `repeats`. The stream is idle before each.
+  /// Picoseconds of the host's clock that `call` takes; one value for each of `repeats`. The stream is idle before
+  /// each.
   std::vector<double> host_ps_of(std::size_t repeats, const std::function<void()>& call) const;
 
  private:
