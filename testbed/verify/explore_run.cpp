@@ -54,11 +54,11 @@ void explore_run(const Scenario& scenario, const ExploreOptions& options, const 
         coll::NetTable& table = *opened->table;
         const std::uint64_t warns = coll::warn_count();
         if (const int code = table.init(1); code != nccl::kNcclSuccess) return table_error(table, "init", code, warns);
-        interleaver.sit_down(host.rank());
+        interleaver.enter(host.rank());
         ExploredRank rank(host, table, interleaver, board);
         program.body(rank);
         rank.finalize();
-        interleaver.get_up(host.rank());
+        interleaver.leave(host.rank());
         return ok();
       });
   chooser.end({.finding = finding_of(simulation, recorder.totals()),

@@ -33,66 +33,67 @@ void Interleaver::print(const std::string& text) const {
   options_.print(fmt::format("{:>14.6f} us  {}", static_cast<double>(sim::World::get().now()) / 1e6, text));
 }
 
-void Interleaver::sit_down(int rank) {
-  Seat& seat = seats_[static_cast<std::size_t>(rank)];
-  seat.thread = sim::World::current();
-  seat.seen_epoch = seat.thread->process().epoch;
-  if (++sitting_ < options_.ranks) return;
-  dealer_ = &sim::World::get().spawn(seat.thread->process(), "dealer", [this] { play(); });
+void Interleaver::enter(int rank) {
+  RankTurn& turn = ranks_[static_cast<std::size_t>(rank)];
+  turn.thread = sim::World::current();
+  turn.seen_epoch = turn.thread->process().epoch;
+  if (++entered_ < options_.ranks) return;
+  scheduler_ = &sim::World::get().spawn(turn.thread->process(), "scheduler", [this] { run(); });
 }
 
-void Interleaver::get_up(int rank) {
-  seats_[static_cast<std::size_t>(rank)].is = Seat::Is::kGone;
-  sim::World::get().wake(*dealer_);
+void Interleaver::leave(int rank) {
+  ranks_[static_cast<std::size_t>(rank)].is = RankTurn::Is::kGone;
+  sim::World::get().wake(*scheduler_);
 }
 
 Interleaver::Answer Interleaver::take(int rank, const std::string& name, Look look, const std::function<bool()>& ready,
                                       const std::function<Answer()>& call) {
   sim::World& world = sim::World::get();
-  Seat& seat = seats_[static_cast<std::size_t>(rank)];
-  seat.call = name;
-  seat.circle = look.circle;
-  seat.ready = ready;
-  seat.is = Seat::Is::kWaiting;
-  if (dealer_ != nullptr) world.wake(*dealer_);
-  while (seat.is != Seat::Is::kCalling) world.block({.what = "its turn"});
+  RankTurn& turn = ranks_[static_cast<std::size_t>(rank)];
+  turn.call = name;
+  turn.circle = look.circle;
+  turn.ready = ready;
+  turn.is = RankTurn::Is::kWaiting;
+  if (scheduler_ != nullptr) world.wake(*scheduler_);
+  while (turn.is != RankTurn::Is::kCalling) world.block({.what = "its turn"});
 
   const Picoseconds before_ps = world.now();
-  const Trace before = trace_of(*seat.thread);
-  seat.seen += fmt::format("\n{} {}", seat.thread->process().epoch, name);
-  const std::size_t seen = seat.seen.size();
+  const Trace before = trace_of(*turn.thread);
+  turn.seen += fmt::format("\n{} {}", turn.thread->process().epoch, name);
+  const std::size_t seen = turn.seen.size();
   const Answer answer = call();
-  seat.step = {.instant = world.now() == before_ps,
-               .changed = look.first || answer == Answer::kDone || trace_of(*seat.thread) != before};
-  if (!seat.step.changed) seat.seen.resize(seat.seen.rfind('\n'));
+  turn.step = {.instant = world.now() == before_ps,
+               .changed = look.first || answer == Answer::kDone || trace_of(*turn.thread) != before};
+  if (!turn.step.changed) turn.seen.resize(turn.seen.rfind('\n'));
   if (answer == Answer::kDone) {
-    seat.stale = 0;
+    turn.stale = 0;
     last_progress_ = world.now();
     pauses_ = 0;
   } else {
-    seat.stale = seat.thread->process().epoch == seat.seen_epoch ? seat.stale + 1 : 1;
+    turn.stale = turn.thread->process().epoch == turn.seen_epoch ? turn.stale + 1 : 1;
   }
-  seat.seen_epoch = seat.thread->process().epoch;
+  turn.seen_epoch = turn.thread->process().epoch;
   print(fmt::format("rank {} {}{}{}", rank, name, answer == Answer::kDone ? "" : ": not yet",
-                    seat.step.changed && seat.seen.size() > seen ? ":" + seat.seen.substr(seen) : ""));
-  seat.is = Seat::Is::kAway;
-  world.wake(*dealer_);
+                    turn.step.changed && turn.seen.size() > seen ? ":" + turn.seen.substr(seen) : ""));
+  turn.is = RankTurn::Is::kAway;
+  world.wake(*scheduler_);
   return answer;
 }
 
-void Interleaver::play() {
+void Interleaver::run() {
   for (;;) {
     await_calls();
-    if (std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.is == Seat::Is::kGone; })) return;
+    if (std::all_of(ranks_.begin(), ranks_.end(), [](const RankTurn& turn) { return turn.is == RankTurn::Is::kGone; }))
+      return;
     if (std::exchange(rested_, false)) chooser_.is_in(state(), static_cast<unsigned>(interrupted_));
     const std::string choices = options();
     if (choices.empty()) {
-      if (pauses_ > 0) chooser_.idle([this] { return idle_beat(); });
+      if (pauses_ > 0) chooser_.idle([this] { return idle_pause(); });
       pause();
       continue;
     }
     const char option = chooser_.choose(choices);
-    option == 'w' || option == '.' ? let_time_pass(option) : let_call(seats_[static_cast<std::size_t>(option - '0')]);
+    option == 'w' || option == '.' ? let_time_pass(option) : let_call(ranks_[static_cast<std::size_t>(option - '0')]);
   }
 }
 
@@ -100,24 +101,26 @@ void Interleaver::play() {
 void Interleaver::await_calls() {
   sim::World& world = sim::World::get();
   const Picoseconds give_up = world.now() + kTurnAtMost;
-  const auto busy = [](const Seat& seat) { return seat.is == Seat::Is::kAway || seat.is == Seat::Is::kCalling; };
-  while (std::any_of(seats_.begin(), seats_.end(), busy)) {
+  const auto busy = [](const RankTurn& turn) {
+    return turn.is == RankTurn::Is::kAway || turn.is == RankTurn::Is::kCalling;
+  };
+  while (std::any_of(ranks_.begin(), ranks_.end(), busy)) {
     if (world.block_until(give_up, {.what = "a call to end"})) continue;
-    const auto seat = std::find_if(seats_.begin(), seats_.end(), busy);
+    const auto turn = std::find_if(ranks_.begin(), ranks_.end(), busy);
     broken(fmt::format("rank {} does not come back from {}: no call may wait for what another rank has yet to do",
-                       seat - seats_.begin(), seat->call));
+                       turn - ranks_.begin(), turn->call));
   }
 }
 
-bool Interleaver::has_turn(const Seat& seat) const {
-  if (seat.is != Seat::Is::kWaiting || (seat.ready && !seat.ready())) return false;
-  return seat.stale < seat.circle || seat.thread->process().epoch != seat.seen_epoch;
+bool Interleaver::has_turn(const RankTurn& turn) const {
+  if (turn.is != RankTurn::Is::kWaiting || (turn.ready && !turn.ready())) return false;
+  return turn.stale < turn.circle || turn.thread->process().epoch != turn.seen_epoch;
 }
 
 std::string Interleaver::options() const {
   std::string result;
-  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
-    if (has_turn(seats_[rank])) result.push_back(static_cast<char>('0' + rank));
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (has_turn(ranks_[rank])) result.push_back(static_cast<char>('0' + rank));
   }
   // After '.', 'w' would repeat what it gave before.
   if (under_way_ && !between_) result.push_back('w');
@@ -132,35 +135,35 @@ std::string Interleaver::state() const {
       fmt::format("{} {} {} | {} {} {} | {} {} {} {} {}", options_.late == kNoBound ? 0 : late_, pause_, pauses_,
                   host.management_bytes, host.open_descriptors, host.live_threads, verbs.messages, verbs.delivered,
                   verbs.payload_bytes, verbs.in_flight, verbs.live_objects);
-  for (const Seat& seat : seats_) {
-    result += fmt::format("\n{} {} {} {} {} {}{}", static_cast<int>(seat.is), seat.call, seat.circle, seat.stale,
-                          seat.thread->process().epoch - seat.seen_epoch, seat.thread->process().epoch, seat.seen);
+  for (const RankTurn& turn : ranks_) {
+    result += fmt::format("\n{} {} {} {} {} {}{}", static_cast<int>(turn.is), turn.call, turn.circle, turn.stale,
+                          turn.thread->process().epoch - turn.seen_epoch, turn.thread->process().epoch, turn.seen);
   }
   return result;
 }
 
-void Interleaver::let_call(Seat& seat) {
-  call(seat);
+void Interleaver::let_call(RankTurn& turn) {
+  call(turn);
   between_ = false;
-  chooser_.took(seat.step);
+  chooser_.took(turn.step);
 }
 
-void Interleaver::call(Seat& seat) {
-  seat.is = Seat::Is::kCalling;
-  sim::World::get().wake(*seat.thread);
+void Interleaver::call(RankTurn& turn) {
+  turn.is = RankTurn::Is::kCalling;
+  sim::World::get().wake(*turn.thread);
   await_calls();
-  if (!seat.step.changed && seat.step.instant) return;
+  if (!turn.step.changed && turn.step.instant) return;
   under_way_ = true;
   pause_ = 0;
 }
 
-bool Interleaver::idle_beat() {
+bool Interleaver::idle_pause() {
   pause();
   for (;;) {
-    for (Seat& seat : seats_) {
-      while (has_turn(seat)) {
-        call(seat);
-        if (seat.step.changed) return false;
+    for (RankTurn& turn : ranks_) {
+      while (has_turn(turn)) {
+        call(turn);
+        if (turn.step.changed) return false;
       }
     }
     if (!under_way_ || !moment(kQuiet)) break;
@@ -193,23 +196,23 @@ void Interleaver::pause() {
   under_way_ = moment(pause_);
   ++pauses_;
   rested_ = !under_way_;
-  for (Seat& seat : seats_) seat.stale = 0;
+  for (RankTurn& turn : ranks_) turn.stale = 0;
 }
 
 bool Interleaver::moment(Picoseconds limit) {
   sim::World& world = sim::World::get();
   const auto reached = [this] {
     std::uint64_t sum = 0;
-    for (const Seat& seat : seats_) sum += seat.thread->process().epoch;
+    for (const RankTurn& turn : ranks_) sum += turn.thread->process().epoch;
     return sum;
   };
   const std::uint64_t before = reached();
   const Picoseconds end = world.now() + limit;
   while (reached() == before && world.now() < end) {
-    // As if the dealer polled in every rank's process: every event that ends one of their polls wakes it.
-    for (const Seat& seat : seats_) seat.thread->process().spinning.push_back(dealer_);
+    // As if the scheduler polled in every rank's process: every event that ends one of their polls wakes it.
+    for (const RankTurn& turn : ranks_) turn.thread->process().spinning.push_back(scheduler_);
     world.block_until(end, {.what = "something to reach a rank"});
-    for (const Seat& seat : seats_) std::erase(seat.thread->process().spinning, dealer_);
+    for (const RankTurn& turn : ranks_) std::erase(turn.thread->process().spinning, scheduler_);
   }
   if (reached() == before) return false;
   world.sleep(1);
@@ -218,9 +221,9 @@ bool Interleaver::moment(Picoseconds limit) {
 
 std::string Interleaver::waiting() const {
   std::string text;
-  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     text += fmt::format("{}rank {} {}", text.empty() ? "" : ", ", rank,
-                        seats_[rank].is == Seat::Is::kGone ? "has ended" : "waits in " + seats_[rank].call);
+                        ranks_[rank].is == RankTurn::Is::kGone ? "has ended" : "waits in " + ranks_[rank].call);
   }
   return text;
 }

@@ -39,12 +39,12 @@ class Interleaver {
     std::function<void(const std::string& line)> print = {};  // prints each step
   };
   Interleaver(Options options, Chooser& chooser)
-      : options_(std::move(options)), chooser_(chooser), seats_(options_.ranks) {}
+      : options_(std::move(options)), chooser_(chooser), ranks_(options_.ranks) {}
 
   /// Called by rank `rank`'s main thread before its first call; the last rank to call it starts the run.
-  void sit_down(int rank);
+  void enter(int rank);
   /// Called after its last call.
-  void get_up(int rank);
+  void leave(int rank);
 
   /// The result of one call.
   enum class Answer { kDone, kNotYet };
@@ -58,14 +58,14 @@ class Interleaver {
               const std::function<Answer()>& call);
 
   /// The history of rank `rank`: "TIME CALL" of every successful call.
-  const std::string& seen(int rank) const { return seats_[static_cast<std::size_t>(rank)].seen; }
+  const std::string& seen(int rank) const { return ranks_[static_cast<std::size_t>(rank)].seen; }
   /// Appends the call's own details to the history.
-  void note(int rank, const std::string& text) { seats_[static_cast<std::size_t>(rank)].seen += " " + text; }
+  void note(int rank, const std::string& text) { ranks_[static_cast<std::size_t>(rank)].seen += " " + text; }
   /// Ends the run with a finding, from any thread; does not return.
   void broken(const std::string& finding) { chooser_.end({.finding = finding, .outcome = "broken"}); }
 
  private:
-  struct Seat {
+  struct RankTurn {
     sim::Thread* thread = nullptr;
     enum class Is { kAway, kWaiting, kCalling, kGone } is = Is::kAway;
     std::string call;  // name of the next or current one
@@ -77,17 +77,17 @@ class Interleaver {
     std::string seen;
   };
 
-  void play();
+  void run();
   void await_calls();
   std::string options() const;
   /// The state when the wire is quiet: the history of each rank, which determines its process, and its position in
   /// polling. Without the time: results must not depend on the exact time of a plugin's timers.
   std::string state() const;
-  bool has_turn(const Seat& seat) const;
-  void let_call(Seat& seat);
-  void call(Seat& seat);
+  bool has_turn(const RankTurn& turn) const;
+  void let_call(RankTurn& turn);
+  void call(RankTurn& turn);
   /// A pause and the events that follow, with a poll at every moment; false: a poll succeeded.
-  bool idle_beat();
+  bool idle_pause();
   void let_time_pass(char option);
   void pause();
   /// Advances until something reaches a rank's process, to the end of that instant; false: nothing within `limit`.
@@ -97,9 +97,9 @@ class Interleaver {
 
   Options options_;
   Chooser& chooser_;
-  std::vector<Seat> seats_;
-  int sitting_ = 0;
-  sim::Thread* dealer_ = nullptr;
+  std::vector<RankTurn> ranks_;
+  int entered_ = 0;
+  sim::Thread* scheduler_ = nullptr;
   bool under_way_ = true;  // the wire may deliver something
   bool between_ = false;   // the last choice was '.'
   bool rested_ = false;    // the last event was that the wire became quiet
