@@ -2,6 +2,7 @@
 // goes on from the same seeds with coverage feedback.
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,17 @@ TEST_CASE("mutated logs are read or refused, and each cause has evidence") {
     REQUIRE_MESSAGE(problem.empty(), problem, "\nof\n", text);
     meshbed::test::report_mutations("logs", number + 1);
   }
+}
+
+TEST_CASE("a number beyond those of a double is refused with its place") {
+  meshbed::testbed::diagnose::Case found;
+  std::string problem;
+  try {
+    meshbed::testbed::diagnose::read_text("{\"entries\":\n [9e9999999999999]}", "dump", found);
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  CHECK_MESSAGE(problem.rfind("dump:2:3: no JSON: ", 0) == 0, problem);
 }
 
 }  // namespace diagnose_mutation_test

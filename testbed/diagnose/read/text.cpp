@@ -121,6 +121,10 @@ document::Value parse_json(const std::string& text, const std::string& file) {
       throw std::runtime_error(fmt::format("{}:{}: no JSON: {}", file,
                                            place_in(text, problem.byte > 0 ? problem.byte - 1 : 0), problem.what()));
     }
+  } catch (const document::Value::exception& problem) {  // a number beyond those of a double
+    const std::string what = problem.what(), number = between(what, "'", "'").value_or("");
+    throw std::runtime_error(
+        fmt::format("{}:{}: no JSON: {}", file, place_in(text, std::min(text.find(number), text.size())), what));
   }
 }
 
