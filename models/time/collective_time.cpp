@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "models/time/channels.h"
+#include "models/time/interval.h"
 
 namespace meshbed::models {
 namespace {
@@ -360,12 +361,21 @@ std::uint64_t next_choice(const Machine& machine, CollectiveCall call, const Cho
   return larger;
 }
 
+/// A fit knows its kind and size: a library may well be slower below one of its thresholds.
+bool was_measured(const Machine& machine, const CollectiveCall& call) {
+  if (machine.measured.empty()) return false;
+  const auto found = machine.measured.find(measured_kind(call));
+  return found != machine.measured.end() && call.bytes >= found->second.least_bytes &&
+         call.bytes <= found->second.most_bytes;
+}
+
 /// The call, or a larger one that goes another way and takes less: a library that has both does not take longer for the
 /// part than for the whole. Thresholds and tables of one number of ranks, carried to another, would say that it does,
 /// and so would a channel more.
 CollectiveCall not_slower_than_larger(const Machine& machine, const CollectiveCall& call) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
   CollectiveCall best = call, at = call;
+  if (was_measured(machine, call)) return best;
   Choice choice = choice_of(machine, call);
   double least = sum_of(all_parts(machine, call, choice.way));
   while (at.bytes < kMostBytes) {

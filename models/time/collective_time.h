@@ -102,7 +102,8 @@ Steps steps_of(const CollectiveCall& call, CollectiveAlgorithm algorithm);
 /// W: bytes that a node sends to others, or a rank where there is one node only.
 double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cabling cabling);
 
-/// Never more than that of a larger call: where thresholds or tables say so, the larger call's way and parts.
+/// Never more than that of a larger call, but for kinds and sizes that the class was fitted to: where thresholds or
+/// tables say so, the larger call's way and parts.
 CollectiveTime collective_time(const Machine& machine, const CollectiveCall& call);
 /// The same without its parts.
 double collective_us(const Machine& machine, const CollectiveCall& call);

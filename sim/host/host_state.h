@@ -74,6 +74,7 @@ struct ProcessState {
 
   std::vector<std::string> command;         // of the program that it runs: argv; empty: it runs none
   std::map<std::string, void*> libraries;   // path -> dlopen handle of this process's copy
+  std::set<const void*> local_copies;       // of those that it opened without RTLD_GLOBAL
   std::set<std::string> offered_libraries;  // of those that the simulator offers: what it opened, or its files need
   std::set<std::string> strings;            // what getenv() handed out: stays valid for ever
   std::vector<char*> variables;             // environ(7), into `strings`

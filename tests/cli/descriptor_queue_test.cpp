@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+
 namespace descriptor_queue_test {
 
 using namespace meshbed::testbed;
@@ -21,10 +23,7 @@ RingDescriptor put_and_signal(meshbed::ring::Word message) {
   return both;
 }
 
-void push(DescriptorQueue& queue, const RingDescriptor& what) {
-  queue.push(what);
-  queue.show();
-}
+void push(DescriptorQueue& queue, const RingDescriptor& what) { queue.show(queue.push(what)); }
 
 }  // namespace
 
@@ -47,9 +46,9 @@ TEST_CASE("puts and signals come out of either queue as they went in, over many 
 
 TEST_CASE("what is not seen yet is not taken") {
   const auto queue = make_gin_queue(4);
-  queue->push(put(0));
+  const std::uint64_t position = queue->push(put(0));
   CHECK_FALSE(queue->take());
-  queue->show();
+  queue->show(position);
   CHECK(queue->take());
 }
 
@@ -81,6 +80,32 @@ TEST_CASE("fifo: a place is given back once its trigger is posted") {
   CHECK_FALSE(queue->has_room());
   queue->posted(taken->position);
   CHECK(queue->has_room());
+}
+
+TEST_CASE("places that are reserved first are taken in their order, and a hole holds back all behind it") {
+  for (const auto& queue : {make_gin_queue(2), make_fifo_queue(2)}) {
+    const std::uint64_t first = queue->reserve(), second = queue->reserve(), third = queue->reserve();
+    CHECK(queue->overcommitted() == 1);
+    CHECK(queue->is_free(second));
+    CHECK_FALSE(queue->is_free(third));
+    queue->write(second, put(1));
+    queue->show(second);
+    CHECK_FALSE(queue->take());  // the first was reserved, and is not written
+    queue->write(first, put(0));
+    CHECK_FALSE(queue->take());  // nor seen
+    queue->show(first);
+    auto taken = queue->take();
+    REQUIRE(taken);
+    CHECK(taken->what == put(0));
+    queue->posted(taken->position);
+    queue->completed(taken->position);
+    CHECK(queue->is_free(third));
+    CHECK(queue->overcommitted() == 0);
+    taken = queue->take();
+    REQUIRE(taken);
+    CHECK(taken->what == put(1));
+    CHECK_FALSE(queue->take());
+  }
 }
 
 }  // namespace descriptor_queue_test

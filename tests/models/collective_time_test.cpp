@@ -98,7 +98,11 @@ TEST_CASE(
   CHECK(large.protocol == CollectiveProtocol::kSimple);
   CHECK(large.algorithm == CollectiveAlgorithm::kRing);
   machine.set(MachineParameter::kLlMaxBytes, {1e8, Basis::kCalibrated, "this test"});
-  CHECK(collective_time(machine, call_of(Collective::kAllReduce, 16, 1 << 30)).protocol == CollectiveProtocol::kLl);
+  // By the threshold it takes LL, which is slower; but then no call takes longer than a larger one, here of Simple.
+  CHECK(collective_us_of_size(machine, call_of(Collective::kAllReduce, 16, 1 << 30)) > 1.5 * large.us);
+  const CollectiveTime bounded = collective_time(machine, call_of(Collective::kAllReduce, 16, 1 << 30));
+  CHECK(bounded.protocol == CollectiveProtocol::kSimple);
+  CHECK(bounded.us == doctest::Approx(collective_us(machine, call_of(Collective::kAllReduce, 16, 1'600'000'001))));
   CollectiveCall forced = call_of(Collective::kAllReduce, 16, 1 << 30);
   forced.protocol = CollectiveProtocol::kLl128;
   forced.algorithm = CollectiveAlgorithm::kTree;

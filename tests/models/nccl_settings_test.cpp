@@ -119,12 +119,13 @@ TEST_CASE("no shipped class predicts less for more bytes, at any number of ranks
   for (const std::string& name : shipped_profile_names()) {
     const auto profile = Profile::parse(*shipped_profile(name), name);
     REQUIRE(profile);
-    const auto machine = machine_of(*profile);
+    auto machine = machine_of(*profile);
     if (!machine || machine->transport == MachineTransport::kExpert ||
         machine->transport == MachineTransport::kMessage) {
       continue;
     }
     ++classes;
+    machine->measured.clear();  // else it may fall within what was measured, as the measurements do
     for (const std::string& collective : collective_names()) {
       for (const auto& [ranks, nodes] : {std::pair{2, 2}, {8, 8}, {8, 1}, {16, 2}, {64, 8}}) {
         double before_us = 0;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "sim/host/host_state.h"
+#include "sim/host/load/elf_image.h"
 #include "sim/host/load/loader.h"
 #include "sim/host/load/redirection.h"
 
@@ -30,9 +31,16 @@ void* open_library(const char* name, int flags) {
   const auto listed = libraries.find(name);
   if (listed != libraries.end() || *name == '/') {
     const std::string path = listed != libraries.end() ? listed->second : std::string(name);
-    if (only_loaded) return loaded_by(state.process, path);
+    void* const before = loaded_by(state.process, path);
+    if (only_loaded) return before;
     try {
-      return load_copy(state, path);
+      void* const copy = load_copy(state, path);
+      if ((flags & RTLD_GLOBAL) != 0) {
+        state.local_copies.erase(copy);
+      } else if (before == nullptr) {
+        state.local_copies.insert(copy);
+      }
+      return copy;
     } catch (const std::runtime_error& error) {
       return not_found(error.what());
     }
@@ -68,12 +76,23 @@ int close_library(void* handle) {
   return is_copy(current_state(), handle) || is_offered(handle) ? 0 : ::dlclose(handle);
 }
 
+/// RTLD_DEFAULT: what the program and the libraries that it is linked with, or has opened for all, have themselves.
+void* find_in_program(const ProcessState& state, const char* name) {
+  for (const auto& [path, copy] : state.libraries) {
+    if (state.local_copies.count(copy) != 0) continue;
+    void* symbol = ::dlsym(copy, name);
+    if (symbol != nullptr && ElfImage(copy).holds(symbol)) return symbol;
+  }
+  return nullptr;
+}
+
 void* find_symbol(void* handle, const char* name) {
   if (outside()) return ::dlsym(handle, name);
   if (!is_copy(current_state(), handle)) {
     if (void* function = redirection_of(name)) return function;
   }
-  void* symbol = ::dlsym(handle, name);
+  void* symbol = handle == RTLD_DEFAULT ? find_in_program(current_state(), name) : nullptr;
+  if (symbol == nullptr) symbol = ::dlsym(handle, name);
   if (void* kept = kept_nccl_call(current_state(), name, symbol)) return kept;
   if (symbol != nullptr) return symbol;
   const char* error = ::dlerror();
