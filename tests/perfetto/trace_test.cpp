@@ -365,7 +365,7 @@ int main() {
   REQUIRE(calls["ncclBroadcast"].size() == 1);
   CHECK(calls["ncclBroadcast"][0].arguments ==
         Arguments{{"count", "512"}, {"datatype", "half"}, {"bytes", "1024"}, {"root", "1"}});
-  CHECK(trace.path_of(calls["ncclBroadcast"][0].track).ends_with("rank 0 / NCCL calls, thread 2"));
+  CHECK(trace.path_of(calls["ncclBroadcast"][0].track).find("rank 0 / NCCL calls, thread ") != std::string::npos);
   for (const char* once : {"ncclGetUniqueId", "ncclCommInitRank", "ncclGroupStart", "ncclGroupEnd", "ncclRecv"}) {
     CHECK_MESSAGE(calls[once].size() == 1, once);
   }
