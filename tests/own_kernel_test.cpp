@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <string>

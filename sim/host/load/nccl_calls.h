@@ -3,6 +3,7 @@
 // (ncclAllReduce, ...) leads over functions that keep the call and then call the library's. Times are of the calls, as
 // the program's thread sees them: work that a call puts into a stream may end later.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
