@@ -10,7 +10,8 @@
 namespace meshbed::testbed {
 namespace {
 
-std::optional<StatedRate> rate_in(const std::string& text) {
+/// `any`: "450G" is a rate, too; else that may be a memory.
+std::optional<StatedRate> rate_in(const std::string& text, bool any) {
   // A capital B is bytes; "80GB" is a memory.
   static const std::regex expression(R"((?:^|[^0-9A-Za-z.])(?:([0-9]{1,2}) ?x ?)?([0-9]{1,4}(?:\.[0-9]{1,2})?) ?)"
                                      R"((Gb/s|Gbps|Gbit/s|Gbit|GbE|Gb|G|GB/s)(?![0-9A-Za-z/]))");
@@ -22,7 +23,7 @@ std::optional<StatedRate> rate_in(const std::string& text) {
     double gbits = std::stod((*match)[2]);
     if (unit == "GB/s") gbits *= kGbitsOfGByte;
     const bool is_known = std::find(kRates.begin(), kRates.end(), gbits) != kRates.end();
-    if (gbits <= 0 || (unit == "G" && !is_known && adapters.empty())) continue;
+    if (gbits <= 0 || (unit == "G" && !any && !is_known && adapters.empty())) continue;
     StatedRate rate{.adapters = adapters.empty() ? 1 : std::stod(adapters),
                     .each_GBps = gbits / kGbitsOfGByte,
                     .counted = !adapters.empty(),
@@ -114,11 +115,10 @@ std::optional<StatedRate> parse_rate(const std::string& text) {
 }
 
 std::optional<StatedRate> stated_rate(const std::string& topology_class, const std::string& set_up) {
-  for (const std::string& text : {topology_class, set_up}) {
-    if (auto rate = rate_in(text)) return rate;
-    if (auto named = named_in(text)) return named;
-  }
-  return std::nullopt;
+  if (auto rate = rate_in(topology_class, /*any=*/true)) return rate;
+  if (auto named = named_in(topology_class)) return named;
+  if (auto rate = rate_in(set_up, /*any=*/false)) return rate;
+  return named_in(set_up);
 }
 
 }  // namespace meshbed::testbed

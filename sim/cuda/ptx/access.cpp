@@ -264,9 +264,9 @@ void note_far_word(Warp& warp, const Instruction& in, std::uint32_t lanes, std::
   const auto found = std::find_if(warp.far_words.begin(), warp.far_words.end(),
                                   [address](const FarWord& word) { return word.address == address; });
   if (found != warp.far_words.end()) {
-    *found = {address, bytes, value};
+    *found = {address, bytes, value, ++warp.far_looks};
   } else if (warp.far_words.size() < kFarWords) {
-    warp.far_words.push_back({address, bytes, value});
+    warp.far_words.push_back({address, bytes, value, ++warp.far_looks});
   }
 }
 

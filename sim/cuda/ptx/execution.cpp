@@ -359,6 +359,7 @@ std::vector<Execution::PolledWord> Execution::polled_words(std::size_t most) con
     for (const auto& warp : block->warps) {
       if (warp->alive == 0) continue;
       for (const FarWord& word : warp->far_words) {
+        if (word.look + kFarWords < warp->far_looks) continue;  // its loop no longer looks there
         const bool is_known =
             std::any_of(words.begin(), words.end(), [&](const PolledWord& one) { return one.address == word.address; });
         if (is_known) continue;

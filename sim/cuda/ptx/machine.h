@@ -212,7 +212,7 @@ class Execution {
   struct PolledWord {
     std::uint64_t address = 0, bytes = 0, value = 0;
   };
-  /// Words of the host's memory (Memory::is_far) at which its threads have looked again and again, at most `most`.
+  /// Words of the host's memory (Memory::is_far) at which its threads look again and again, at most `most`.
   std::vector<PolledWord> polled_words(std::size_t most) const;
 
  private:

@@ -65,6 +65,7 @@ class Polls {
 /// A word of far memory as a poll saw it last.
 struct FarWord {
   std::uint64_t address, bytes, value;
+  std::uint64_t look;  // Warp::far_looks then
 };
 inline constexpr std::size_t kFarWords = 16;
 
@@ -115,6 +116,7 @@ struct Warp : WarpState {
   std::vector<std::byte> local;
   Polls polls;
   std::vector<PollCircle> circles;
+  std::uint64_t far_looks = 0;     // at words of far memory, by its first lanes
   std::vector<FarWord> far_words;  // of those that its first lanes have polled, at most kFarWords
 
   /// As a new one, but for memory that serves again.
