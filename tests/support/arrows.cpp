@@ -59,7 +59,8 @@ std::vector<Arrow> every_arrow() {
       "the transport's layers are process, wire, link and so on (docs/architecture.md), the transport itself on top"));
   all.push_back(
       {"plugin/net/", {"plugin/base/", "plugin/verbs/"}, "the transport stands on verbs; it does not know its ABI"});
-  add(layers("plugin/ring/", {"abi", "queue", "kernel", "telemetry"}, {"plugin/base/"},
+  all.push_back({"plugin/ring/include/", {}, "the headers that users install need nothing else"});
+  add(layers("plugin/ring/", {"abi", "queue", "kernel", "telemetry"}, {"plugin/base/", "plugin/ring/include/"},
              "work rings stand on base alone, in layers: abi, queue, kernel, telemetry"));
   all.push_back({"plugin/ring/gpu/", {"plugin/base/", "plugin/cuda/", "plugin/ring/"}, "a ring on a GPU"});
   add(layers(
