@@ -1,5 +1,6 @@
 // meshbed validate, calibrate and models by the command line.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -343,6 +344,31 @@ TEST_CASE(
   CHECK(other.status == 2);
   CHECK(other.output.find("--collective broadcast: a one-shot exchange is all_reduce or all_gather") !=
         std::string::npos);
+}
+
+TEST_CASE("models --json has the values and the prediction that the text shows") {
+  const json collective = json::parse(run_meshbed("models --explain t4-efa --bytes 1M --ranks 4 --json").output);
+  CHECK(collective.at("profile") == "t4-efa");
+  CHECK(collective.at("values").at(0).at("name") == "launch_us");
+  const json& prediction = collective.at("prediction");
+  CHECK(prediction.at("bytes") == 1 << 20);
+  double sum_us = 0;
+  for (const json& part : prediction.at("parts")) sum_us += part.at("us").get<double>();
+  CHECK(prediction.at("us").get<double>() == doctest::Approx(sum_us));
+  CHECK(prediction.at("low_us") < prediction.at("us"));
+  CHECK(prediction.at("us") < prediction.at("high_us"));
+  const std::string text = run_meshbed("models --explain t4-efa --bytes 1M --ranks 4").output;
+  CHECK(text.find(fmt::format("ranks on 4 nodes: {:.2f} us, ", prediction.at("us").get<double>())) !=
+        std::string::npos);
+  const json message = json::parse(run_meshbed("models --explain nic-hdr200 --bytes 4K --json").output);
+  CHECK(message.at("one_way").at("us") > message.at("stream").at("us"));
+  const json expert = json::parse(run_meshbed("models --explain ep-h100-deepep-ll --json").output);
+  CHECK(expert.at("prediction").at("operation") == "dispatch");
+  const json rings = json::parse(run_meshbed("models --explain dgx-spark-ring --json").output);
+  CHECK(rings.at("rings").at("slot_us") > 0);
+  CHECK(rings.at("prediction").at("algorithm") == "direct");
+  CHECK(json::parse(run_meshbed("models --json").output).at("profiles").size() > 40);
+  CHECK(run_meshbed("models --decode --json").status == 2);
 }
 
 TEST_CASE("models explains dispatch and combine of experts, by a class of its own or by medians of the others") {

@@ -35,10 +35,6 @@ std::string range_text(const models::Value& value, const models::ParameterInfo& 
   return fmt::format("({:g} to {:g})", info.low, info.high);
 }
 
-void print(document::Section section, std::ostream& out) {
-  DocumentOutput{}.finish({.title = "models", .sections = {std::move(section)}}, out);
-}
-
 document::Table machine_values() {
   using document::in_text, document::text;
   return {.key = "values",
@@ -50,11 +46,23 @@ document::Table machine_values() {
                       text("source", "what it is; source").shown("what it is; source", 0).left()}};
 }
 
-void explain_values(const models::Machine& machine, bool with_defaults, std::ostream& out) {
+void explain_values(const models::Machine& machine, bool with_defaults, document::Document& document) {
+  using document::text, document::texts;
   const auto list = [](const std::vector<std::string>& texts) {
     return texts.empty() ? std::string("-") : fmt::format("{}", fmt::join(texts, "; "));
   };
   document::Section section{.title = "Values"};
+  section.with({text("profile", "its name"), text("description", "of its class of machines"),
+                text("cabling", "switch, ring or mesh"), document::integer("ranks_per_node", "", "of its class"),
+                text("transport", "between nodes, or within one"), texts("classes", "of measured files that it is of"),
+                texts("fitted_on", "files that its calibrated values come from")});
+  section.set("profile", machine.name);
+  section.set("description", machine.description);
+  section.set("cabling", name_of(machine.cabling));
+  section.set("ranks_per_node", machine.ranks_per_node);
+  section.set("transport", name_of(machine.transport));
+  section.set("classes", machine.classes);
+  section.set("fitted_on", machine.fitted_on);
   section.with(machine_values());
   section.line("{}: {}", machine.name, machine.description);
   section.line("  cabling     {}, {} ranks a node, transport {}", name_of(machine.cabling), machine.ranks_per_node,
@@ -81,13 +89,16 @@ void explain_values(const models::Machine& machine, bool with_defaults, std::ost
                      is_default ? " (default)" : "")});
   }
   if (silent > 0) section.line("  and {} defaults; --all shows them", silent);
-  print(std::move(section), out);
+  document.sections.push_back(std::move(section));
 }
 
 /// Of a profile that is no class of machines: its values, which other models read.
-void list_values(const models::Profile& profile, std::ostream& out) {
+void list_values(const models::Profile& profile, document::Document& document) {
   using document::in_text, document::text;
   document::Section section{.title = "Values"};
+  section.with({text("profile", "its name"), text("description", "its own")});
+  section.set("profile", profile.name());
+  section.set("description", profile.description());
   section.with(document::Table{
       .key = "values",
       .meaning = "of the profile",
@@ -105,10 +116,10 @@ void list_values(const models::Profile& profile, std::ostream& out) {
                                  has_range ? fmt::format("{:g} to {:g}", value.range.first, value.range.second) : "",
                                  value.source});
   }
-  print(std::move(section), out);
+  document.sections.push_back(std::move(section));
 }
 
-void list_profiles(std::ostream& out) {
+void list_profiles(document::Document& document) {
   using document::text;
   document::Section section{.title = "Profiles"};
   section.with(document::Table{.key = "profiles",
@@ -119,45 +130,72 @@ void list_profiles(std::ostream& out) {
   for (const models::Profile& profile : shipped_profiles()) {
     section.table("profiles").add({profile.name(), profile.description()});
   }
-  print(std::move(section), out);
+  document.sections.push_back(std::move(section));
 }
 
 double us_of(Picoseconds time_ps) {
   return static_cast<double>(time_ps) / static_cast<double>(kPicosecondsPerMicrosecond);
 }
 
-/// A part that two decimals would show as nothing is left out.
-void add_part(std::ostream& out, const std::string& name, double us, double whole_us) {
+document::Table part_table() {
+  return {.key = "parts",
+          .meaning = "what the time is made of",
+          .columns = {document::text("name", "of the part"), document::number("us", "us", "that it takes")}};
+}
+
+/// In text, one that two decimals would show as nothing is left out.
+void add_part(document::Section& section, const models::TimePart& part, double whole_us) {
+  section.table("parts").add({part.name, part.us});
   constexpr double kShownLeast_us = 0.005;
-  if (us < kShownLeast_us) return;
-  out << fmt::format("    {:<20} {:>12.2f} us  {:>5.1f} %\n", name, us, 100 * us / whole_us);
+  if (part.us < kShownLeast_us) return;
+  section.line("    {:<20} {:>12.2f} us  {:>5.1f} %", part.name, part.us, 100 * part.us / whole_us);
 }
 
-void explain_interval(const models::Interval& interval, double us, std::ostream& out) {
-  out << fmt::format(
-      "  9 of 10 measurements lie between {:.2f} and {:.2f} us ({}), half within {:.1f} %\n  {} ({} points "
-      "of {} files that were left out)\n",
-      interval.low_us, interval.high_us, models::range_text(interval, us), 100 * interval.half,
-      models::basis_text(interval), interval.left_out, interval.left_from);
+std::vector<document::Field> interval_fields() {
+  using document::number;
+  return {number("us", "us", "the prediction"), number("low_us", "us", "9 of 10 measurements lie from here"),
+          number("high_us", "us", "to here"), document::text("basis", "of the interval")};
 }
 
-void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out);
+void explain_interval(document::Section& section, const models::Interval& interval, double us) {
+  section.set("us", us);
+  section.set("low_us", interval.low_us);
+  section.set("high_us", interval.high_us);
+  section.set("basis", models::basis_text(interval));
+  section.line("  9 of 10 measurements lie between {:.2f} and {:.2f} us ({}), half within {:.1f} %", interval.low_us,
+               interval.high_us, models::range_text(interval, us), 100 * interval.half);
+  section.line("  {} ({} points of {} files that were left out)", models::basis_text(interval), interval.left_out,
+               interval.left_from);
+}
+
+document::Section collective_section(const models::Machine& machine, const models::CollectiveCall& call);
 
 /// Of a profile of device rings: a slot's and a message's way, and a one-shot exchange as the class of such exchanges
 /// has it. Nothing where it is of something else.
 void explain_rings(const models::Profile& profile, models::Collective collective, std::uint64_t bytes, int ranks,
-                   std::ostream& out) {
+                   document::Document& document) {
   const auto queue = models::queue_model(profile);
   const auto nic_GBps = profile.value("nic_rate", "GB/s");
   if (!queue || !nic_GBps) return;
   constexpr std::uint64_t kDepth = 64;
   const models::Wire wire{.bytes_per_second = *nic_GBps * 1e9};
-  out << fmt::format(
-      "\n  a slot, from its publication to its first instruction: {:.2f} us; a message of {} bytes, from SIGNAL to "
-      "WAIT: "
-      "{:.2f} us without the wire's latency\n  a ring of {} slots, each with such a message: {:.0f} slots/s at most\n",
-      us_of(queue->publish_ps + models::slot_ps(*queue)), bytes, us_of(models::message_ps(*queue, wire, bytes)), kDepth,
-      models::slots_per_second(*queue, wire, bytes, kDepth));
+  using document::number;
+  const double slot_us = us_of(queue->publish_ps + models::slot_ps(*queue));
+  const double message_us = us_of(models::message_ps(*queue, wire, bytes));
+  const double slots_per_s = models::slots_per_second(*queue, wire, bytes, kDepth);
+  document::Section section{.key = "rings", .title = "Rings"};
+  section.with({number("slot_us", "us", "from a slot's publication to its first instruction"),
+                number("message_us", "us", "from SIGNAL to WAIT, without the wire's latency"),
+                number("slots_per_s", "1/s", "at most, of a ring of 64 slots with such a message each")});
+  section.set("slot_us", slot_us);
+  section.set("message_us", message_us);
+  section.set("slots_per_s", slots_per_s);
+  section.blank();
+  section.line(
+      "  a slot, from its publication to its first instruction: {:.2f} us; a message of {} bytes, from SIGNAL to WAIT: "
+      "{:.2f} us without the wire's latency",
+      slot_us, bytes, message_us);
+  section.line("  a ring of {} slots, each with such a message: {:.0f} slots/s at most", kDepth, slots_per_s);
   if (collective != models::Collective::kAllReduce && collective != models::Collective::kAllGather) {
     throw std::runtime_error(
         fmt::format("--collective {}: a one-shot exchange is all_reduce or all_gather", name_of(collective)));
@@ -170,15 +208,19 @@ void explain_rings(const models::Profile& profile, models::Collective collective
   for (const models::Machine& machine : shipped_machines()) {
     const auto cabling = ranks == 2 ? models::Cabling::kMesh : models::Cabling::kRing;
     if (!is_one_shot(machine) || machine.cabling != cabling) continue;
-    out << fmt::format("\n  one-shot, by profile {}:", machine.name);
-    explain_collective(machine,
-                       {.collective = collective,
-                        .ranks = ranks,
-                        .nodes = ranks,
-                        .bytes = bytes,
-                        .algorithm = models::CollectiveAlgorithm::kDirect},
-                       out);
+    section.blank();
+    section.line("  one-shot, by profile {}:", machine.name);
+    document.sections.push_back(std::move(section));
+    document::Section exchange = collective_section(machine, {.collective = collective,
+                                                              .ranks = ranks,
+                                                              .nodes = ranks,
+                                                              .bytes = bytes,
+                                                              .algorithm = models::CollectiveAlgorithm::kDirect});
+    exchange.blocks.erase(exchange.blocks.begin());  // the blank line
+    document.sections.push_back(std::move(exchange));
+    return;
   }
+  document.sections.push_back(std::move(section));
 }
 
 /// --mode, --tokens, ...: the call of a mixture of experts.
@@ -216,36 +258,89 @@ struct ExpertOptions {
   }
 };
 
-void explain_expert(const models::Machine& machine, const models::ExpertCall& call, std::ostream& out) {
+document::Section expert_section(const models::Machine& machine, const models::ExpertCall& call) {
+  using document::integer, document::number, document::text;
   const models::ExpertTime time = models::expert_time(machine, call);
-  out << fmt::format(
-      "\n  {} of {:g} tokens of {:g} bytes a rank, top {} of {} experts, {} ranks on {} nodes, {} mode: {:.2f} us\n"
-      "  a token has experts on {:.2f} ranks of {:.2f} nodes\n",
-      call.combine ? "combine" : "dispatch", call.tokens, call.token_bytes, call.top_k, call.experts, call.ranks,
-      call.nodes, name_of(call.mode), time.us, time.ranks_of_token, time.nodes_of_token);
-  for (const models::TimePart& part : time.parts) add_part(out, part.name, part.us, time.us);
+  document::Section section{.key = "prediction", .title = "Prediction"};
+  section.with({text("operation", "dispatch or combine"), text("mode", "low latency or normal"),
+                integer("ranks", "", "in all"), integer("nodes", "", "in all"), number("tokens", "", "of a rank"),
+                number("token_bytes", "B", "of a token"), integer("top_k", "", "experts of a token"),
+                integer("experts", "", "of all ranks"), number("us", "us", "the prediction"),
+                number("error_p90", "", "9 of 10 measured points are within; null: none is known").or_null()});
+  section.with(part_table());
+  const char* const operation = call.combine ? "combine" : "dispatch";
+  section.set("operation", operation);
+  section.set("mode", name_of(call.mode));
+  section.set("ranks", call.ranks);
+  section.set("nodes", call.nodes);
+  section.set("tokens", call.tokens);
+  section.set("token_bytes", call.token_bytes);
+  section.set("top_k", call.top_k);
+  section.set("experts", call.experts);
+  section.set("us", time.us);
+  section.blank();
+  section.line(
+      "  {} of {:g} tokens of {:g} bytes a rank, top {} of {} experts, {} ranks on {} nodes, {} mode: {:.2f} us",
+      operation, call.tokens, call.token_bytes, call.top_k, call.experts, call.ranks, call.nodes, name_of(call.mode),
+      time.us);
+  section.line("  a token has experts on {:.2f} ranks of {:.2f} nodes", time.ranks_of_token, time.nodes_of_token);
+  for (const models::TimePart& part : time.parts) add_part(section, part, time.us);
   const auto bar = models::error_bar(machine, call.combine ? "ep_combine" : "ep_dispatch");
+  section.set("error_p90", bar ? document::Value(bar->errors.p90) : document::Value(nullptr));
   if (!bar) {
-    out << "  no class of this kind is known: medians of the other classes, and no measured error\n";
-    return;
+    section.line("  no class of this kind is known: medians of the other classes, and no measured error");
+    return section;
   }
-  out << fmt::format("  +- {:.1f} %: 9 of 10 measured points of {}; half of them within {:.1f} %\n",
-                     100 * bar->errors.p90, bar->of, 100 * bar->errors.median);
+  section.line("  +- {:.1f} %: 9 of 10 measured points of {}; half of them within {:.1f} %", 100 * bar->errors.p90,
+               bar->of, 100 * bar->errors.median);
+  return section;
 }
 
-void explain_collective(const models::Machine& machine, const models::CollectiveCall& call, std::ostream& out) {
+document::Section collective_section(const models::Machine& machine, const models::CollectiveCall& call) {
+  using document::integer, document::text;
   const models::CollectiveTime time = models::collective_time(machine, call);
-  out << fmt::format("\n  {} of {} bytes, {} ranks on {} nodes: {:.2f} us, {} {}\n", name_of(call.collective),
-                     call.bytes, call.ranks, call.nodes, time.us, name_of(time.algorithm), name_of(time.protocol));
-  for (const models::TimePart& part : time.parts) {
-    add_part(out, part.name, part.us, time.us);
-  }
-  const models::Interval interval = models::interval_of(machine, call, time.us);
-  explain_interval(interval, time.us, out);
+  document::Section section{.key = "prediction", .title = "Prediction"};
+  section.with({text("operation", "the collective"), integer("bytes", "B", "as nccl-tests counts them"),
+                integer("ranks", "", "in all"), integer("nodes", "", "in all"),
+                text("algorithm", "ring, tree, direct or two-shot"), text("protocol", "LL, LL128 or Simple")});
+  section.with(interval_fields());
+  section.with(part_table());
+  section.set("operation", name_of(call.collective));
+  section.set("bytes", call.bytes);
+  section.set("ranks", call.ranks);
+  section.set("nodes", call.nodes);
+  section.set("algorithm", name_of(time.algorithm));
+  section.set("protocol", name_of(time.protocol));
+  section.blank();
+  section.line("  {} of {} bytes, {} ranks on {} nodes: {:.2f} us, {} {}", name_of(call.collective), call.bytes,
+               call.ranks, call.nodes, time.us, name_of(time.algorithm), name_of(time.protocol));
+  for (const models::TimePart& part : time.parts) add_part(section, part, time.us);
+  explain_interval(section, models::interval_of(machine, call, time.us), time.us);
   const auto bar = models::error_bar(machine, fmt::format("{}, {} ranks", name_of(call.collective), call.ranks));
-  if (!bar) return;
-  out << fmt::format("  the class's own points: 9 of 10 of {} within {:.1f} %, half within {:.1f} %\n", bar->of,
-                     100 * bar->errors.p90, 100 * bar->errors.median);
+  if (!bar) return section;
+  section.line("  the class's own points: 9 of 10 of {} within {:.1f} %, half within {:.1f} %", bar->of,
+               100 * bar->errors.p90, 100 * bar->errors.median);
+  return section;
+}
+
+/// One way, and in a stream.
+void explain_message(const models::Machine& machine, std::uint64_t bytes, document::Document& document) {
+  for (const bool latency : {true, false}) {
+    const models::MessageTest test{.latency = latency};
+    const double us = models::message_us(machine, test, bytes);
+    document::Section section{.key = latency ? "one_way" : "stream", .title = latency ? "One way" : "Stream"};
+    section.with({document::integer("bytes", "B", "of the message")});
+    section.with(interval_fields());
+    section.set("bytes", bytes);
+    if (latency) {
+      section.blank();
+      section.line("  one message of {} bytes: {:.2f} us one way; in a stream, {:.3f} us from one to the next", bytes,
+                   us, models::message_us(machine, {}, bytes));
+    }
+    section.line("  {}:", latency ? "one way" : "in a stream");
+    explain_interval(section, models::interval_of(machine, models::measured_kind(test), bytes, us), us);
+    document.sections.push_back(std::move(section));
+  }
 }
 
 }  // namespace
@@ -253,6 +348,7 @@ void explain_collective(const models::Machine& machine, const models::Collective
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& /*err*/) {
   std::string name, collective, bytes, ranks;
   bool all = false, decode = false;
+  DocumentOutput output;
   ExpertOptions expert;
   DecodeOptions decoding;
   std::string layers = "62", calls = "2";
@@ -280,6 +376,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       ("sms", po::value(&expert.multiprocessors)->value_name("N"), "multiprocessors of the kernels")  //
       ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                       //
       ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
+  syntax.options.add_options()("json", po::bool_switch(&output.json), "print JSON; not with --decode");
   decoding.describe(syntax.options);
   syntax.only_with({"decode"}, {"layers", "calls"});
   syntax.only_with({"decode"}, DecodeOptions::names());
@@ -292,6 +389,7 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
   if (decode) {
     if (!name.empty()) throw std::runtime_error("--explain has no effect with --decode; remove one of them");
+    if (output.json) throw std::runtime_error("--json has no effect with --decode; remove one of them");
     if (decoding.is_plan()) {
       decoding.layers = layers;
       decoding.calls = calls;
@@ -308,8 +406,10 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
                         shipped_machines());
     return kExitOk;
   }
+  document::Document document{.title = "models"};
   if (name.empty()) {
-    list_profiles(out);
+    list_profiles(document);
+    output.finish(document, out);
     return kExitOk;
   }
   const models::Profile profile = find_profile(name);
@@ -331,8 +431,9 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
     throw std::runtime_error(fmt::format("--collective {}: {} is not a class of machines", collective, name));
   }
   if (!profile.machine_class()) {
-    list_values(profile, out);
-    explain_rings(profile, *models::parse_collective(collective), size_bytes, asked_ranks.value_or(4), out);
+    list_values(profile, document);
+    explain_rings(profile, *models::parse_collective(collective), size_bytes, asked_ranks.value_or(4), document);
+    output.finish(document, out);
     return kExitOk;
   }
   models::Machine machine = machine_of_profile(profile);
@@ -344,26 +445,17 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   if (machine.transport == models::MachineTransport::kMessage && combine) {
     throw std::runtime_error(fmt::format("--collective {}: {} is of single messages", collective, name));
   }
+  if (combine) machine = as_expert(machine, shipped_machines());
+  explain_values(machine, all, document);
   if (combine) {
-    machine = as_expert(machine, shipped_machines());
-    explain_values(machine, all, out);
-    explain_expert(machine, expert.call(machine, *combine, asked_ranks), out);
-    return kExitOk;
+    document.sections.push_back(expert_section(machine, expert.call(machine, *combine, asked_ranks)));
+  } else if (machine.transport == models::MachineTransport::kMessage) {
+    explain_message(machine, size_bytes, document);
+  } else {
+    document.sections.push_back(
+        collective_section(machine, call_on(machine, *models::parse_collective(collective), size_bytes, asked_ranks)));
   }
-  explain_values(machine, all, out);
-  if (machine.transport == models::MachineTransport::kMessage) {
-    out << fmt::format("\n  one message of {} bytes: {:.2f} us one way; in a stream, {:.3f} us from one to the next\n",
-                       size_bytes, models::message_us(machine, {.latency = true}, size_bytes),
-                       models::message_us(machine, {}, size_bytes));
-    for (const bool latency : {true, false}) {
-      const models::MessageTest test{.latency = latency};
-      const double us = models::message_us(machine, test, size_bytes);
-      out << (latency ? "  one way:\n" : "  in a stream:\n");
-      explain_interval(models::interval_of(machine, models::measured_kind(test), size_bytes, us), us, out);
-    }
-    return kExitOk;
-  }
-  explain_collective(machine, call_on(machine, *models::parse_collective(collective), size_bytes, asked_ranks), out);
+  output.finish(document, out);
   return kExitOk;
 }
 
