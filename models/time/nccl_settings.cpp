@@ -41,7 +41,9 @@ std::optional<Found> value_of(const std::string& words, const std::string& name)
     if (at > 0 && is_part_of_name(words[at - 1]) && !has_prefix) continue;
     ++begin;
     if (begin < words.size() && (words[begin] == '"' || words[begin] == '\'')) ++begin;
-    const std::size_t end = std::min(words.find_first_of(" \t\n\"'()", begin), words.size());
+    // "NCCL_ALGO=Tree;NCCL_PROTO=LL" has two of them.
+    const std::size_t end =
+        std::min({words.find_first_of(" \t\n\"'()", begin), words.find(";" + prefix, begin), words.size()});
     std::string value = words.substr(begin, end - begin);
     while (!value.empty() && (value.back() == ',' || value.back() == ';' || value.back() == '.')) value.pop_back();
     if (!value.empty()) found = Found{std::move(value), end};

@@ -319,7 +319,8 @@ std::string bootstrap_of(const Scenario& scenario) {
 
 /// Standard output is reserved for the report.
 void print_line(const sim::Process& process, std::string_view line) {
-  std::fprintf(stderr, "%s: %.*s\n", process.name.c_str(), static_cast<int>(line.size()), line.data());
+  const std::string text = process.name + ": " + std::string(line) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 /// As torchrun and mpirun set them, and where NCCL's ranks meet.

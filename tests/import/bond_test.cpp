@@ -151,6 +151,32 @@ TEST_CASE("a bond that no scenario has: its first member has the addresses, and 
   CHECK(scenario(management).cluster.at(0).nics.size() == 1);
 }
 
+TEST_CASE("a VLAN that no scenario has is left out with a finding, and what is left is a scenario") {
+  // The kernel's name of 16 characters, which the machine does not use itself.
+  const Imported named = import_of({{"s1/50.yaml", R"(network:
+  version: 2
+  ethernets:
+    enp1s0f0np0: {addresses: [10.0.0.1/24]}
+    enp1s0f1np1: {}
+  vlans:
+    vlan2000: {id: 2000, link: enp1s0f1np1, addresses: [10.0.1.1/24]}
+)"}});
+  has(findings(named), "vlan: s1/vlan2000: its interface would be enp1s0f1np1.2000 here, longer than 15 characters");
+  CHECK(scenario(named).cluster.nodes.size() == 1);
+  const Imported member = import_of({{"s1/50.yaml", R"(network:
+  version: 2
+  ethernets:
+    enp1s0f0np0: {}
+    enp1s0f1np1: {}
+  bonds:
+    bond0: {interfaces: [enp1s0f0np0, enp1s0f1np1], addresses: [10.0.0.1/24], parameters: {mode: 802.3ad}}
+  vlans:
+    v7: {id: 7, link: enp1s0f0np0, addresses: [10.0.1.1/24]}
+)"}});
+  has(findings(member), "vlan: s1/v7: enp1s0f0np0 below it is a member of bond0");
+  CHECK(scenario(member).cluster.nodes.size() == 1);
+}
+
 TEST_CASE("NetworkManager: ports by name and by UUID, a VLAN by its parent's UUID") {
   const Files files{
       {"s1/etc/NetworkManager/system-connections/a.nmconnection",

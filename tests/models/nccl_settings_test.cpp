@@ -37,6 +37,8 @@ TEST_CASE("one protocol that is left is forced; of several the others are refuse
   CHECK(with("plugin sets NCCL_PROTO=simple, 2 channels").protocol == kSimple);
   CHECK(with("NCCL_PROTO=\"LL128\"").protocol == kLl128);
   CHECK(with("NCCL_PROTO=^LL,LL128").protocol == kSimple);
+  CHECK(with("NCCL_ALGO=Tree;NCCL_PROTO=LL").protocol == kLl);
+  CHECK(with("NCCL_ALGO=Tree;NCCL_PROTO=LL").algorithm == CollectiveAlgorithm::kTree);
   for (const char* set_up :
        {"NCCL_PROTO=^LL128", "NCCL_PROTO=LL,Simple", "profile tp4-ring: Ring, ^LL128, BUFFSIZE 4 MiB"}) {
     CHECK_FALSE(with(set_up).protocol.has_value());

@@ -31,6 +31,7 @@ ssize_t read_bytes_checked(int descriptor, void* data, std::size_t size, std::si
 }
 
 ssize_t write_bytes(int descriptor, const void* data, std::size_t size) {
+  if (data == nullptr && size > 0) return fail(EFAULT);
   if (is_real(descriptor)) {
     const bool is_output = !outside() && write_program_output(descriptor, {static_cast<const char*>(data), size});
     return is_output ? static_cast<ssize_t>(size) : ::write(descriptor, data, size);
@@ -79,7 +80,11 @@ off_t seek_to(int descriptor, off_t offset, int whence) {
   return file != nullptr ? answer(file->seek(offset, whence)) : fail(EBADF);
 }
 
+/// Those that all ranks share with the command.
+bool is_standard(int descriptor) { return !outside() && descriptor >= 0 && descriptor <= STDERR_FILENO; }
+
 int close_one(int descriptor) {
+  if (is_standard(descriptor)) return 0;
   if (is_real(descriptor)) return ::close(descriptor);
   return current_state().descriptors.close(descriptor) ? 0 : fail(EBADF);
 }
@@ -92,18 +97,19 @@ int duplicate(int descriptor) {
 
 int not_simulated(const char* what, int code) {
   if (first_time(current_state(), what)) {
-    MESHBED_WARN("%s: %s on a simulated descriptor is not simulated", World::current_process()->name.c_str(), what);
+    MESHBED_WARN("%s: %s on a simulated or a standard descriptor is not simulated",
+                 World::current_process()->name.c_str(), what);
   }
   return fail(code);
 }
 
 int duplicate_to(int from, int to) {
-  if (is_real(from) && is_real(to)) return ::dup2(from, to);
+  if (is_real(from) && is_real(to) && !is_standard(to)) return ::dup2(from, to);
   return not_simulated("dup2()", EOPNOTSUPP);
 }
 
 int duplicate_to_with_flags(int from, int to, int flags) {
-  if (is_real(from) && is_real(to)) return ::dup3(from, to, flags);
+  if (is_real(from) && is_real(to) && !is_standard(to)) return ::dup3(from, to, flags);
   return not_simulated("dup3()", EOPNOTSUPP);
 }
 

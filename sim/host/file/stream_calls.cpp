@@ -14,6 +14,7 @@
 #include "sim/host/file/shared_files.h"
 #include "sim/host/file/sysfs_file.h"
 #include "sim/host/load/calls.h"
+#include "sim/host/load/program.h"
 #include "sim/host/load/redirection.h"
 
 namespace meshbed::sim {
@@ -81,8 +82,22 @@ int descriptor_of_stream(std::FILE* stream) {
     const auto& streams = current_state().streams;
     if (const auto found = streams.find(stream); found != streams.end()) return found->second;
   }
-  return ::fileno(stream);
+  const int output = output_descriptor_of(stream);
+  return output >= 0 ? output : ::fileno(stream);
 }
+
+int close_stream(std::FILE* stream) { return output_descriptor_of(stream) >= 0 ? 0 : std::fclose(stream); }
+
+int set_buffer(std::FILE* stream, char* buffer, int mode, std::size_t size) {
+  return output_descriptor_of(stream) >= 0 ? 0 : std::setvbuf(stream, buffer, mode, size);
+}
+void set_own_buffer(std::FILE* stream, char* buffer) {
+  set_buffer(stream, buffer, buffer != nullptr ? _IOFBF : _IONBF, BUFSIZ);
+}
+void set_sized_buffer(std::FILE* stream, char* buffer, std::size_t size) {
+  set_buffer(stream, buffer, buffer != nullptr ? _IOFBF : _IONBF, size);
+}
+void set_line_buffer(std::FILE* stream) { set_buffer(stream, nullptr, _IOLBF, 0); }
 
 // --- DIR: glibc's is opaque, ours stands in its place ---
 
@@ -165,15 +180,13 @@ int close_directory(DIR* stream) {
 
 std::span<const Redirection> stream_redirections() {
   static const std::array table{
-      redirect("fopen", &open_stream),
-      redirect("fopen64", &open_stream),
-      redirect("fileno", &descriptor_of_stream),
-      redirect("opendir", &open_directory),
-      redirect("fdopendir", &open_directory_at),
-      redirect("readdir", &read_directory),
-      redirect("readdir64", &read_directory),
-      redirect("rewinddir", &rewind_directory),
-      redirect("dirfd", &descriptor_of_directory),
+      redirect("fopen", &open_stream),           redirect("fopen64", &open_stream),
+      redirect("fileno", &descriptor_of_stream), redirect("fclose", &close_stream),
+      redirect("setvbuf", &set_buffer),          redirect("setbuf", &set_own_buffer),
+      redirect("setbuffer", &set_sized_buffer),  redirect("setlinebuf", &set_line_buffer),
+      redirect("opendir", &open_directory),      redirect("fdopendir", &open_directory_at),
+      redirect("readdir", &read_directory),      redirect("readdir64", &read_directory),
+      redirect("rewinddir", &rewind_directory),  redirect("dirfd", &descriptor_of_directory),
       redirect("closedir", &close_directory),
   };
   return table;

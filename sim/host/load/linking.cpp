@@ -91,7 +91,8 @@ void* find_symbol(void* handle, const char* name) {
   if (!is_copy(current_state(), handle)) {
     if (void* function = redirection_of(name)) return function;
   }
-  void* symbol = handle == RTLD_DEFAULT ? find_in_program(current_state(), name) : nullptr;
+  static void* const all = ::dlopen(nullptr, RTLD_NOW);  // what dlopen(NULL) gives
+  void* symbol = handle == RTLD_DEFAULT || handle == all ? find_in_program(current_state(), name) : nullptr;
   if (symbol == nullptr) symbol = ::dlsym(handle, name);
   if (void* kept = kept_nccl_call(current_state(), name, symbol)) return kept;
   if (symbol != nullptr) return symbol;

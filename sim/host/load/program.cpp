@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -164,6 +167,42 @@ ProgramRun& run_to_end(const char* name) {
   abort_program();
 }
 
+/// "PROGRAM: TEXT" or "PROGRAM: TEXT: ERROR" on standard error, as err(3) and error(3) print it.
+void print_error(const char* format, std::va_list values, const char* error) {
+  const bool is_program = !outside() && !current_state().command.empty();
+  std::string name = is_program ? current_state().command.front() : std::string(program_invocation_short_name);
+  name.erase(0, name.rfind('/') + 1);
+  std::fprintf(stderr, "%s: ", name.c_str());
+  if (format != nullptr) std::vfprintf(stderr, format, values);
+  if (error != nullptr) std::fprintf(stderr, "%s%s", format != nullptr ? ": " : "", error);
+  std::fprintf(stderr, "\n");
+}
+[[noreturn]] void end_with_error_list(int status, const char* format, std::va_list values) {
+  print_error(format, values, std::strerror(errno));
+  exit_program(status);
+}
+[[noreturn]] void end_with_text_list(int status, const char* format, std::va_list values) {
+  print_error(format, values, nullptr);
+  exit_program(status);
+}
+[[noreturn]] void end_with_error(int status, const char* format, ...) {
+  std::va_list values;
+  va_start(values, format);
+  end_with_error_list(status, format, values);
+}
+[[noreturn]] void end_with_text(int status, const char* format, ...) {
+  std::va_list values;
+  va_start(values, format);
+  end_with_text_list(status, format, values);
+}
+void report_error(int status, int number, const char* format, ...) {
+  std::va_list values;
+  va_start(values, format);
+  print_error(format, values, number != 0 ? std::strerror(number) : nullptr);
+  va_end(values);
+  if (status != 0) exit_program(status);
+}
+
 /// __cxa_atexit (Itanium C++ ABI 3.3.6.3), to which atexit() comes, too: of the program and of the libraries that it
 /// uses, as in a process of its own. What a library's constructors ask for at load time is the simulator's end's, and
 /// done where the program has ended by exit(): one that was killed, or has called _exit() or abort(), does no such
@@ -216,7 +255,9 @@ std::span<const Redirection> program_redirections() {
       redirect("__cxa_atexit", &add_exit_call),   redirect("exit", &exit_program),
       redirect("_exit", &exit_at_once),           redirect("_Exit", &exit_at_once),
       redirect("quick_exit", &exit_at_once),      redirect("abort", &abort_program),
-      redirect("__assert_fail", &fail_assertion),
+      redirect("__assert_fail", &fail_assertion), redirect("err", &end_with_error),
+      redirect("errx", &end_with_text),           redirect("verr", &end_with_error_list),
+      redirect("verrx", &end_with_text_list),     redirect("error", &report_error),
   };
   return table;
 }

@@ -7,6 +7,7 @@
 // __libc_start_main).
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <limits>
 #include <string>
@@ -43,6 +44,10 @@ class ProgramOutput {
  private:
   State* const state_;
 };
+
+/// 1 or 2 for what stands in the place of stdout or stderr; -1: another stream. It is all ranks': none closes it or
+/// gives it a buffer.
+int output_descriptor_of(const std::FILE* stream);
 
 /// write(2) of a simulated process to a descriptor of the operating system. False where that is not standard output or
 /// standard error, or no ProgramOutput exists: nothing was written.

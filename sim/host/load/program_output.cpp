@@ -45,6 +45,7 @@ class ReplacedStream final : public std::streambuf {
     std::fclose(stream_);
   }
 
+  bool is(const std::FILE* stream) const { return stream == stream_; }
   void write_through(std::string_view text) { std::fwrite(text.data(), 1, text.size(), real_); }
 
  protected:
@@ -104,6 +105,10 @@ class ProgramOutput::State {
     if (is_own() || count(text.size())) errors_.write_through(text);
   }
 
+  int descriptor_of(const std::FILE* stream) const {
+    return output_.is(stream) ? STDOUT_FILENO : errors_.is(stream) ? STDERR_FILENO : -1;
+  }
+
   static inline State* of_process = nullptr;
 
  private:
@@ -138,6 +143,11 @@ class ProgramOutput::State {
 
 ProgramOutput::ProgramOutput(Options options) : state_(new State(std::move(options))) {}
 ProgramOutput::~ProgramOutput() { delete state_; }
+
+int output_descriptor_of(const std::FILE* stream) {
+  const ProgramOutput::State* const state = ProgramOutput::State::of_process;
+  return state != nullptr ? state->descriptor_of(stream) : -1;
+}
 
 bool write_program_output(int descriptor, std::string_view text) {
   ProgramOutput::State* const state = ProgramOutput::State::of_process;

@@ -108,6 +108,22 @@ class Folder {
       give_addresses(below, vlan);
       return;
     }
+    const NicFacts* const master = below.master.empty() ? nullptr : nic_with(host_, below.master);
+    if (master != nullptr && master->kind == "bond") {
+      find(below.netdev.value, vlan.netdev.value, "vlan",
+           fmt::format("{} below it is a member of {}, which has no VLANs of members here: the VLAN is left out",
+                       below.netdev.value, below.master),
+           "give the addresses to the bond");
+      return;
+    }
+    constexpr std::size_t kNameMost = 15;  // IFNAMSIZ of linux/if.h, without its zero
+    if (const std::string made = fmt::format("{}.{}", below.netdev.value, vlan.vlan.value); made.size() > kNameMost) {
+      find(below.netdev.value, vlan.netdev.value, "vlan",
+           fmt::format("its interface would be {} here, longer than {} characters: the VLAN is left out", made,
+                       kNameMost),
+           "rename " + below.netdev.value + " in the files, and import again");
+      return;
+    }
     if (!below.addresses.empty()) {
       const bool is_vlan = below.vlan.known();
       find(below.netdev.value, vlan.netdev.value, "vlan",

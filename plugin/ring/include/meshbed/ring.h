@@ -28,7 +28,7 @@
 #define MESHBED_RING_PURE static inline
 #endif
 
-/* ---- slots ------------------------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------------------- */
 
 enum {
   MESHBED_SLOT_WORDS = 16,
@@ -58,7 +58,7 @@ enum {
   MESHBED_CONTROL_WORDS_LEAST = 160
 };
 
-/* ---- FIFO --------------------------------------------------------------------------------------------------------- */
+/* ---- FIFO ------------------------------------------------------------------------------------------------ */
 
 /* Of a trigger's type, or-ed. */
 enum { MESHBED_FIFO_DATA = 1, MESHBED_FIFO_FLAG = 2, MESHBED_FIFO_SYNC = 4 };
@@ -112,7 +112,7 @@ typedef struct meshbed_fifo {
   uint64_t depth;
 } meshbed_fifo;
 
-/* ---- GIN ---------------------------------------------------------------------------------------------------------- */
+/* ---- GIN ------------------------------------------------------------------------------------------------- */
 
 enum {
   MESHBED_GIN_WORDS = 16,
@@ -176,10 +176,10 @@ MESHBED_RING_BOTH meshbed_gin_operation meshbed_gin_decode(const meshbed_gin_des
   return what;
 }
 
-/* ---- the host's side ---------------------------------------------------------------------------------------------- */
+/* ---- the host's side ------------------------------------------------------------------------------------- */
 
-/* Writes tenant, opcode, priority and arguments, then PUBLISHED with release. `priority`: 0 (critical) to 4 (idle). 0: it
- * is published; -1: the slot is neither EMPTY nor DONE, or there are more than 12 arguments: nothing is written. */
+/* Writes tenant, opcode, priority and arguments, then PUBLISHED with release. `priority`: 0 (critical) to 4 (idle). 0:
+ * it is published; -1: the slot is neither EMPTY nor DONE, or there are more than 12 arguments: nothing is written. */
 static inline int meshbed_slot_publish(uint32_t* ring, uint32_t slot, uint32_t tenant, uint32_t opcode,
                                        uint32_t priority, const uint32_t* args, uint32_t args_count) {
   uint32_t* const words = ring + (uint64_t)slot * MESHBED_SLOT_WORDS;
