@@ -32,10 +32,10 @@ static_assert(MESHBED_CONTROL_TENANT_BASE == control_word::kTenantBase);
 static_assert(MESHBED_CONTROL_TENANT_MASKS == control_word::kTenantMasks);
 static_assert(MESHBED_CONTROL_TENANTS_MOST == kTenantMasksMost);
 static_assert(MESHBED_CONTROL_WORDS_LEAST == kLayout2026_05.control_min_words);
-static_assert(MESHBED_GIN_PUT == gin_op::kPut && MESHBED_GIN_INLINE == gin_op::kInline);
-static_assert(MESHBED_GIN_COUNTER == gin_op::kCounter && MESHBED_GIN_SIGNAL_INC == gin_op::kSignalInc);
-static_assert(MESHBED_GIN_SIGNAL_ADD == gin_op::kSignalAdd && MESHBED_GIN_GET == gin_op::kGet);
-static_assert(MESHBED_GIN_FLUSH == gin_op::kFlush && MESHBED_GIN_WORDS == kGinWords);
+// NCCL 2.30.7, src/include/nccl_device/gin/proxy/gin_proxy_device_host_common.h.
+static_assert(MESHBED_GIN_PUT == 1 && MESHBED_GIN_INLINE == 2 && MESHBED_GIN_COUNTER == 4);
+static_assert(MESHBED_GIN_SIGNAL_INC == 8 && MESHBED_GIN_SIGNAL_ADD == 16 && MESHBED_GIN_VA_SIGNAL == 32);
+static_assert(MESHBED_GIN_GET == 64 && MESHBED_GIN_FLUSH == 128 && MESHBED_GIN_WORDS == 16);
 
 namespace {
 
@@ -72,7 +72,7 @@ TEST_CASE(
   CHECK(meshbed_control_done(control.data()) == 5);
 }
 
-TEST_CASE("descriptors are those of the codecs, for random operations, and come back") {
+TEST_CASE("random operations come back from their descriptors, also through the codecs that check them") {
   meshbed::Prng random(7);
   for (int turn = 0; turn < 20'000; ++turn) {
     const FifoTrigger trigger{.size_bytes = static_cast<std::uint32_t>(random.next()),
@@ -129,6 +129,10 @@ TEST_CASE("descriptors are those of the codecs, for random operations, and come 
     CHECK(back.counter == what.counter);
     CHECK(back.signal == what.signal);
     CHECK(back.signal_value == what.signal_value);
+    const auto checked = decode_gin(*expected);
+    REQUIRE(checked);
+    CHECK(checked->size_bytes == what.size_bytes);
+    if (turn % 2 == 0) CHECK(checked->signal_value == what.signal_value);
   }
 }
 

@@ -1,17 +1,18 @@
 #include "plugin/ring/queue/gin_descriptor.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
 
 #include "plugin/ring/abi/words.h"
+#include "plugin/ring/include/meshbed/ring.h"
 
 namespace meshbed::ring {
 namespace {
 
 constexpr std::uint64_t kWritten = 1;
 constexpr std::uint64_t kGinVersion = 2;
-constexpr unsigned kVersionShift = 1, kSizeShift = 7, kFieldShift = 1;
 constexpr std::uint64_t kFieldMost = (std::uint64_t{1} << 63U) - 1;  // of 63 bits
 constexpr std::uint64_t kSizeMost = (std::uint64_t{1} << 57U) - 1;
 constexpr std::uint32_t kCounterMost = (1U << 23U) - 1, kSignalMost = (1U << 24U) - 1;
@@ -77,25 +78,18 @@ Result<GinWords> encode_gin(const GinDescriptor& what) {
   }
   if (what.counter > kCounterMost) return refused("a counter's number has 23 bits: " + std::to_string(what.counter));
   if (what.signal > kSignalMost) return refused("a signal's number has 24 bits: " + std::to_string(what.signal));
-  GinWords words;
-  words.fill(kWritten);
-  words[0] |= kGinVersion << kVersionShift;
-  words[7] |= std::uint64_t{what.op} << 8U;
-  if (what.op == gin_op::kFlush) return words;
-  words[0] |= what.size_bytes << kSizeShift;
-  if (has(what.op, gin_op::kInline)) {
-    words[1] |= bits(what.inline_value, 0, 32) << 8U | bits(what.inline_value, 32, 16) << 40U;
-    words[2] |= bits(what.inline_value, 48, 16) << 8U;
-  } else {
-    words[1] |= what.source_offset << kFieldShift;
-    words[2] |= what.source_handle << kFieldShift;
-  }
-  words[3] |= what.destination_offset << kFieldShift;
-  words[4] |= what.destination_handle << kFieldShift;
-  words[5] |=
-      std::uint64_t{what.counter} << 1U | std::uint64_t{what.signal} << 24U | bits(what.signal_value, 0, 16) << 48U;
-  words[6] |= (what.strong ? 2U : 0U) | bits(what.signal_value, 16, 16) << 8U | bits(what.signal_value, 32, 32) << 24U;
-  return words;
+  const meshbed_gin_operation operation{.op = what.op,
+                                        .size_bytes = what.size_bytes,
+                                        .source_offset = what.source_offset,
+                                        .source_handle = what.source_handle,
+                                        .destination_offset = what.destination_offset,
+                                        .destination_handle = what.destination_handle,
+                                        .counter = what.counter,
+                                        .signal = what.signal,
+                                        .signal_value = what.signal_value,
+                                        .inline_value = what.inline_value,
+                                        .strong = what.strong ? 1U : 0U};
+  return std::to_array(meshbed_gin_encode(&operation).words);
 }
 
 Result<GinDescriptor> decode_gin(const GinWords& words) {
@@ -105,28 +99,31 @@ Result<GinDescriptor> decode_gin(const GinWords& words) {
   if (const std::uint64_t version = bits(words[0], 1, 4); version != kGinVersion) {
     return refused("a descriptor of version " + std::to_string(version) + "; known: 2");
   }
-  GinDescriptor what{.op = static_cast<std::uint16_t>(bits(words[7], 8, 16))};
+  meshbed_gin_descriptor descriptor;
+  std::copy(words.begin(), words.end(), descriptor.words);
+  const meshbed_gin_operation from = meshbed_gin_decode(&descriptor);
+  GinDescriptor what{.op = static_cast<std::uint16_t>(from.op)};
   if (const std::string problem = op_problem(what.op); !problem.empty()) return refused(problem);
   if (what.op == gin_op::kFlush) return what;
-  what.size_bytes = bits(words[0], 7, 57);
+  what.size_bytes = from.size_bytes;
   if (has(what.op, gin_op::kInline)) {
-    what.inline_value = bits(words[1], 8, 32) | bits(words[1], 40, 16) << 32U | bits(words[2], 8, 16) << 48U;
+    what.inline_value = from.inline_value;
     if (what.size_bytes > sizeof what.inline_value) {
       return refused("an inline value has at most 8 bytes, not " + std::to_string(what.size_bytes));
     }
   } else {
-    what.source_offset = words[1] >> kFieldShift;
-    what.source_handle = words[2] >> kFieldShift;
+    what.source_offset = from.source_offset;
+    what.source_handle = from.source_handle;
   }
   if (!has(what.op, gin_op::kVaSignal)) {
-    what.destination_offset = words[3] >> kFieldShift;
-    what.destination_handle = words[4] >> kFieldShift;
+    what.destination_offset = from.destination_offset;
+    what.destination_handle = from.destination_handle;
   }
-  if (has(what.op, gin_op::kCounter)) what.counter = static_cast<std::uint32_t>(bits(words[5], 1, 23));
+  if (has(what.op, gin_op::kCounter)) what.counter = from.counter;
   if (signals(what.op)) {
-    if (!has(what.op, gin_op::kVaSignal)) what.signal = static_cast<std::uint32_t>(bits(words[5], 24, 24));
-    what.signal_value = bits(words[5], 48, 16) | bits(words[6], 8, 16) << 16U | bits(words[6], 24, 32) << 32U;
-    what.strong = bits(words[6], 1, 1) != 0;
+    if (!has(what.op, gin_op::kVaSignal)) what.signal = from.signal;
+    what.signal_value = from.signal_value;
+    what.strong = from.strong != 0;
   }
   return what;
 }

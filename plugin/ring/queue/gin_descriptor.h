@@ -12,15 +12,17 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/ring/include/meshbed/ring.h"
 
 namespace meshbed::ring {
 
-inline constexpr std::size_t kGinWords = 16;
+inline constexpr std::size_t kGinWords = MESHBED_GIN_WORDS;
 using GinWords = std::array<std::uint64_t, kGinWords>;
 
 namespace gin_op {
-inline constexpr std::uint16_t kPut = 1, kInline = 2, kCounter = 4, kSignalInc = 8, kSignalAdd = 16, kVaSignal = 32,
-                               kGet = 64, kFlush = 128;
+inline constexpr std::uint16_t kPut = MESHBED_GIN_PUT, kInline = MESHBED_GIN_INLINE, kCounter = MESHBED_GIN_COUNTER,
+                               kSignalInc = MESHBED_GIN_SIGNAL_INC, kSignalAdd = MESHBED_GIN_SIGNAL_ADD,
+                               kVaSignal = MESHBED_GIN_VA_SIGNAL, kGet = MESHBED_GIN_GET, kFlush = MESHBED_GIN_FLUSH;
 }  // namespace gin_op
 
 /// A put moves at most so much; a longer one is cut into pieces, of which the last has signal and counter.

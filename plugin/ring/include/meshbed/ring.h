@@ -122,6 +122,7 @@ enum {
   MESHBED_GIN_COUNTER = 4,
   MESHBED_GIN_SIGNAL_INC = 8,
   MESHBED_GIN_SIGNAL_ADD = 16,
+  MESHBED_GIN_VA_SIGNAL = 32, /* a descriptor of its own, after the put's */
   MESHBED_GIN_GET = 64,
   MESHBED_GIN_FLUSH = 128
 };
@@ -138,6 +139,8 @@ typedef struct meshbed_gin_operation {
   uint64_t destination_offset, destination_handle;
   uint32_t counter, signal;
   uint64_t signal_value;
+  uint64_t inline_value; /* with MESHBED_GIN_INLINE: in place of a source; at most 8 bytes */
+  uint32_t strong;       /* not 0: a strong signal */
 } meshbed_gin_operation;
 
 typedef struct meshbed_gin {
@@ -148,20 +151,26 @@ typedef struct meshbed_gin {
 } meshbed_gin;
 
 MESHBED_RING_BOTH meshbed_gin_descriptor meshbed_gin_encode(const meshbed_gin_operation* what) {
+  const uint64_t value = what->inline_value;
+  const int is_inline = (what->op & MESHBED_GIN_INLINE) != 0;
   meshbed_gin_descriptor made;
   for (int word = 0; word < MESHBED_GIN_WORDS; ++word) made.words[word] = 1;
-  made.words[0] |= (uint64_t)2 << 1 | what->size_bytes << 7;
-  made.words[1] |= what->source_offset << 1;
-  made.words[2] |= what->source_handle << 1;
+  made.words[0] |= (uint64_t)2 << 1;
+  made.words[7] |= (uint64_t)(what->op & 0xffffu) << 8;
+  if ((what->op & MESHBED_GIN_FLUSH) != 0) return made;
+  made.words[0] |= what->size_bytes << 7;
+  made.words[1] |= is_inline ? (value & 0xffffffffu) << 8 | (value >> 32 & 0xffffu) << 40 : what->source_offset << 1;
+  made.words[2] |= is_inline ? (value >> 48) << 8 : what->source_handle << 1;
   made.words[3] |= what->destination_offset << 1;
   made.words[4] |= what->destination_handle << 1;
   made.words[5] |= (uint64_t)(what->counter & 0x7fffffu) << 1 | (uint64_t)(what->signal & 0xffffffu) << 24 |
                    what->signal_value << 48;
-  made.words[6] |= (what->signal_value >> 16 & 0xffffu) << 8 | (what->signal_value >> 32 & 0xffffffffu) << 24;
-  made.words[7] |= (uint64_t)(what->op & 0xffffu) << 8;
+  made.words[6] |=
+      (what->strong != 0 ? 2u : 0u) | (what->signal_value >> 16 & 0xffffu) << 8 | (what->signal_value >> 32) << 24;
   return made;
 }
 
+/* Fields that the operation does not use are undefined. */
 MESHBED_RING_BOTH meshbed_gin_operation meshbed_gin_decode(const meshbed_gin_descriptor* from) {
   meshbed_gin_operation what;
   what.op = (uint32_t)(from->words[7] >> 8 & 0xffffu);
@@ -172,7 +181,11 @@ MESHBED_RING_BOTH meshbed_gin_operation meshbed_gin_decode(const meshbed_gin_des
   what.destination_handle = from->words[4] >> 1;
   what.counter = (uint32_t)(from->words[5] >> 1 & 0x7fffffu);
   what.signal = (uint32_t)(from->words[5] >> 24 & 0xffffffu);
-  what.signal_value = from->words[5] >> 48 | (from->words[6] >> 8 & 0xffffu) << 16 | (from->words[6] >> 24) << 32;
+  what.signal_value =
+      from->words[5] >> 48 | (from->words[6] >> 8 & 0xffffu) << 16 | (from->words[6] >> 24 & 0xffffffffu) << 32;
+  what.inline_value = (from->words[1] >> 8 & 0xffffffffu) | (from->words[1] >> 40 & 0xffffu) << 32 |
+                      (from->words[2] >> 8 & 0xffffu) << 48;
+  what.strong = (uint32_t)(from->words[6] >> 1 & 1u);
   return what;
 }
 
