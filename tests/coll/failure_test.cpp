@@ -344,6 +344,7 @@ TEST_CASE("a listener for the break of the communicator is called before anythin
   };
   loopback::configure({.refuse_connect_device = 3});
   Told told[3];
+  std::latch all_broken(3);  // the objects of all ranks are counted: none goes before each has counted them
   run_ranks(
       3,
       [&](meshcoll_options& options) {
@@ -358,6 +359,7 @@ TEST_CASE("a listener for the break of the communicator is called before anythin
       },
       [&](meshcoll_comm* comm, int rank) {
         CHECK(reduce(comm) == MESHCOLL_NET);
+        all_broken.arrive_and_wait();
         CHECK(told[rank].times == 1);
         CHECK_MESSAGE(error_of(comm) == told[rank].error, told[rank].error);
         CHECK(reduce(comm) == MESHCOLL_NET);
