@@ -49,6 +49,20 @@ double fastest(const nlohmann::json& row) {
   return best;
 }
 
+/// Of a sweep of `rows` rows: in each one the engine's choice takes at most 2 % longer than the fastest algorithm.
+void check_choices(const std::string& options, std::size_t rows) {
+  const std::string kept = scratch_folder("planner-choices") + "/sweep.json";
+  const CommandResult run = planner("--sweep --rails 1 " + options + " --keep " + kept);
+  CHECK_MESSAGE(run.status == 0, run.output);
+  std::ifstream file(kept);
+  const auto result = nlohmann::json::parse(file);
+  CHECK(result.at("rows").size() == rows);
+  for (const auto& row : result.at("rows")) {
+    CAPTURE(row.dump());
+    CHECK(row.at("over_best").get<double>() <= 1.02);
+  }
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -63,16 +77,13 @@ TEST_CASE(
 }
 
 TEST_CASE("on a line of three the engine's choice is the fastest algorithm") {
-  const std::string kept = scratch_folder("planner-line3") + "/sweep.json";
-  const CommandResult run = planner("--sweep --bytes 1M,16M --rails 1 --cablings line3 --keep " + kept);
-  CHECK_MESSAGE(run.status == 0, run.output);
-  std::ifstream file(kept);
-  const auto result = nlohmann::json::parse(file);
-  CHECK(result.at("rows").size() == 2);
-  for (const auto& row : result.at("rows")) {
-    CAPTURE(row.dump());
-    CHECK(row.at("over_best").get<double>() <= 1.02);
-  }
+  check_choices("--bytes 1M,16M --cablings line3", 2);
+}
+
+// random7 has parallel cables on three of its four edges, and ring neighbours without a cable. What passes through
+// relays is not striped (docs/relays.md), so there the ring and what goes directly use one of the parallel cables.
+TEST_CASE("where relays have parallel cables on their way the engine's choice is the fastest algorithm") {
+  check_choices("--bytes 32M --cablings random7 --collective reduce_scatter,all_gather", 2);
 }
 
 TEST_CASE("a sweep has every algorithm on the cablings, and says how far the choice is from the fastest") {

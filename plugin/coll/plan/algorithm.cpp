@@ -299,7 +299,7 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
   const bool is_ring = algorithm == Algorithm::kRing && !rooted;
   if (request.mesh != nullptr) {
     // A short one goes over one of several parallel cables.
-    const double link_mbps = model.gigabits_per_s * 1000;
+    const double link_mbps = link_mbps_of(model);
     const double mbps_most = message_bytes(algorithm, request) * lined < kStripedFromBytes
                                  ? link_mbps
                                  : std::numeric_limits<double>::infinity();

@@ -50,6 +50,9 @@ struct CostModel {
   double registration_ns = 0;   // to register and deregister the memory of an operation, where it is not
 };
 
+/// Of one cable.
+inline double link_mbps_of(const CostModel& model) { return model.gigabits_per_s * 1000; }
+
 /// Simulated or real nanoseconds of one operation: (messages on the critical path) (their latency) + (bytes through the
 /// busiest link) / rate, the alpha-beta model of Thakur, Rabenseifner, Gropp (2005, section 3); a message over h hops
 /// fills h links. If request.mesh holds the cables, they and their rates replace `hops` and the link's rate:

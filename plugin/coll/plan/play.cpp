@@ -18,7 +18,7 @@
 namespace meshbed::coll {
 namespace {
 
-/// What a relay hands on at a time (docs/transport.md).
+/// What a relay hands on at a time (docs/relays.md).
 constexpr double kPieceBytes = 64.0 * kKiB;
 
 /// One end of a connection: where in the rank's list it is.
@@ -46,6 +46,7 @@ struct Flight {
 
 struct Cable {
   double ns_per_byte = 0;
+  double relayed_ns_per_byte = 0;  // of what only passes: it is not striped over parallel cables (docs/relays.md)
   bool busy = false;
   std::map<std::size_t, std::deque<Flight>> lines;  // by connection
   std::size_t last_line = 0;                        // served last
@@ -99,7 +100,12 @@ class Player {
     cables_.resize(mesh_.cable_mbps.size());
     for (std::size_t cable = 0; cable < cables_.size(); ++cable) {
       const int mbps = mesh_.cable_mbps[cable];
-      if (mbps > 0) cables_[cable].ns_per_byte = kNsPerByteAtOneMbps / std::min<double>(mbps, mbps_most);
+      if (mbps <= 0) continue;
+      const double striped_mbps = std::min<double>(mbps, mbps_most);
+      // Several channels begin on different devices, and so their relays use different ones of parallel cables.
+      const double one_mbps = request.channels > 1 ? striped_mbps : std::min(striped_mbps, link_mbps_of(model));
+      cables_[cable].ns_per_byte = kNsPerByteAtOneMbps / striped_mbps;
+      cables_[cable].relayed_ns_per_byte = kNsPerByteAtOneMbps / one_mbps;
     }
     for (int rank = 0; rank < request.ranks; ++rank) {
       PlanRequest own = request;
@@ -268,18 +274,20 @@ class Player {
     if (line->second.empty()) cable.lines.erase(line);
     cable.busy = true;
     ++steps_;
-    const double end_ns = std::max(now_ns_ + flight.bytes * cable.ns_per_byte, flight.behind_ns);
-    at(end_ns, What::kFreeCable, index);
     PlayedConnection& connection = connections_[flight.connection];
+    const int hops = mesh_.hops(connection.from, connection.to);
+    const double ns_per_byte = hops > 1 ? cable.relayed_ns_per_byte : cable.ns_per_byte;
+    const double end_ns = std::max(now_ns_ + flight.bytes * ns_per_byte, flight.behind_ns);
+    at(end_ns, What::kFreeCable, index);
     ++flight.hop;
-    if (static_cast<int>(flight.hop) == mesh_.hops(connection.from, connection.to)) {
+    if (static_cast<int>(flight.hop) == hops) {
       const double arrival_ns =
           std::max(end_ns + flight.latency_ns, connection.arrivals.empty() ? 0 : connection.arrivals.back());
       connection.arrivals.push_back(arrival_ns);
       at(arrival_ns, What::kArrival, static_cast<std::size_t>(connection.to));
       return;
     }
-    const double piece_ns = std::min(flight.bytes, kPieceBytes) * cable.ns_per_byte;
+    const double piece_ns = std::min(flight.bytes, kPieceBytes) * ns_per_byte;
     flight.behind_ns = end_ns + piece_ns;
     at(now_ns_ + piece_ns, What::kHandOn, handed_on_.size());
     handed_on_.push_back(flight);
