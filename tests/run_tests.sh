@@ -32,7 +32,7 @@ stage_packages() {
     emu) printf '%s\n' "${emu_packages[@]}" openmpi-bin dropbear-bin perftest ;;
     other-compiler) printf '%s\n' clang ;;
     memcheck) printf '%s\n' valgrind ;;
-    clang-tidy) printf '%s\n' clang clang-tidy ;;
+    clang-tidy) printf '%s\n' clang clang-tidy "${python_packages[@]}" ;;
     fuzz) printf '%s\n' clang ;;
   esac
 }
@@ -367,7 +367,7 @@ build_for() {
       build "$tsan" "${chosen[@]/%/_tests}"
       ;;
     clang-tidy)
-      configure "$tidy" clang-tidy
+      configure "$tidy" clang-tidy -DMESHBED_PYTHON=ON  # it reads the module's source too
       ninja -C "$tidy" build.ninja >/dev/null  # sources that came since
       ;;
     page) build "$build" worlds bin/meshbed-tools bin/meshbed-run cuda_libraries ;;
