@@ -98,7 +98,8 @@ class Collector {
       std::uint64_t& most = largest[models::measured_kind(point)];
       most = std::max(most, point.call.bytes);
     }
-    for (const auto& [kind, most] : largest) {
+    for (const auto& entry : largest) {
+      const std::string& kind = entry.first;  // no structured binding: clang 14 cannot capture one
       if (largest.size() < 2) break;
       const auto fitted =
           fit(machine,
