@@ -47,7 +47,7 @@ meshbed_room(testbed_diagnose_objects COMMAND FOLDERS diagnose diagnose/causes d
 target_include_directories(testbed_diagnose_objects PRIVATE ${CMAKE_CURRENT_LIST_DIR}/include)
 
 # Files of machines to scenarios, and scenarios to files of others.
-meshbed_room(testbed_import_objects COMMAND FOLDERS import import/read import/infer import/write import/collect export)
+meshbed_room(testbed_import_objects COMMAND FOLDERS import import/read import/infer import/write import/collect import/rings export)
 embedded_file(testbed_import_objects collect_script import/collect/collect.sh import/collect/embed_script.cmake
               DEPENDS import/collect/collect.sh)
 add_library(meshbed_import STATIC $<TARGET_OBJECTS:testbed_import_objects>)

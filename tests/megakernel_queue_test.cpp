@@ -40,20 +40,26 @@ std::string text_of(const std::string& path) {
 
 const std::string kSmall = "--set topology.nodes=3 --set workload.bytes=96K --set workload.slice_bytes=2K ";
 
+/// With one place the doorbell cannot wait for another WQE.
+std::string one_at_a_time(const std::string& queue) {
+  return queue == "ibgda" ? " --set workload.megakernel.doorbell_every=1" : "";
+}
+
 }  // namespace
 
 TEST_CASE("over descriptors every program gives the engine's bits, in queues of any depth") {
-  for (const char* queue : {"gin", "fifo"}) {
+  for (const char* queue : {"gin", "fifo", "ibgda"}) {
     for (const char* program : {"all_reduce", "all_gather", "fused_all_reduce", "pipeline", "moe"}) {
       for (const char* depth : {"1", "256"}) {
         CAPTURE(queue);
         CAPTURE(program);
         CAPTURE(depth);
         int status = -1;
-        const nlohmann::json summary = run_rings(
-            std::string("megakernel-") + queue,
-            kSmall + "--set workload.megakernel.program=" + program + " --set workload.megakernel.queue_depth=" + depth,
-            status);
+        const nlohmann::json summary =
+            run_rings(std::string("megakernel-") + queue,
+                      kSmall + "--set workload.megakernel.program=" + program +
+                          " --set workload.megakernel.queue_depth=" + depth + one_at_a_time(queue),
+                      status);
         CHECK(status == 0);
         CHECK(summary.at("wrong") == 0);
       }
@@ -63,14 +69,16 @@ TEST_CASE("over descriptors every program gives the engine's bits, in queues of 
 
 TEST_CASE("a shallow queue makes lanes wait for credit, which slots.csv shows; a deep one does not; both repeat") {
   const std::string results = scratch_folder("megakernel-credit");
-  for (const char* scenario : {"megakernel-gin", "megakernel-fifo"}) {
+  for (const std::string queue : {"gin", "fifo", "ibgda"}) {
+    const std::string scenario = "megakernel-" + queue;
     CAPTURE(scenario);
     int status = -1;
-    const nlohmann::json one = run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=1", status, results);
+    const nlohmann::json one =
+        run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=1" + one_at_a_time(queue), status, results);
     CHECK(credit_waits(one) > 0);
     CHECK(text_of(results + "/" + scenario + "/sim/slots.csv").find(",credit,") != std::string::npos);
-    CHECK(run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=1", status).at("digest") ==
-          one.at("digest"));
+    CHECK(run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=1" + one_at_a_time(queue), status)
+              .at("digest") == one.at("digest"));
     CHECK(credit_waits(run_rings(scenario, kSmall + "--set workload.megakernel.queue_depth=4096", status)) == 0);
   }
 }
@@ -85,6 +93,61 @@ TEST_CASE("a place comes back later from GIN's queue than from MSCCL++'s") {
     return all_ns;
   };
   CHECK(waited("megakernel-gin") > waited("megakernel-fifo"));
+}
+
+TEST_CASE("IBGDA: the NIC reads WQEs at a doorbell; one that is never rung is named") {
+  int status = -1;
+  // Each message is needed before the next one of its queue pair is written: in batches of 64 the ring stands still.
+  const std::string never = kSmall +
+                            "--set workload.slice_bytes=32K --set workload.megakernel.queue_depth=64 "
+                            "--set workload.megakernel.doorbell_every=64 --set workload.megakernel.watchdog=10ms";
+  const CommandResult stuck = run_command_line(meshbed_program() + " run " + scenario_file("megakernel-ibgda") + " " +
+                                               never + " --results " + scratch_folder("megakernel-doorbell") + " 2>&1");
+  CHECK(stuck.status == 1);
+  CHECK_MESSAGE(
+      stuck.output.find("are written, and their doorbell is not rung (doorbell_every = 64)") != std::string::npos,
+      stuck.output);
+  // The device's doorbell costs its time for each batch of a token's messages, a proxy's also its post.
+  const auto time_of = [&](const std::string& options) {
+    const nlohmann::json summary =
+        run_rings("megakernel-deepep", "--set topology.nodes=2 --set workload.megakernel.experts=8 " + options, status);
+    CHECK(status == 0);
+    CHECK(summary.at("wrong") == 0);
+    return summary.at("time_ns").get<double>();
+  };
+  const std::string by_proxy = "--set workload.megakernel.initiation=host --set workload.megakernel.post=2us ";
+  const double by_device = time_of("");
+  const double each = time_of(by_proxy + "--set workload.megakernel.doorbell_every=1");
+  const double fourth = time_of(by_proxy + "--set workload.megakernel.doorbell_every=4");
+  CHECK(by_device < fourth);
+  // 1024 WQEs to the other rank, half of its tokens' messages and their atomics: 2 us each, or for four of them.
+  CHECK(each > 2.0e6);
+  CHECK(fourth < each / 3);
+}
+
+TEST_CASE("several proxies share the posts of a rank's messages, and change no bit") {
+  int status = -1;
+  const auto run = [&](const std::string& queue, int proxies) {
+    const nlohmann::json summary =
+        run_rings("megakernel-deepep",
+                  "--set topology.nodes=5 --set workload.megakernel.experts=20 --set workload.megakernel.tokens=32 "
+                  "--set workload.megakernel.doorbell_every=1 --set workload.megakernel.initiation=host "
+                  "--set workload.megakernel.post=2us --set workload.megakernel.queue_depth=256 "
+                  "--set workload.megakernel.queue=" +
+                      queue + " --set workload.megakernel.proxies=" + std::to_string(proxies),
+                  status);
+    CHECK(status == 0);
+    CHECK(summary.at("wrong") == 0);
+    return summary;
+  };
+  for (const char* queue : {"gin", "fifo", "direct"}) {
+    CAPTURE(queue);
+    const nlohmann::json one = run(queue, 1), two = run(queue, 2), four = run(queue, 4);
+    CHECK(two.at("time_ns").get<double>() < 0.75 * one.at("time_ns").get<double>());
+    CHECK(four.at("time_ns").get<double>() < 0.75 * two.at("time_ns").get<double>());
+    CHECK(four.at("data") == one.at("data"));
+    CHECK(run(queue, 4).at("digest") == four.at("digest"));
+  }
 }
 
 TEST_CASE("a place that comes back late costs time in every queue, and so does each pass of the proxy") {
@@ -113,7 +176,7 @@ TEST_CASE("lanes that reserve by fetch-and-add overcommit the head, take turns, 
     }
     return most;
   };
-  for (const std::string queue : {"gin", "fifo"}) {
+  for (const std::string queue : {"gin", "fifo", "ibgda"}) {
     for (const std::string fused : {"fused", "apart"}) {
       CAPTURE(queue);
       CAPTURE(fused);

@@ -37,8 +37,10 @@ struct Megakernel {
   bool one_shot = false;                   // how all_reduce, all_gather and decode exchange: else round the ring
   std::string forward;                     // of one-shot: plugin ranks; empty in the file: derived from the cabling
   int layers = 60;                         // of decode
-  std::string queue = "direct";            // direct gin fifo: the path between lanes and proxy
-  int queue_depth = 0;                     // of gin and fifo; 0: their own default
+  int proxies = 1;                         // threads of the host that serve a rank's peers, each its share of them
+  std::string queue = "direct";            // direct gin fifo ibgda: the path between lanes and proxy, or NIC
+  int queue_depth = 0;                     // of the others; 0: their own default
+  int doorbell_every = 1;                  // of ibgda: WQEs of a queue pair
   bool reserves = false;                   // likewise: a place is reserved by fetch-and-add, then waited for
   bool fuses = true;                       // likewise: a PUT and its SIGNAL are one descriptor and one message
   bool other_flag_qp = false;              // a message's flag goes over another queue pair than its data
@@ -49,10 +51,14 @@ struct Megakernel {
   int splits = 1;                          // of decode: slots that share a layer's compute
   Picoseconds compute_ps = 0;
   std::vector<double> speed;  // by rank: its computes take time / speed; empty: 1 of all
-  // moe with a routing matrix
-  std::string routing;  // its file; empty: none
-  int top_k = 0;        // experts of a token; 0: all that the matrix names
-  int hidden = 0;       // elements of a token
+  // moe with a routing
+  std::string routing;          // a matrix' file, or "random"; empty: none
+  int tokens = 0, experts = 0;  // of a random routing: of each rank, of all ranks
+  int top_k = 0;                // experts of a token; 0: all that the matrix names, or one
+  int hidden = 0;               // elements of a token
+  int dispatch_extra = 0;       // bytes beside them on the way to experts: scales, the token's number
+  int message_tokens = 0;       // of each message; 0: all that a rank has for an expert
+  std::string phase = "both";   // dispatch combine both
   std::string dispatch_dtype = "f8e4m3", combine_dtype = "bfloat16";
   // queue
   int items = 1000;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -23,6 +24,9 @@ namespace {
 constexpr const char* kMoe =
     "[topology]\nkind = \"full-mesh\"\nnodes = 2\n[workload]\nkind = \"megakernel\"\ndtype = \"bfloat16\"\n"
     "[workload.megakernel]\nprogram = \"moe\"\ntop_k = 1\nhidden = 100\ncompute = \"1us\"\n";
+constexpr const char* kRandomMoe =
+    "[topology]\nkind = \"full-mesh\"\nnodes = 2\n[workload]\nkind = \"megakernel\"\ndtype = \"bfloat16\"\n"
+    "[workload.megakernel]\nprogram = \"moe\"\nhidden = 100\n";
 constexpr const char* kTasks =
     "[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\nkind = \"megakernel\"\n[workload.megakernel]\n"
     "program = \"task_graph\"\nlayers = 3\nparts = 2\ncompute = \"10us\"\n";
@@ -93,6 +97,67 @@ TEST_CASE("moe by routing: messages as large as their tokens, experts busy for a
   }
 }
 
+TEST_CASE("a random routing: distinct experts, the same from the same seed, all as likely") {
+  const Routing routing = random_routing(6000, 12, 3, 7);
+  CHECK(routing.tokens == random_routing(6000, 12, 3, 7).tokens);
+  CHECK(routing.tokens != random_routing(6000, 12, 3, 8).tokens);
+  std::vector<int> counts(12);
+  for (const std::vector<std::size_t>& token : routing.tokens) {
+    REQUIRE(token.size() == 3);
+    CHECK(token[0] < token[1]);
+    CHECK(token[1] < token[2]);
+    for (const std::size_t expert : token) ++counts.at(expert);
+  }
+  // 1500 expected of each expert, with a standard deviation of 34.
+  for (const int count : counts) CHECK(std::abs(count - 1500) < 170);
+  CHECK(random_routing(1, 4, 4, 1).tokens[0] == std::vector<std::size_t>{0, 1, 2, 3});
+}
+
+TEST_CASE("moe by a random routing, whole and its phases alone") {
+  const auto graph_of = [](std::vector<std::string> overrides) {
+    for (const char* each : {"routing=random", "tokens=16", "experts=4", "top_k=2", "dispatch_extra=24"}) {
+      overrides.push_back(std::string("workload.megakernel.") + each);
+    }
+    const Scenario scenario = parse_scenario(kRandomMoe, "s.toml", overrides);
+    REQUIRE(scenario.workload.megakernel.graph);
+    CHECK(is_ordered(*scenario.workload.megakernel.graph, 2));
+    return *scenario.workload.megakernel.graph;
+  };
+  const auto count = [](const SlotGraph& graph, GraphOp op) {
+    std::size_t slots = 0;
+    for (const auto& rank : graph.ranks) {
+      slots += static_cast<std::size_t>(
+          std::count_if(rank.begin(), rank.end(), [&](const GraphSlot& slot) { return slot.op == op; }));
+    }
+    return slots;
+  };
+  const SlotGraph both = graph_of({}), dispatch = graph_of({"workload.megakernel.phase=dispatch"}),
+                  combine = graph_of({"workload.megakernel.phase=combine"});
+  // 16 tokens of 2 ranks, each with 2 of 4 experts: no pair of rank and expert is without tokens.
+  CHECK(count(dispatch, GraphOp::kPut) == 4);
+  CHECK(count(dispatch, GraphOp::kWait) == 4);
+  CHECK(count(dispatch, GraphOp::kCopy) == 4);
+  CHECK(count(dispatch, GraphOp::kCompute) + count(dispatch, GraphOp::kReduce) == 0);
+  CHECK(count(combine, GraphOp::kPut) == 4);
+  CHECK(count(combine, GraphOp::kReduce) == 8);
+  CHECK(count(combine, GraphOp::kCopy) + count(combine, GraphOp::kCompute) == 0);
+  CHECK(count(both, GraphOp::kPut) == 8);
+  CHECK(count(both, GraphOp::kCompute) == 4);
+  // A token has 100 elements of one byte and 24 bytes beside them; 2 experts each, and 16 tokens.
+  std::uint64_t bytes = 0;
+  for (const GraphSlot& slot : dispatch.ranks[0]) {
+    if (slot.op == GraphOp::kPut || slot.op == GraphOp::kCopy) bytes += slot.bytes;
+  }
+  CHECK(bytes == 16 * 2 * 124);
+  // Each token as a message of its own, there and back.
+  const SlotGraph apart = graph_of({"workload.megakernel.message_tokens=1"});
+  CHECK(count(apart, GraphOp::kPut) / 2 + count(apart, GraphOp::kCopy) == 64);
+  CHECK(count(apart, GraphOp::kReduce) == 64);
+  for (const GraphSlot& slot : apart.ranks[1]) {
+    if (slot.op == GraphOp::kPut) CHECK((slot.bytes == 124 || slot.bytes == 200));
+  }
+}
+
 TEST_CASE("a task graph: each task needs its own of the step before and the next rank's; a slow rank takes longer") {
   const SlotGraph graph =
       *parse_scenario(kTasks, "s.toml", {"workload.bytes=4K", "workload.megakernel.speed=[1, 1, 0.8]"})
@@ -113,14 +178,25 @@ TEST_CASE("keys of generators are refused where nothing reads them") {
   };
   CHECK(refused(kMoe, {}, "top_k: goes with routing, a matrix of tokens and experts"));
   CHECK(refused(kMoe, {"workload.megakernel.routing=none.csv"}, "routing: cannot read none.csv"));
+  CHECK(refused(kMoe, {"workload.megakernel.routing=random", "workload.megakernel.experts=1"},
+                "experts: 1 for 2 ranks; each rank has one at least"));
+  CHECK(refused(kMoe,
+                {"workload.megakernel.routing=random", "workload.megakernel.experts=6", "workload.megakernel.top_k=7"},
+                "top_k: 7, and there are 6 experts"));
+  const std::string folder = test::scratch_folder("graph_keys");
+  std::ofstream(folder + "/r.csv") << "1,2\n2,1\n";
+  CHECK(refused(kMoe, {"workload.megakernel.routing=" + folder + "/r.csv", "workload.megakernel.tokens=6"},
+                "tokens: goes with routing = \"random\"; a matrix has a line a token and a column an expert"));
+  CHECK(refused(kMoe, {"workload.megakernel.routing=random", "workload.megakernel.phase=combine"},
+                "compute: experts compute between dispatch and combine; leave out phase, or compute"));
   CHECK(refused(kTasks, {"workload.megakernel.splits=2"}, "splits: goes with program = \"decode\""));
   CHECK(refused(kTasks, {"workload.megakernel.routing=r.csv"}, "routing: goes with program = \"moe\""));
   CHECK(refused(kTasks, {"workload.megakernel.speed=[1, 2]"}, "speed: 2 numbers for 3 ranks"));
   CHECK(refused(kTasks, {"workload.megakernel.speed=[1, 0, 1]"}, "speed: 0 is out of range; accepted: 0.001 to 1000"));
-  const std::string folder = test::scratch_folder("graph_keys");
   std::ofstream(folder + "/g.toml") << "ranks = 3\nslot = [{time = \"1us\"}]\n";
   for (const char* key : {"exchange=one-shot", "layers=2", "parts=2", "compute=1us", "splits=2", "speed=[1, 1, 1]",
-                          "routing=r.csv", "top_k=1", "hidden=8", "dispatch_dtype=half", "combine_dtype=half"}) {
+                          "routing=r.csv", "top_k=1", "tokens=8", "experts=8", "phase=both", "dispatch_extra=8",
+                          "hidden=8", "dispatch_dtype=half", "combine_dtype=half"}) {
     const std::string name = std::string(key).substr(0, std::string(key).find('='));
     const std::string text =
         "[topology]\nkind = \"ring\"\nnodes = 3\n[workload]\nkind = \"megakernel\"\n"

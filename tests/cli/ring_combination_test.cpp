@@ -33,7 +33,20 @@ TEST_CASE("what does not go together is refused in words") {
   CHECK(refused({decode, kKernel + "rings=2"}, "rings: goes with the other programs"));
   CHECK(refused({decode, kKernel + "queue=gin", kKernel + "initiation=all"}, "queue: gin leads to a proxy"));
   CHECK(parse({decode, kKernel + "queue=gin"}).workload.megakernel.queue == "gin");
-  CHECK(refused({kKernel + "put_and_signal=apart"}, "put_and_signal: goes with queue = \"gin\" or \"fifo\""));
+  CHECK(
+      refused({kKernel + "put_and_signal=apart"}, "put_and_signal: goes with queue = \"gin\", \"fifo\" or \"ibgda\""));
+  CHECK(refused({kKernel + "queue=ibgda", kKernel + "queue_depth=65536"},
+                "queue_depth: 65536: a WQE's index has 16 bits, so that a send queue has at most 32768"));
+  CHECK(refused({kKernel + "queue=ibgda", kKernel + "doorbell_every=129"},
+                "doorbell_every: 129 WQEs do not fit a queue of 128: its lanes would wait for ever"));
+  CHECK(refused({kKernel + "queue=gin", kKernel + "doorbell_every=2"}, "doorbell_every: goes with queue = \"ibgda\""));
+  CHECK(refused({kKernel + "queue=ibgda", kKernel + "proxies=2"}, "proxies: queue = \"ibgda\" leads to the NIC"));
+  CHECK(refused({kKernel + "proxies=17"}, "proxies: 17 is out of range; accepted: 1 to 16"));
+  CHECK(refused({decode, kKernel + "queue=ibgda", kKernel + "initiation=all"},
+                "queue: ibgda: say initiation = \"device\""));
+  CHECK(parse({kKernel + "queue=ibgda"}).workload.megakernel.initiation == "device");
+  CHECK_FALSE(parse({kKernel + "queue=ibgda"}).workload.megakernel.fuses);
+  CHECK(parse({kKernel + "queue=ibgda", kKernel + "put_and_signal=fused"}).workload.megakernel.fuses);
   CHECK(refused({decode, kKernel + "parts=2"}, "parts: goes with program = \"fused_all_reduce\", \"pipeline\""));
   CHECK(refused({kKernel + "queue=fifo", kKernel + "initiation=device"}, "queue: fifo leads to a proxy"));
   CHECK(refused({kKernel + "exchange=one-shot", "workload.slice_bytes=4K"}, "slice_bytes: exchange = \"one-shot\""));

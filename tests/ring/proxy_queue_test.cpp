@@ -2,8 +2,10 @@
 #include "plugin/ring/queue/proxy_queue.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <memory>
+#include <string>
 #include <thread>
 
 namespace proxy_queue_test {
@@ -39,6 +41,18 @@ FifoWords item_of(std::uint64_t number, const FifoScheme*) {
   return *encode_trigger({.size_bytes = static_cast<std::uint32_t>(number),
                           .source_offset = static_cast<std::uint32_t>(number * 3),
                           .destination_offset = static_cast<std::uint32_t>(number ^ 0x5555)});
+}
+WqeWords item_of(std::uint64_t number, const IbgdaScheme*) {
+  return *encode_wqe({.queue_pair = 7,
+                      .remote_address = number ^ 0x5555,
+                      .local_address = number * 3,
+                      .size_bytes = static_cast<std::uint32_t>(number)});
+}
+std::uint64_t number_of(const WqeWords& words) {
+  const IbgdaWqe what = *decode_wqe(words);
+  CHECK(what.local_address == std::uint64_t{what.size_bytes} * 3);
+  CHECK(what.remote_address == (what.size_bytes ^ 0x5555U));
+  return what.size_bytes;
 }
 std::uint64_t number_of(const GinWords& words) {
   const GinDescriptor what = *decode_gin(words);
@@ -107,6 +121,67 @@ TEST_CASE("three producers and a proxy hand over every operation once and in ord
   hand_over<GinScheme>(0);
   hand_over<GinScheme>(0xFFFFFFFF - 500);
   hand_over<FifoScheme>(0);
+  hand_over<IbgdaScheme>(0);
+  hand_over<IbgdaScheme>(0x10000 - 500);  // over the end of the 16 bits that a WQE has of its index
+}
+
+TEST_CASE("a WQE has the bytes that the NIC reads, and a doorbell record 16 bits of the producer's index") {
+  const auto bytes_of = [](const WqeWords& words) {
+    std::string text;
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(words.data());
+    for (std::size_t at = 0; at < sizeof words; ++at) {
+      if (at % 4 == 0) text += ' ';
+      text += fmt::format("{:02x}", bytes[at]);
+    }
+    return text;
+  };
+  const IbgdaWqe write{.index = 5,
+                       .queue_pair = 0x123,
+                       .remote_address = 0x1122334455667788,
+                       .local_address = 0xaabbccddeeff0011,
+                       .remote_key = 0xdead,
+                       .local_key = 0xbeef,
+                       .size_bytes = 4096};
+  CHECK(bytes_of(*encode_wqe(write)) ==
+        " 00000508 00012303 00000008 00000000 11223344 55667788 0000dead 00000000 00001000 0000beef aabbccdd eeff0011"
+        " 00000000 00000000 00000000 00000000");
+  const IbgdaWqe atomic{
+      .opcode = WqeOpcode::kFetchAdd, .queue_pair = 0x123, .completion = false, .size_bytes = 8, .add = 1};
+  CHECK(bytes_of(*encode_wqe(atomic)) ==
+        " 00000012 00012304 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000001 00000000 00000000"
+        " 00000008 00000000 00000000 00000000");
+  for (const IbgdaWqe& one : {write, atomic, IbgdaWqe{.opcode = WqeOpcode::kWriteImmediate, .immediate = 9},
+                              IbgdaWqe{.opcode = WqeOpcode::kRead, .size_bytes = 1}}) {
+    CHECK(*decode_wqe(*encode_wqe(one)) == one);
+  }
+  CHECK(decode_wqe(with_index(*encode_wqe(write), 0xfffe))->index == 0xfffe);
+  CHECK(is_wqe_at((*encode_wqe(write))[0], 5));
+  CHECK_FALSE(is_wqe_at((*encode_wqe(write))[0], 6));
+  CHECK_FALSE(is_wqe_at(0, 0));  // fresh memory
+  CHECK(doorbell_record(0x10005) == 0x05000000);
+  CHECK(producer_of(doorbell_record(0x1fffe)) == 0xfffe);
+  CHECK(decode_wqe({}).error().text ==
+        "a WQE with opcode 0; known are WRITE, WRITE with immediate, READ and FETCH_ADD");
+  CHECK(encode_wqe({.queue_pair = 1U << 24U}).error().text == "a WQE's queue pair has 24 bits, and 16777216 has more");
+  CHECK(encode_wqe({.immediate = 1}).error().text == "a WQE has immediate data, and its opcode does not carry any");
+  CHECK(encode_wqe({.add = 1}).error().text == "a WQE adds, and its opcode is not a fetch-and-add");
+}
+
+TEST_CASE("IBGDA: a place comes back when its WQE and all before it are complete, and is known by its lap") {
+  Queue<IbgdaScheme> queue(4);
+  auto producer = queue.producer();
+  auto consumer = queue.consumer();
+  for (std::uint64_t lap = 0; lap < 3; ++lap) {
+    for (std::uint64_t item = 0; item < 4; ++item) {
+      CHECK(producer.try_push(item_of(item, static_cast<IbgdaScheme*>(nullptr))) == lap * 4 + item);
+    }
+    CHECK_FALSE(producer.try_push(item_of(4, static_cast<IbgdaScheme*>(nullptr))));
+    for (std::uint64_t item = 0; item < 4; ++item) CHECK((*consumer.take(0))->position == lap * 4 + item);
+    CHECK_FALSE(*consumer.take(0));  // the lap before is no work
+    for (const std::uint64_t item : {1, 2, 3}) consumer.completed(lap * 4 + item);
+    CHECK_FALSE(producer.try_push(item_of(4, static_cast<IbgdaScheme*>(nullptr))));
+    consumer.completed(lap * 4);
+  }
 }
 
 TEST_CASE("GIN, depth 256: index 256 waits until the first is complete; credit comes for a finished prefix alone") {

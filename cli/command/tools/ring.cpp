@@ -7,6 +7,7 @@
 
 #include "cli/bench/bench_ring.h"
 #include "cli/command/commands.h"
+#include "cli/command/tools/ring_import.h"
 #include "cli/command/tools/ring_tune.h"
 #include "plugin/ring/abi/quirks.h"
 #include "testbed/base/exit_status.h"
@@ -36,11 +37,12 @@ int ring_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     const char* name;
     CommandFunction function;
   };
-  static constexpr Part kParts[] = {{"dump", ring_dump_command},     {"check", ring_check_command},
-                                    {"replay", ring_replay_command}, {"bench", ring_bench_command},
-                                    {"policy", ring_policy_command}, {"program", ring_program_command},
-                                    {"tune", ring_tune_command},     {"quirks", ring_quirks_command}};
-  constexpr const char* kUsage = "usage: meshbed ring dump|check|replay|program|tune|bench|policy|quirks [options]";
+  static constexpr Part kParts[] = {
+      {"dump", ring_dump_command},   {"check", ring_check_command},   {"replay", ring_replay_command},
+      {"bench", ring_bench_command}, {"policy", ring_policy_command}, {"program", ring_program_command},
+      {"tune", ring_tune_command},   {"quirks", ring_quirks_command}, {"import", ring_import_command}};
+  constexpr const char* kUsage =
+      "usage: meshbed ring dump|check|replay|program|import|tune|bench|policy|quirks [options]";
   if (!arguments.empty() && (arguments.front() == "--help" || arguments.front() == "-h")) {
     out << kUsage << "; meshbed ring dump --help and so on list them\n";
     return kExitOk;

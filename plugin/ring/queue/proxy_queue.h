@@ -10,6 +10,9 @@
 //   place given back when it and all before it are complete  as soon as it is posted
 //   indexes          32 bits, wrap                           64 bits
 //
+// IbgdaScheme is the same between a GPU and the NIC: 8 words, written when the first has the place's index, left after
+// reading, given back when it and all before it are complete, indexes of 64 bits. That the NIC looks, a doorbell says.
+//
 // Nomenclature: head - what producers have reserved; tail - below it all places are free again; next - what the one
 // consumer looks at. Any number of producers; one consumer. push() reserves only a place that is free, so that one
 // whose wait ends in vain leaves nothing behind. Its words are written with release, and read with acquire: what the
@@ -28,6 +31,7 @@
 #include "plugin/ring/abi/words.h"
 #include "plugin/ring/queue/fifo_trigger.h"
 #include "plugin/ring/queue/gin_descriptor.h"
+#include "plugin/ring/queue/ibgda_wqe.h"
 #include "plugin/ring/queue/wait.h"
 
 namespace meshbed::ring {
@@ -76,6 +80,29 @@ struct FifoScheme {
   static int read(std::uint64_t* slot, Item& item, Index /*position*/, Index /*depth*/) {
     item[1] = std::atomic_ref(slot[1]).load(std::memory_order_acquire) & ~kCommit;
     item[0] = std::atomic_ref(slot[0]).load(std::memory_order_relaxed);
+    return -1;
+  }
+};
+
+struct IbgdaScheme {
+  using Index = std::uint64_t;
+  using Item = WqeWords;
+  static constexpr bool kFreeWhenPosted = false;
+
+  static void write(std::uint64_t* slot, const Item& item, Index position, Index /*depth*/) {
+    const Item placed = with_index(item, static_cast<std::uint16_t>(position));
+    for (std::size_t word = kWqeWords - 1; word > 0; --word) {
+      std::atomic_ref(slot[word]).store(placed[word], std::memory_order_relaxed);
+    }
+    std::atomic_ref(slot[0]).store(placed[0], std::memory_order_release);
+  }
+  static bool begun(std::uint64_t* slot, Index position, Index /*depth*/) {
+    return is_wqe_at(std::atomic_ref(slot[0]).load(std::memory_order_acquire), static_cast<std::uint16_t>(position));
+  }
+  static int read(std::uint64_t* slot, Item& item, Index /*position*/, Index /*depth*/) {
+    for (std::size_t word = 0; word < kWqeWords; ++word) {
+      item[word] = std::atomic_ref(slot[word]).load(std::memory_order_acquire);
+    }
     return -1;
   }
 };

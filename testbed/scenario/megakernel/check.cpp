@@ -7,8 +7,10 @@
 #include <algorithm>
 
 #include "plugin/ring/abi/abi.h"
+#include "plugin/ring/queue/ibgda_wqe.h"
 #include "testbed/base/closest_name.h"
 #include "testbed/scenario/collective_shape.h"
+#include "testbed/scenario/megakernel/graph_generators.h"
 #include "testbed/scenario/megakernel/graph_order.h"
 #include "testbed/scenario/megakernel/names.h"
 #include "testbed/scenario/megakernel/rank_ring.h"
@@ -29,13 +31,15 @@ constexpr Picoseconds kComputeMost_ps = Picoseconds{0xffff'ffff} * kPicosecondsP
 constexpr const char* kOfQueues[] = {"items", "arrivals", "arrival_gap", "tenants",  "priorities",
                                      "mix",   "quota",    "faulty_item", "recording"};
 constexpr const char* kOfPrograms[] = {
-    "initiation", "exchange",        "forward",          "doorbell", "flag",       "memory_rate",
-    "queue",      "queue_depth",     "reserve",          "post",     "proxy_pass", "put_and_signal",
-    "credit",     "device_doorbell", "operation_launch", "flag_qp"};
-constexpr const char* kOfNamedPrograms[] = {"exchange", "forward",        "layers",        "parts",
-                                            "compute",  "splits",         "speed",         "routing",
-                                            "top_k",    "dispatch_dtype", "combine_dtype", "hidden"};
-constexpr const char* kOfRoutings[] = {"top_k", "hidden", "dispatch_dtype", "combine_dtype"};
+    "initiation",  "exchange",        "forward",          "doorbell", "flag", "memory_rate", "queue",
+    "queue_depth", "doorbell_every",  "proxies",          "reserve",  "post", "proxy_pass",  "put_and_signal",
+    "credit",      "device_doorbell", "operation_launch", "flag_qp"};
+constexpr const char* kOfNamedPrograms[] = {"exchange",      "forward",       "layers",  "parts",   "compute",
+                                            "splits",        "speed",         "routing", "top_k",   "dispatch_dtype",
+                                            "combine_dtype", "hidden",        "tokens",  "experts", "dispatch_extra",
+                                            "phase",         "message_tokens"};
+constexpr const char* kOfRoutings[] = {"top_k", "hidden", "dispatch_dtype", "combine_dtype", "dispatch_extra",
+                                       "phase", "tokens", "experts",        "message_tokens"};
 constexpr const char* kOfOtherWorkloads[] = {"collective", "tuning",   "in_place",  "root",           "shift",
                                              "senders",    "late_by",  "late_rank", "late_iteration", "differing_rank",
                                              "cases",      "receives", "parts",     "recording",      "other_devices"};
@@ -48,6 +52,8 @@ constexpr const char* kOfModelledKernels[] = {"mode",
                                               "forward",
                                               "queue",
                                               "queue_depth",
+                                              "doorbell_every",
+                                              "proxies",
                                               "reserve",
                                               "put_and_signal",
                                               "proxy_pass",
@@ -137,10 +143,18 @@ struct MegakernelCheck {
     for (const char* key : kOfRoutings) {
       if (said.has(key) && kernel.routing.empty()) add(key, "goes with routing, a matrix of tokens and experts");
     }
+    for (const char* key : {"tokens", "experts"}) {
+      if (said.has(key) && !kernel.routing.empty() && kernel.routing != kRandomRouting) {
+        add(key, "goes with routing = \"random\"; a matrix has a line a token and a column an expert");
+      }
+    }
+    if (said.has("compute") && kernel.phase != "both") {
+      add("compute", "experts compute between dispatch and combine; leave out phase, or compute");
+    }
     for (const char* key : {"bytes", "slice_bytes"}) {
       if (!spec.workload.has(key) || kernel.routing.empty()) continue;
       diagnostics.add(spec.workload.at(key),
-                      fmt::format("{}: messages are as large as the tokens of the routing matrix; leave it out", key));
+                      fmt::format("{}: messages are as large as the tokens of the routing; leave it out", key));
     }
     if (said.has("arrival_gap") && kernel.arrivals == "all" && is_queue) {
       add("arrival_gap", "goes with arrivals = \"constant\" or \"poisson\"; all come at once");
@@ -152,14 +166,27 @@ struct MegakernelCheck {
   void queues_to_the_proxy() const {
     const int depth = kernel.queue_depth;
     if (kernel.queue == "direct" && said.has("queue_depth")) {
-      add("queue_depth", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no queue");
+      add("queue_depth", "goes with queue = \"gin\", \"fifo\" or \"ibgda\"; messages that go directly have no queue");
     }
     if (kernel.queue == "direct" && said.has("reserve")) {
-      add("reserve", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no queue");
+      add("reserve", "goes with queue = \"gin\", \"fifo\" or \"ibgda\"; messages that go directly have no queue");
     }
     if (kernel.queue == "direct" && said.has("put_and_signal")) {
-      add("put_and_signal", "goes with queue = \"gin\" or \"fifo\"; messages that go directly have no descriptors");
+      add("put_and_signal",
+          "goes with queue = \"gin\", \"fifo\" or \"ibgda\"; messages that go directly have no descriptors");
     }
+    const bool is_ibgda = kernel.queue == "ibgda";
+    if (is_ibgda && depth > static_cast<int>(ring::kWqeRingMost)) {
+      add("queue_depth",
+          fmt::format("{}: a WQE's index has 16 bits, so that a send queue has at most {}", depth, ring::kWqeRingMost));
+    }
+    if (said.has("doorbell_every") && !is_ibgda) add("doorbell_every", "goes with queue = \"ibgda\"");
+    const int places = depth > 0 ? depth : static_cast<int>(ring::kWqeRingDefault);
+    if (is_ibgda && kernel.doorbell_every > places) {
+      add("doorbell_every", fmt::format("{} WQEs do not fit a queue of {}: its lanes would wait for ever",
+                                        kernel.doorbell_every, places));
+    }
+    if (is_ibgda && said.has("proxies")) add("proxies", "queue = \"ibgda\" leads to the NIC; leave it out");
     if ((depth & (depth - 1)) != 0) {
       add("queue_depth", fmt::format("{} is not a power of two: a place in the queue is an index's lower bits", depth));
     }
@@ -308,8 +335,12 @@ struct MegakernelCheck {
 
   void decode() const {
     if (kernel.program == "decode") {
-      if (kernel.queue != "direct" && kernel.initiation != "host") {
-        add("queue", kernel.queue + " leads to a proxy; say initiation = \"host\"");
+      const bool fits = kernel.queue == "ibgda" ? kernel.initiation == "device" || kernel.initiation == "host"
+                                                : kernel.initiation == "host";
+      if (kernel.queue != "direct" && !fits) {
+        add("queue", kernel.queue == "ibgda"
+                         ? "ibgda: say initiation = \"device\", or \"host\" for a doorbell by a proxy"
+                         : kernel.queue + " leads to a proxy; say initiation = \"host\"");
       }
       return;
     }
@@ -320,7 +351,7 @@ struct MegakernelCheck {
     if (kernel.initiation == "launch" && kernel.queue != "direct") {
       add("queue", kernel.queue + " is a persistent kernel's; say initiation = \"host\"");
     }
-    if (kernel.initiation == "device" && kernel.queue != "direct") {
+    if (kernel.initiation == "device" && kernel.queue != "direct" && kernel.queue != "ibgda") {
       add("queue", kernel.queue + " leads to a proxy, and initiation = \"device\" has none; say host");
     }
   }

@@ -13,8 +13,9 @@ constexpr int kRingSlotsMost = 1 << 20;  // the limit of the ancestor's encoders
 constexpr int kRingLanesMost = 4096;
 constexpr int kProgramPartsMost = 16;
 constexpr int kQueueDepthMost = 1 << 16;
-constexpr int kRingsMost = 16;
+constexpr int kRingsMost = 16, kProxiesMost = 16;
 constexpr int kSplitsMost = 256, kExpertsMost = 4096, kHiddenMost = 1 << 20;
+constexpr int kTokensMost = 1 << 16, kExtraBytesMost = 1 << 20;
 constexpr int kLayersMost = 4096, kSmsMost = 4096, kBlocksPerSmMost = 64;
 
 const Section<MegakernelSpec> kMegakernel{
@@ -83,17 +84,31 @@ const Section<MegakernelSpec> kMegakernel{
          "how a program's PUT and SIGNAL reach the proxy: direct: at once, without end; gin: as descriptors of NCCL's "
          "GIN proxy, in a queue for each peer, whose places are given back as they complete in order; fifo: as "
          "triggers "
-         "of MSCCL++, in one queue, whose places are given back as they are posted",
+         "of MSCCL++, in one queue, whose places are given back as they are posted; ibgda: as WQEs in each queue "
+         "pair's "
+         "own send queue, for the NIC, which looks at a doorbell",
          [](const Value& v, MegakernelSpec& s) {
-           v.choice(s.value.queue, {"direct", "gin", "fifo"});
+           v.choice(s.value.queue, {"direct", "gin", "fifo", "ibgda"});
+         }},
+        {"doorbell_every", "integer", "1",
+         "of ibgda: a doorbell for so many WQEs of a queue pair, and for the last one of an iteration; DeepEP: 4",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.doorbell_every, {1, kQueueDepthMost});
+         }},
+        {"proxies", "integer", "1",
+         "threads of each rank that carry its messages, each for its share of the peers (peer modulo proxies); UCCL: 4",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.proxies, {1, kProxiesMost});
          }},
         {"queue_depth", "integer", "0",
-         "places of each such queue, a power of two; a lane that finds none waits; 0: 256 of gin, 512 of fifo",
+         "places of each such queue, a power of two; a lane that finds none waits; 0: 256 of gin, 512 of fifo, 128 "
+         "of ibgda",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.queue_depth, {0, kQueueDepthMost});
          }},
         {"reserve", "text", "'if-free'",
-         "of gin and fifo, how a lane takes a place: if-free: once there is one; fetch-add: as NCCL's GIN and MSCCL++, "
+         "of gin, fifo and ibgda, how a lane takes a place: if-free: once there is one; fetch-add: as NCCL's GIN and "
+         "MSCCL++, "
          "by "
          "an addition to the head at once, and then it waits for that place, so that the head may run ahead of the "
          "queue",
@@ -102,8 +117,8 @@ const Section<MegakernelSpec> kMegakernel{
            v.choice(how, {"if-free", "fetch-add"});
            s.value.reserves = how == "fetch-add";
          }},
-        {"put_and_signal", "text", "'fused'",
-         "of gin and fifo: fused, one descriptor and one message, as NCCL's GIN (ops 9 and 17) and MSCCL++ "
+        {"put_and_signal", "text", "(fused; of ibgda apart)",
+         "of gin, fifo and ibgda: fused, one descriptor and one message, as NCCL's GIN (ops 9 and 17) and MSCCL++ "
          "(TriggerData "
          "with TriggerFlag) have them; apart, one of each for the PUT and one for its SIGNAL",
          [](const Value& v, MegakernelSpec& s) {
@@ -146,16 +161,40 @@ const Section<MegakernelSpec> kMegakernel{
            v.numbers(s.value.speed, {0.001, 1000});
          }},
         {"routing", "text", "''",
-         "moe: a matrix, relative to this file: a line a token, a score for each expert; ranks have equal shares of "
-         "tokens and experts, in their order, and messages are as large as their tokens",
+         "moe: a matrix, relative to this file: a line a token, a score for each expert; or random, drawn from the "
+         "seed; "
+         "ranks have equal shares of tokens and experts, in their order, and messages are as large as their tokens",
          [](const Value& v, MegakernelSpec& s) { v.text(s.value.routing); }},
-        {"top_k", "integer", "0", "of the routing matrix: experts of a token; 0: all with a score above 0",
+        {"tokens", "integer", "128", "routing = 'random': of each rank",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.tokens, {1, kTokensMost});
+         }},
+        {"experts", "integer", "256", "routing = 'random': of all ranks; a token's are as likely as any others",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.experts, {1, kExpertsMost});
+         }},
+        {"top_k", "integer", "0",
+         "of the routing: experts of a token; 0: all with a score above 0, and 8 of a random one",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.top_k, {0, kExpertsMost});
          }},
         {"hidden", "integer", "7168", "likewise: elements of a token",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.hidden, {1, kHiddenMost});
+         }},
+        {"dispatch_extra", "integer", "0",
+         "likewise: bytes beside a token's elements on its way to an expert, as DeepEP's scales and header: 240",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.dispatch_extra, {0, kExtraBytesMost});
+         }},
+        {"message_tokens", "integer", "0",
+         "likewise: tokens of each message; 1 as DeepEP's low-latency kernels; 0: all that a rank has for an expert",
+         [](const Value& v, MegakernelSpec& s) {
+           v.integer(s.value.message_tokens, {0, kTokensMost});
+         }},
+        {"phase", "text", "'both'", "likewise: dispatch or combine alone, as benchmarks time them, or both",
+         [](const Value& v, MegakernelSpec& s) {
+           v.choice(s.value.phase, {"both", "dispatch", "combine"});
          }},
         {"dispatch_dtype", "text", "'f8e4m3'", "likewise: of tokens on their way to experts",
          [](const Value& v, MegakernelSpec& s) { v.choice(s.value.dispatch_dtype, data_type_names()); }},

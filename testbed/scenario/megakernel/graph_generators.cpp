@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "plugin/base/prng.h"
 #include "testbed/base/files.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/megakernel/slot_programs.h"
@@ -62,10 +63,13 @@ struct MoeMaker {
   int ranks;
   const Megakernel& settings = workload.megakernel;
   std::uint64_t element_bytes = coll::size_of(parse_data_type("dtype", workload.dtype));
-  std::uint64_t dispatch_bytes = token_bytes(settings.dispatch_dtype);
+  bool dispatches = settings.phase != "combine", combines = settings.phase != "dispatch";
+  std::uint64_t dispatch_bytes =
+      token_bytes(settings.dispatch_dtype) + static_cast<std::uint64_t>(settings.dispatch_extra);
   std::uint64_t combine_bytes = token_bytes(settings.combine_dtype);
-  std::vector<std::vector<std::uint64_t>> counts{};    // [rank][expert] tokens
-  std::vector<std::vector<GraphNeed>> sent{}, made{};  // [rank][expert] the slot that sends them there, and back
+  std::vector<std::vector<std::uint64_t>> counts{};         // [rank][expert] tokens
+  std::vector<std::vector<std::vector<GraphNeed>>> sent{};  // [rank][expert][message] the slot that sends it there
+  std::vector<std::vector<std::vector<GraphNeed>>> made{};  // likewise: that sends it back; its own: what it needs
   SlotGraph graph{};
 
   std::uint64_t token_bytes(const std::string& dtype) const {
@@ -92,15 +96,27 @@ struct MoeMaker {
     graph.ranks.resize(world);
     graph.speed.resize(world);
     for (std::size_t rank = 0; rank < world; ++rank) graph.speed[rank] = speed_of(settings, static_cast<int>(rank));
-    sent.assign(world, std::vector<GraphNeed>(routing.experts));
+    sent.assign(world, std::vector<std::vector<GraphNeed>>(routing.experts));
     made = sent;
     std::vector<RankMaker> makers;
     for (std::size_t rank = 0; rank < world; ++rank) makers.emplace_back(graph.ranks[rank], static_cast<int>(rank));
     // Each rank sends all that it has before it waits for anything.
-    for (std::size_t rank = 0; rank < world; ++rank) dispatch(makers[rank], rank);
+    for (std::size_t rank = 0; dispatches && rank < world; ++rank) dispatch(makers[rank], rank);
     for (std::size_t rank = 0; rank < world; ++rank) compute(makers[rank], rank);
-    for (std::size_t rank = 0; rank < world; ++rank) combine(makers[rank], rank);
+    for (std::size_t rank = 0; combines && rank < world; ++rank) combine(makers[rank], rank);
     return std::move(graph);
+  }
+
+  /// [message] the tokens of each: all of an expert's, or so many at a time.
+  std::vector<std::uint64_t> messages_of(std::uint64_t tokens) const {
+    const auto most = settings.message_tokens > 0 ? static_cast<std::uint64_t>(settings.message_tokens) : tokens;
+    std::vector<std::uint64_t> messages;
+    for (; tokens > 0; tokens -= messages.back()) messages.push_back(std::min(most, tokens));
+    return messages;
+  }
+  /// "to5" of a single message, else "to5#2".
+  static std::string name_of(std::string name, std::size_t messages, std::size_t message) {
+    return messages == 1 ? std::move(name) : fmt::format("{}#{}", name, message);
   }
 
   void dispatch(RankMaker& maker, std::size_t rank) {
@@ -108,59 +124,81 @@ struct MoeMaker {
     for (std::size_t step = 1; step <= static_cast<std::size_t>(ranks); ++step) {
       const std::size_t to = (rank + step) % static_cast<std::size_t>(ranks);
       for (std::size_t expert = 0; expert < routing.experts; ++expert) {
-        const std::uint64_t tokens = counts[rank][expert];
-        if (rank_of_expert(expert) != static_cast<int>(to) || tokens == 0) continue;
-        GraphSlot slot{.id = fmt::format("to{}", expert), .bytes = tokens * dispatch_bytes};
-        slot.from = maker.room(Space::kInput, slot.bytes);
-        slot.op = to == rank ? GraphOp::kCopy : GraphOp::kPut;
-        if (to == rank) {
-          slot.to = maker.room(Space::kWork, slot.bytes);
-        } else {
-          slot.peer = static_cast<int>(to);
+        if (rank_of_expert(expert) != static_cast<int>(to)) continue;
+        const std::vector<std::uint64_t> messages = messages_of(counts[rank][expert]);
+        for (std::size_t message = 0; message < messages.size(); ++message) {
+          GraphSlot slot{.id = name_of(fmt::format("to{}", expert), messages.size(), message),
+                         .bytes = messages[message] * dispatch_bytes};
+          slot.from = maker.room(Space::kInput, slot.bytes);
+          slot.op = to == rank ? GraphOp::kCopy : GraphOp::kPut;
+          if (to == rank) {
+            slot.to = maker.room(Space::kWork, slot.bytes);
+          } else {
+            slot.peer = static_cast<int>(to);
+          }
+          sent[rank][expert].push_back(maker.add(std::move(slot)));
         }
-        sent[rank][expert] = maker.add(std::move(slot));
       }
     }
+  }
+
+  /// The rank has the tokens of an expert of its own. Returns what the expert needs.
+  std::vector<GraphNeed> receive(RankMaker& maker, std::size_t rank, std::size_t expert) {
+    std::vector<GraphNeed> needs;
+    for (std::size_t step = static_cast<std::size_t>(ranks); step > 0; --step) {
+      const std::size_t from = (rank + step) % static_cast<std::size_t>(ranks);
+      if (from == rank) {
+        needs.insert(needs.end(), sent[rank][expert].begin(), sent[rank][expert].end());
+        continue;
+      }
+      const std::vector<std::uint64_t> messages = messages_of(counts[from][expert]);
+      for (std::size_t message = 0; message < messages.size(); ++message) {
+        GraphSlot wait{.id = name_of(fmt::format("of{}.{}", from, expert), messages.size(), message),
+                       .op = GraphOp::kWait,
+                       .needs = {sent[from][expert][message]}};
+        wait.to = maker.room(Space::kWork, messages[message] * dispatch_bytes);
+        wait.lands = true;
+        needs.push_back(maker.add(std::move(wait)));
+      }
+    }
+    return needs;
   }
 
   void compute(RankMaker& maker, std::size_t rank) {
     for (std::size_t expert = 0; expert < routing.experts; ++expert) {
       if (rank_of_expert(expert) != static_cast<int>(rank)) continue;
-      std::uint64_t tokens = 0;
       GraphSlot work{.id = fmt::format("expert{}", expert), .op = GraphOp::kCompute};
-      for (std::size_t step = static_cast<std::size_t>(ranks); step > 0; --step) {
-        const std::size_t from = (rank + step) % static_cast<std::size_t>(ranks);
-        if (counts[from][expert] == 0) continue;
-        tokens += counts[from][expert];
-        if (from == rank) {
-          work.needs.push_back(sent[rank][expert]);
-          continue;
-        }
-        GraphSlot wait{.id = fmt::format("of{}.{}", from, expert), .op = GraphOp::kWait, .needs = {sent[from][expert]}};
-        wait.to = maker.room(Space::kWork, counts[from][expert] * dispatch_bytes);
-        wait.lands = true;
-        work.needs.push_back(maker.add(std::move(wait)));
+      if (dispatches) work.needs = receive(maker, rank, expert);
+      std::vector<GraphNeed> computed;  // none where results are there from the beginning
+      if (dispatches && combines && !work.needs.empty()) {
+        std::uint64_t tokens = 0;
+        for (const std::vector<std::uint64_t>& from : counts) tokens += from[expert];
+        const double ns = static_cast<double>(settings.compute_ps) / kPicosecondsPerNanosecond *
+                          static_cast<double>(tokens) / graph.speed[rank];
+        work.time_ns = static_cast<std::uint64_t>(ns + 0.5);
+        computed.push_back(maker.add(std::move(work)));
       }
-      if (tokens == 0) continue;
-      const double ns = static_cast<double>(settings.compute_ps) / kPicosecondsPerNanosecond *
-                        static_cast<double>(tokens) / graph.speed[rank];
-      work.time_ns = static_cast<std::uint64_t>(ns + 0.5);
-      const GraphNeed computed = maker.add(std::move(work));
-      for (std::size_t step = 1; step <= static_cast<std::size_t>(ranks); ++step) {
-        const std::size_t to = (rank + step) % static_cast<std::size_t>(ranks);
-        if (counts[to][expert] == 0) continue;
-        if (to == rank) {
-          made[rank][expert] = computed;
-          continue;
-        }
-        GraphSlot back{.id = fmt::format("back{}.{}", to, expert),
+      if (combines) send_back(maker, rank, expert, computed);
+    }
+  }
+
+  void send_back(RankMaker& maker, std::size_t rank, std::size_t expert, const std::vector<GraphNeed>& computed) {
+    for (std::size_t step = 1; step <= static_cast<std::size_t>(ranks); ++step) {
+      const std::size_t to = (rank + step) % static_cast<std::size_t>(ranks);
+      if (to == rank) {
+        made[rank][expert] = computed;
+        continue;
+      }
+      const std::vector<std::uint64_t> messages = messages_of(counts[to][expert]);
+      for (std::size_t message = 0; message < messages.size(); ++message) {
+        GraphSlot back{.id = name_of(fmt::format("back{}.{}", to, expert), messages.size(), message),
                        .op = GraphOp::kPut,
-                       .needs = {computed},
+                       .needs = computed,
                        .peer = static_cast<int>(to),
                        .channel = 1,
-                       .bytes = counts[to][expert] * combine_bytes};
+                       .bytes = messages[message] * combine_bytes};
         back.from = maker.room(Space::kMade, back.bytes);
-        made[to][expert] = maker.add(std::move(back));
+        made[to][expert].push_back(maker.add(std::move(back)));
       }
     }
   }
@@ -172,22 +210,29 @@ struct MoeMaker {
     for (std::size_t step = 0; step < static_cast<std::size_t>(ranks); ++step) {
       const std::size_t from = (rank + step) % static_cast<std::size_t>(ranks);
       for (std::size_t expert = 0; expert < routing.experts; ++expert) {
-        if (rank_of_expert(expert) != static_cast<int>(from) || counts[rank][expert] == 0) continue;
-        const std::uint64_t bytes = counts[rank][expert] * combine_bytes;
-        GraphSlot sum{.id = fmt::format("sum{}", expert), .op = GraphOp::kReduce, .bytes = bytes / element_bytes};
-        sum.with = sum.to = output;
-        sum.from = maker.room(Space::kStaging, bytes);
-        if (from == rank) {
-          sum.needs.push_back(made[rank][expert]);
-        } else {
-          GraphSlot wait{.id = fmt::format("made{}", expert), .op = GraphOp::kWait, .needs = {made[rank][expert]}};
-          wait.to = sum.from;
-          wait.lands = true;
-          sum.needs.push_back(maker.add(std::move(wait)));
+        if (rank_of_expert(expert) != static_cast<int>(from)) continue;
+        const std::vector<std::uint64_t> messages = messages_of(counts[rank][expert]);
+        for (std::size_t message = 0; message < messages.size(); ++message) {
+          const std::uint64_t bytes = messages[message] * combine_bytes;
+          GraphSlot sum{.id = name_of(fmt::format("sum{}", expert), messages.size(), message),
+                        .op = GraphOp::kReduce,
+                        .bytes = bytes / element_bytes};
+          sum.with = sum.to = output;
+          sum.from = maker.room(Space::kStaging, bytes);
+          if (from == rank) {
+            sum.needs = made[rank][expert];
+          } else {
+            GraphSlot wait{.id = name_of(fmt::format("made{}", expert), messages.size(), message),
+                           .op = GraphOp::kWait,
+                           .needs = {made[rank][expert][message]}};
+            wait.to = sum.from;
+            wait.lands = true;
+            sum.needs.push_back(maker.add(std::move(wait)));
+          }
+          // The tokens of one expert are added up at a time.
+          if (before) sum.needs.push_back(*before);
+          before = maker.add(std::move(sum));
         }
-        // The tokens of one expert are added up at a time.
-        if (before) sum.needs.push_back(*before);
-        before = maker.add(std::move(sum));
       }
     }
   }
@@ -296,13 +341,23 @@ Result<Routing> parse_routing(const std::string& text, const std::string& path, 
   return routing;
 }
 
-bool is_generated_graph(const Megakernel& settings) {
-  return settings.program == "task_graph" || (settings.program == "moe" && !settings.routing.empty());
+Routing random_routing(std::size_t tokens, std::size_t experts, std::size_t top_k, std::uint64_t seed) {
+  Routing routing{.experts = experts, .tokens = std::vector<std::vector<std::size_t>>(tokens)};
+  Prng random(seed);
+  std::vector<std::size_t> order(experts);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::vector<std::size_t>& chosen : routing.tokens) {
+    // The first steps of a shuffle; where the last token's left off is as good a beginning as any.
+    for (std::size_t at = 0; at < top_k; ++at) std::swap(order[at], order[at + random.below(experts - at)]);
+    chosen.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top_k));
+    std::sort(chosen.begin(), chosen.end());
+  }
+  return routing;
 }
 
-Result<SlotGraph> generate_slot_graph(const Workload& workload, int ranks, const std::string& scenario_path) {
-  const Megakernel& settings = workload.megakernel;
-  if (settings.program == "task_graph") return task_graph(workload, ranks);
+namespace {
+
+Result<Routing> routing_of_file(const Megakernel& settings, int ranks, const std::string& scenario_path) {
   const std::string path = (std::filesystem::path(scenario_path).parent_path() / settings.routing).string();
   std::string text;
   try {
@@ -320,6 +375,35 @@ Result<SlotGraph> generate_slot_graph(const Workload& workload, int ranks, const
     return wrong_key(fmt::format("routing: {}: {} tokens for {} ranks; each rank has one at least", path,
                                  routing->tokens.size(), ranks));
   }
+  return routing;
+}
+
+Result<Routing> drawn_routing(const Megakernel& settings, int ranks, std::uint64_t seed) {
+  constexpr int kUsualTopK = 8;
+  const int top_k = settings.top_k > 0 ? settings.top_k : kUsualTopK;
+  if (settings.experts < ranks) {
+    return wrong_key(fmt::format("experts: {} for {} ranks; each rank has one at least", settings.experts, ranks));
+  }
+  if (top_k > settings.experts) {
+    return wrong_key(fmt::format("top_k: {}, and there are {} experts", top_k, settings.experts));
+  }
+  return random_routing(static_cast<std::size_t>(settings.tokens) * static_cast<std::size_t>(ranks),
+                        static_cast<std::size_t>(settings.experts), static_cast<std::size_t>(top_k), seed);
+}
+
+}  // namespace
+
+bool is_generated_graph(const Megakernel& settings) {
+  return settings.program == "task_graph" || (settings.program == "moe" && !settings.routing.empty());
+}
+
+Result<SlotGraph> generate_slot_graph(const Workload& workload, int ranks, const std::string& scenario_path,
+                                      std::uint64_t seed) {
+  const Megakernel& settings = workload.megakernel;
+  if (settings.program == "task_graph") return task_graph(workload, ranks);
+  Result<Routing> routing = settings.routing == kRandomRouting ? drawn_routing(settings, ranks, seed)
+                                                               : routing_of_file(settings, ranks, scenario_path);
+  if (!routing) return routing.error();
   MoeMaker maker{.workload = workload, .routing = *routing, .ranks = ranks};
   if (maker.combine_bytes % maker.element_bytes != 0) {
     return wrong_key(

@@ -128,7 +128,7 @@ class ProfileUse {
 void make_slot_graph(const MegakernelSpec& spec, int ranks, Diagnostics& diagnostics, Scenario& scenario) {
   Megakernel& settings = scenario.workload.megakernel;
   if (scenario.workload.kind != WorkloadKind::kMegakernel || !is_generated_graph(settings) || ranks == 0) return;
-  const Result<SlotGraph> graph = generate_slot_graph(scenario.workload, ranks, scenario.path);
+  const Result<SlotGraph> graph = generate_slot_graph(scenario.workload, ranks, scenario.path, scenario.seed);
   if (graph) {
     settings.graph = std::make_shared<const SlotGraph>(*graph);
     return;
@@ -164,6 +164,9 @@ Megakernel megakernel_of(const MegakernelSpec& spec, const std::string& scenario
       diagnostics.add(spec.at("profile"), "profile: " + profile.error().text);
     }
   }
+  // The GPU rings the NIC's doorbell itself, and its WRITE and its atomic are two WQEs, unless the scenario says else.
+  if (result.queue == "ibgda" && !spec.has("initiation")) result.initiation = "device";
+  if (result.queue == "ibgda" && !spec.has("put_and_signal")) result.fuses = false;
   const auto is_known = [&](const char* key) { return spec.has(key) || result.sources.count(key) > 0; };
   if (!is_known("device_doorbell")) result.device_doorbell_ps = result.doorbell_ps;
   if (!is_known("operation_launch")) result.operation_launch_ps = result.launch_ps;

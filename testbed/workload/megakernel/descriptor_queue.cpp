@@ -1,6 +1,7 @@
 #include "testbed/workload/megakernel/descriptor_queue.h"
 
 #include <set>
+#include <type_traits>
 #include <vector>
 
 #include "plugin/base/check.h"
@@ -68,9 +69,44 @@ RingDescriptor descriptor_of(const ring::FifoWords& words) {
           .message = trigger.destination_offset};
 }
 
+/// A PUT is a WRITE and a SIGNAL a FETCH_ADD, as in NVSHMEM, DeepEP and NCCL's GDAKI; both at once are a WRITE with
+/// immediate data.
+ring::WqeWords words_of(const RingDescriptor& what, const ring::IbgdaScheme* /*scheme*/) {
+  ring::IbgdaWqe wqe{.queue_pair = what.connection, .remote_address = what.message};
+  if (what.is_put) {
+    wqe.opcode = what.is_signal ? ring::WqeOpcode::kWriteImmediate : ring::WqeOpcode::kWrite;
+    wqe.size_bytes = what.bytes;
+    wqe.local_address = what.offset;
+    wqe.local_key = what.space;
+  } else {
+    wqe.opcode = ring::WqeOpcode::kFetchAdd;
+    wqe.size_bytes = sizeof(std::uint64_t);
+    wqe.add = 1;
+  }
+  const auto words = ring::encode_wqe(wqe);
+  MESHBED_CHECK_MSG(words, "a slot's message fits a WQE");
+  return *words;
+}
+
+RingDescriptor descriptor_of(const ring::WqeWords& words) {
+  const auto wqe = ring::decode_wqe(words);
+  MESHBED_CHECK_MSG(wqe, "what was encoded is decoded");
+  RingDescriptor what{.is_put = wqe->opcode != ring::WqeOpcode::kFetchAdd,
+                      .is_signal = wqe->opcode != ring::WqeOpcode::kWrite,
+                      .connection = wqe->queue_pair,
+                      .message = static_cast<Word>(wqe->remote_address)};
+  if (what.is_put) {
+    what.space = wqe->local_key;
+    what.offset = static_cast<Word>(wqe->local_address);
+    what.bytes = wqe->size_bytes;
+  }
+  return what;
+}
+
 template <typename Scheme>
 class QueueOf final : public DescriptorQueue {
   using Index = typename Scheme::Index;
+  static constexpr bool kHasDoorbell = std::is_same_v<Scheme, ring::IbgdaScheme>;
 
  public:
   explicit QueueOf(std::uint32_t depth)
@@ -95,10 +131,18 @@ class QueueOf final : public DescriptorQueue {
     const auto reserved = static_cast<Index>(head_ - tail_);
     return reserved > depth_ ? reserved - depth_ : 0;
   }
-  void show(std::uint64_t position) override { shown_.insert(static_cast<Index>(position)); }
+  void show(std::uint64_t position) override {
+    if constexpr (kHasDoorbell) {
+      if (position + 1 > shown_end_) shown_end_ = position + 1;
+      record_ = ring::doorbell_record(shown_end_);
+    } else {
+      shown_.insert(static_cast<Index>(position));
+    }
+  }
+  std::uint64_t shown_end() const override { return shown_end_; }
 
   std::optional<Taken> take() override {
-    if (shown_.count(consumer_.next()) == 0) return std::nullopt;
+    if (!is_shown(consumer_.next())) return std::nullopt;
     const auto taken = consumer_.take();
     // Of the GIN queue: all places wait for their completion, and what is shown is behind them.
     if (!taken || !*taken) return std::nullopt;
@@ -109,6 +153,16 @@ class QueueOf final : public DescriptorQueue {
   void completed(std::uint64_t position) override { consumer_.completed(static_cast<Index>(position)); }
 
  private:
+  bool is_shown(Index position) const {
+    if constexpr (kHasDoorbell) {
+      // The record has 16 bits of the index, and the queue fewer places than they can tell apart.
+      const auto ahead = static_cast<std::uint16_t>(ring::producer_of(record_) - static_cast<std::uint16_t>(position));
+      return ahead > 0 && ahead <= ring::kWqeRingMost;
+    } else {
+      return shown_.count(position) > 0;
+    }
+  }
+
   template <typename Side>
   static Side over(const ring::ProxyQueueMemory<Scheme>& memory) {
     auto side = Side::over(memory);
@@ -119,7 +173,9 @@ class QueueOf final : public DescriptorQueue {
   Index depth_;
   std::vector<std::uint64_t> words_;
   Index head_ = 0, tail_ = 0;
-  std::set<Index> shown_;  // positions that the proxy sees and has not taken
+  std::set<Index> shown_;        // positions that the proxy sees and has not taken
+  std::uint64_t shown_end_ = 0;  // of ibgda instead: where they end
+  std::uint32_t record_ = 0;     // its doorbell record
   ring::ProxyQueueMemory<Scheme> memory_;
   ring::ProxyQueueProducer<Scheme> producer_;
   ring::ProxyQueueConsumer<Scheme> consumer_;
@@ -132,6 +188,9 @@ std::unique_ptr<DescriptorQueue> make_gin_queue(std::uint32_t depth) {
 }
 std::unique_ptr<DescriptorQueue> make_fifo_queue(std::uint32_t depth) {
   return std::make_unique<QueueOf<ring::FifoScheme>>(depth);
+}
+std::unique_ptr<DescriptorQueue> make_ibgda_queue(std::uint32_t depth) {
+  return std::make_unique<QueueOf<ring::IbgdaScheme>>(depth);
 }
 
 }  // namespace meshbed::testbed

@@ -1,12 +1,14 @@
 #pragma once
 // DescriptorQueue: the queue between a rank's lanes and its proxy if each PUT and SIGNAL is passed as a descriptor in
-// shared memory: the encodings and the queue of plugin/ring/queue, in the two common schemes.
+// shared memory: the encodings and the queue of plugin/ring/queue, in the three common schemes.
 //
 //   gin    NCCL's GIN proxy: a queue for each peer; an entry is freed when its descriptor and all before it are
 //          complete
 //   fifo   MSCCL++'s port channel: one queue for all peers; an entry is freed when its trigger is posted
+//   ibgda  a queue pair's own send queue, which lanes write for the NIC: one for each connection; freed as of gin
 //
-// The proxy sees a lane's writes later (Megakernel::doorbell_ps), in the order in which they were written.
+// The proxy sees a lane's writes later (Megakernel::doorbell_ps), in the order in which they were written; the NIC sees
+// those before a doorbell, later likewise.
 
 #include <cstdint>
 #include <memory>
@@ -45,8 +47,10 @@ class DescriptorQueue {
   virtual void write(std::uint64_t position, const RingDescriptor& what) = 0;
   /// Places that were reserved and that the queue does not have.
   virtual std::uint64_t overcommitted() const = 0;
-  /// The proxy sees that descriptor from now on.
+  /// The proxy sees that descriptor from now on; of ibgda the NIC sees all up to it.
   virtual void show(std::uint64_t position) = 0;
+  /// Of ibgda: where what the NIC sees ends.
+  virtual std::uint64_t shown_end() const = 0;
 
   // The proxy's.
   /// The next that is seen, in its order; nothing: there is none.
@@ -61,5 +65,7 @@ inline constexpr int kFifoDepthDefault = 512;  // MSCCL++
 /// `depth`: a power of two.
 std::unique_ptr<DescriptorQueue> make_gin_queue(std::uint32_t depth);
 std::unique_ptr<DescriptorQueue> make_fifo_queue(std::uint32_t depth);
+/// `depth`: at most ring::kWqeRingMost.
+std::unique_ptr<DescriptorQueue> make_ibgda_queue(std::uint32_t depth);
 
 }  // namespace meshbed::testbed

@@ -64,6 +64,7 @@ void RingKernel::Port::describe(const RingDescriptor& what, Picoseconds seen_ps)
   } else {
     position = proxy->describe(what);
   }
+  if (proxy->has_doorbell() && !proxy->rings_doorbell(what, position)) return;
   kernel->at(seen_ps, [proxy, connection = what.connection, position] { proxy->show(connection, position); });
 }
 

@@ -139,28 +139,31 @@ void RingProxy::begin_epoch() {
     receives_[index].open += setting_.program.receives[index].landings.size() * (sends_signals() ? 2 : 1);
     receives_[index].flags.due += setting_.program.receives[index].landings.size();
   }
-  setting_.host.nudge(setting_.thread);
+  for (int proxy = 0; proxy < setting_.settings.proxies; ++proxy) setting_.host.nudge(setting_.threads + proxy);
 }
 
 void RingProxy::commit(Word connection, Word puts) {
   Send& send = sends_[connection];
   // A later signal may have come first: it said it for this one.
   if (static_cast<std::int32_t>(puts - send.committed) > 0) send.committed = puts;
-  setting_.host.nudge(setting_.thread);
+  nudge(connection);
 }
 
-bool RingProxy::waits_for_net() const {
-  const auto waits = [](const auto& end) { return !end.requests.empty(); };
-  const auto taken = [](const Queue& queue) { return queue.taken.has_value(); };
-  const auto posts = [](const Send& send) { return send.posted != send.committed; };
-  const auto opens = [](const Receive& receive) { return receive.posted < receive.open; };
-  const auto flags = [](const auto& end) {
-    return !end.flags.requests.empty() || (end.flags.comm != nullptr && end.flags.posted < end.flags.due);
+bool RingProxy::waits_for_net(int proxy) const {
+  const auto waits = [](const auto& end) {
+    return !end.requests.empty() || !end.flags.requests.empty() ||
+           (end.flags.comm != nullptr && end.flags.posted < end.flags.due);
   };
-  return std::any_of(sends_.begin(), sends_.end(), flags) || std::any_of(receives_.begin(), receives_.end(), flags) ||
-         std::any_of(sends_.begin(), sends_.end(), waits) || std::any_of(receives_.begin(), receives_.end(), waits) ||
-         std::any_of(sends_.begin(), sends_.end(), posts) || std::any_of(receives_.begin(), receives_.end(), opens) ||
-         std::any_of(queues_.begin(), queues_.end(), taken);
+  const auto sends = [&](const Send& send) {
+    return is_of(proxy, send) && (waits(send) || send.posted != send.committed);
+  };
+  const auto receives = [&](const Receive& receive) {
+    return is_of(proxy, receive) && (waits(receive) || receive.posted < receive.open);
+  };
+  return std::any_of(sends_.begin(), sends_.end(), sends) ||
+         std::any_of(receives_.begin(), receives_.end(), receives) ||
+         std::any_of(queues_.begin(), queues_.end(),
+                     [&](const Queue& queue) { return queue.proxy == proxy && queue.taken.has_value(); });
 }
 
 bool RingProxy::sends() const {
@@ -173,9 +176,10 @@ bool RingProxy::sends() const {
          std::any_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.taken.has_value(); });
 }
 
-Result<bool> RingProxy::pass() {
+Result<bool> RingProxy::pass(int proxy) {
   bool moved = false;
   for (Send& send : sends_) {
+    if (!is_of(proxy, send)) continue;
     const Result<bool> ended = pass_ends(send);
     if (!ended) return ended;
     const Result<bool> posted = pass_posts(send);
@@ -184,12 +188,11 @@ Result<bool> RingProxy::pass() {
     if (!flags) return flags;
     moved = moved || *ended || *posted || *flags;
   }
-  for (Queue& queue : queues_) {
-    const Result<bool> one = pass_queue(queue);
-    if (!one) return one;
-    moved = moved || *one;
-  }
+  const Result<bool> queued = pass_queues(proxy);
+  if (!queued) return queued;
+  moved = moved || *queued;
   for (std::size_t index = 0; index < receives_.size(); ++index) {
+    if (!is_of(proxy, receives_[index])) continue;
     const Result<bool> flags = pass_flags(static_cast<Word>(index));
     if (!flags) return flags;
     const Result<bool> one = pass_receives(static_cast<Word>(index));
@@ -272,8 +275,7 @@ Result<bool> RingProxy::pass_posts(Send& send) {
     if (request == nullptr) break;
     send.paid = false;
     if (RingParts* const parts = setting_.kernel.parts()) {
-      const auto& to = setting_.program.sends[static_cast<std::size_t>(&send - sends_.data())];
-      parts->posted(setting_.host.rank(), to.peer, to.channel, setting_.host.now_ps());
+      parts->posted(setting_.host.rank(), sending_of(send).peer, sending_of(send).channel, setting_.host.now_ps());
     }
     send.requests.push_back({.request = request});
     send.puts.pop_front();

@@ -1,8 +1,13 @@
 // The proxy with descriptor queues, and the thread that runs a rank's proxies.
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
+#include <string>
 
 #include "plugin/coll/transport/plugin_log.h"
+#include "plugin/ring/queue/ibgda_wqe.h"
 #include "testbed/workload/megakernel/rank.h"
 
 namespace meshbed::testbed {
@@ -10,25 +15,74 @@ namespace meshbed::testbed {
 using ring::Word;
 
 void RingProxy::make_queues() {
-  const bool gin = setting_.settings.queue == "gin";
-  const auto depth = static_cast<std::uint32_t>(setting_.settings.queue_depth > 0 ? setting_.settings.queue_depth
-                                                : gin                             ? kGinDepthDefault
-                                                                                  : kFifoDepthDefault);
-  std::vector<int> peers;  // by queue
+  struct Kind {
+    const char* name;
+    int depth;
+    std::unique_ptr<DescriptorQueue> (*make)(std::uint32_t depth);
+  };
+  static constexpr Kind kKinds[] = {{"gin", kGinDepthDefault, make_gin_queue},
+                                    {"fifo", kFifoDepthDefault, make_fifo_queue},
+                                    {"ibgda", static_cast<int>(ring::kWqeRingDefault), make_ibgda_queue}};
+  const std::string& name = setting_.settings.queue;
+  const Kind& kind =
+      *std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& one) { return name == one.name; });
+  const int depth = setting_.settings.queue_depth > 0 ? setting_.settings.queue_depth : kind.depth;
+  std::vector<int> owners;  // by queue: what it is for
   for (std::size_t index = 0; index < sends_.size(); ++index) {
-    const int peer = gin ? setting_.program.sends[index].peer : -1;
-    const auto found = std::find(peers.begin(), peers.end(), peer);
-    sends_[index].queue = static_cast<std::size_t>(found - peers.begin());
-    if (found == peers.end()) peers.push_back(peer);
+    const int proxy = proxy_of(setting_.program.sends[index].peer);
+    const int owner = name == "gin"    ? setting_.program.sends[index].peer
+                      : name == "fifo" ? proxy
+                                       : static_cast<int>(index);
+    const auto found = std::find(owners.begin(), owners.end(), owner);
+    sends_[index].queue = static_cast<std::size_t>(found - owners.begin());
+    if (found != owners.end()) continue;
+    owners.push_back(owner);
+    queues_.push_back({.queue = kind.make(static_cast<std::uint32_t>(depth)), .proxy = proxy});
   }
   // Who sends nothing has one too: that there is one says how messages come in.
-  queues_.resize(std::max<std::size_t>(peers.size(), 1));
-  for (Queue& queue : queues_) queue.queue = gin ? make_gin_queue(depth) : make_fifo_queue(depth);
+  if (queues_.empty()) queues_.push_back({.queue = kind.make(static_cast<std::uint32_t>(depth))});
 }
 
 void RingProxy::show(Word connection, std::uint64_t position) {
   queue_of(connection).queue->show(position);
-  setting_.host.nudge(setting_.thread);
+  nudge(connection);
+}
+
+bool RingProxy::rings_doorbell(const RingDescriptor& what, std::uint64_t position) {
+  Queue& queue = queues_[sends_[what.connection].queue];
+  queue.written = std::max(queue.written, position + 1);
+  const std::size_t each = setting_.program.sends[what.connection].messages;
+  const bool is_last = what.is_signal && (what.message + (what.is_put ? 1 : 0)) % each == 0;
+  const auto every = static_cast<std::uint64_t>(setting_.settings.doorbell_every);
+  // One that was reserved before and written after others of a batch is behind the doorbell already.
+  if ((position + 1) % every != 0 && !is_last && position >= queue.rung) return false;
+  queue.rung = std::max(queue.rung, position + 1);
+  return true;
+}
+
+std::string RingProxy::without_doorbell() const {
+  for (std::size_t index = 0; index < sends_.size() && has_doorbell(); ++index) {
+    const Queue& queue = queue_of(static_cast<Word>(index));
+    if (queue.written <= queue.rung) continue;
+    return fmt::format("{} of its WQEs to rank {} are written, and their doorbell is not rung (doorbell_every = {})",
+                       queue.written - queue.rung, setting_.program.sends[index].peer,
+                       setting_.settings.doorbell_every);
+  }
+  return "";
+}
+
+/// All that is there of ibgda: the NIC's.
+Result<bool> RingProxy::pass_queues(int proxy) {
+  bool moved = false;
+  for (Queue& queue : queues_) {
+    for (bool more = queue.proxy == proxy; more;) {
+      const Result<bool> one = pass_queue(queue);
+      if (!one) return one;
+      moved = moved || *one;
+      more = *one && has_doorbell();
+    }
+  }
+  return moved;
 }
 
 /// One descriptor at most: as GIN's proxy of each peer in one pass, and MSCCL++'s in one turn.
@@ -38,7 +92,11 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   const auto& [position, what] = *queue.taken;
   Send& send = sends_[what.connection];
   if (send.requests.size() == send.signals.size()) return false;
-  if (!queue.paid) spend_post();
+  // Of ibgda one doorbell is for all that is before it.
+  if (!queue.paid && position >= queue.paid_end) {
+    spend_post();
+    if (has_doorbell()) queue.paid_end = queue.queue->shown_end();
+  }
   queue.paid = true;
   void* request = nullptr;
   const std::uint64_t warns = coll::warn_count();
@@ -94,32 +152,32 @@ void RingProxies::begin_epoch() {
   for (RingProxy* proxy : proxies_) proxy->begin_epoch();
 }
 
-void RingProxies::run() {
-  while (!stopping_) {
+void RingProxies::run(int index) {
+  while (!stopping_ && !failure_) {
     bool moved = false, waits_for_net = false;
     if (pass_ps_ > 0) host_.spend(pass_ps_);
     for (RingProxy* proxy : proxies_) {
-      const Result<bool> one = proxy->pass();
+      const Result<bool> one = proxy->pass(index);
       if (!one) {
-        failure_ = one.error();
+        if (!failure_) failure_ = one.error();
         kernels_.front()->nudge_host();
         return;
       }
       moved = moved || *one;
     }
     if (moved) continue;
-    for (const RingProxy* proxy : proxies_) waits_for_net = waits_for_net || proxy->waits_for_net();
+    for (const RingProxy* proxy : proxies_) waits_for_net = waits_for_net || proxy->waits_for_net(index);
     if (waits_for_net) {
       host_.idle("megakernel: the proxy's messages");
     } else {
-      host_.doze(this, -1, "megakernel: the proxy's work");
+      host_.doze(&keys_[static_cast<std::size_t>(index)], -1, "megakernel: the proxy's work");
     }
   }
 }
 
 void RingProxies::stop() {
   stopping_ = true;
-  host_.nudge(this);
+  for (const char& key : keys_) host_.nudge(&key);
 }
 
 }  // namespace meshbed::testbed

@@ -3,7 +3,8 @@
 // that carries its messages. Three threads of the rank, which run one at a time:
 //
 //   kernel   steps the lanes, each at its own time; one a ring           kernel.cpp
-//   proxy    sends signalled messages, receives, raises flags            proxy.cpp, proxy_queues.cpp
+//   proxy    sends signalled messages, receives, raises flags; several    proxy.cpp, proxy_queues.cpp
+//            share a rank's peers
 //   host     publishes slots, checks for progress                        the workload's
 //
 // A lane is stepped only while it has work to look at. Otherwise it sleeps until the event that it waits for, so that a
@@ -246,7 +247,7 @@ class RingProxy {
     RingProxyUser& kernel;
     const Megakernel& settings;
     int ring = 0;
-    const void* thread = nullptr;  // what the proxy's thread dozes on
+    const char* threads = nullptr;  // [proxy] what its thread dozes on
   };
   explicit RingProxy(const Setting& setting);
 
@@ -254,10 +255,10 @@ class RingProxy {
   Result<void> connect();
   Result<void> close();
 
-  /// One pass over all its work. True if there was progress.
-  Result<bool> pass();
+  /// One pass over all work of that one of the rank's proxies. True if there was progress.
+  Result<bool> pass(int proxy);
   /// Whether it has requests at the net plugin, or messages to post.
-  bool waits_for_net() const;
+  bool waits_for_net(int proxy) const;
   /// Whether messages that it sent are under way: they are acknowledged, retransmitted or failed after a limited time.
   bool sends() const;
   /// When a program begins again, its landings accept the same number of messages again.
@@ -287,6 +288,12 @@ class RingProxy {
   const RingDescriptor& held(ring::Word connection) const { return sends_[connection].held; }
   /// The descriptor at that position is seen.
   void show(ring::Word connection, std::uint64_t position);
+  // With queues of the NIC's own, which sees what is before a doorbell.
+  bool has_doorbell() const { return setting_.settings.queue == "ibgda"; }
+  /// What has just been written there is the last of a batch or of an iteration, or behind a doorbell already.
+  bool rings_doorbell(const RingDescriptor& what, std::uint64_t position);
+  /// What is written and waits for a doorbell, in words; empty: nothing.
+  std::string without_doorbell() const;
 
  private:
   struct End {
@@ -329,13 +336,28 @@ class RingProxy {
   };
   struct Queue {
     std::unique_ptr<DescriptorQueue> queue;
-    std::optional<DescriptorQueue::Taken> taken;  // taken but not posted yet
-    bool paid = false;                            // its post
+    int proxy = 0;                                  // whose it is
+    std::optional<DescriptorQueue::Taken> taken{};  // taken but not posted yet
+    bool paid = false;                              // its post
+    std::uint64_t paid_end = 0;                     // of ibgda: the posts of all before it
+    std::uint64_t written = 0, rung = 0;            // of ibgda: places that are written; those before a doorbell
   };
 
   static constexpr int kTag = 0;
   static constexpr std::uint64_t kSignalBytes = sizeof(std::uint64_t);
 
+  /// Which of the rank's proxies serves that peer.
+  int proxy_of(int peer) const { return peer % setting_.settings.proxies; }
+  bool is_of(int proxy, const Send& send) const { return proxy_of(sending_of(send).peer) == proxy; }
+  bool is_of(int proxy, const Receive& receive) const {
+    return proxy_of(setting_.program.receives[static_cast<std::size_t>(&receive - receives_.data())].peer) == proxy;
+  }
+  const coll::SlotProgram::Sending& sending_of(const Send& send) const {
+    return setting_.program.sends[static_cast<std::size_t>(&send - sends_.data())];
+  }
+  void nudge(ring::Word connection) const {
+    setting_.host.nudge(setting_.threads + proxy_of(setting_.program.sends[connection].peer));
+  }
   void spend_post();
   /// A put has ended: FENCE sees it when its credit is visible.
   void complete(Send& send);
@@ -359,6 +381,7 @@ class RingProxy {
   /// Frees entries of a queue by `free`; lanes see it after Megakernel::credit_ps.
   void give_back(std::function<void()> free);
   const Queue& queue_of(ring::Word connection) const { return queues_[sends_[connection].queue]; }
+  Result<bool> pass_queues(int proxy);
   Result<bool> pass_queue(Queue& queue);
   Result<void> came(ring::Word connection, std::uint64_t size_bytes, std::uint64_t due_bytes) const;
   Result<bool> finished(void* request, std::uint64_t* size_bytes) const;
@@ -371,10 +394,13 @@ class RingProxy {
   std::vector<Queue> queues_;  // none: direct
 };
 
-/// A rank's proxies, one a ring, in one thread.
+/// A rank's proxies: threads that share its peers, each for all rings.
 class RingProxies {
  public:
-  RingProxies(RankHost& host, Picoseconds pass_ps) : host_(host), pass_ps_(pass_ps) {}
+  RingProxies(RankHost& host, Picoseconds pass_ps, int count)
+      : host_(host), pass_ps_(pass_ps), keys_(static_cast<std::size_t>(count)) {}
+  /// [proxy] what its thread dozes on.
+  const char* threads() const { return keys_.data(); }
   /// Both must outlive this object.
   void add(RingProxy& proxy, RingKernel& kernel) {
     proxies_.push_back(&proxy);
@@ -384,8 +410,8 @@ class RingProxies {
   Result<void> connect();
   Result<void> close();
   void begin_epoch();
-  /// The proxy's thread: until stop().
-  void run();
+  /// The thread of that proxy: until stop().
+  void run(int index);
   void stop();
   /// Its error, if it ended without stop().
   const std::optional<Error>& failure() const { return failure_; }
@@ -393,6 +419,7 @@ class RingProxies {
  private:
   RankHost& host_;
   Picoseconds pass_ps_;  // duration of one pass over all of them
+  std::vector<char> keys_;
   std::vector<RingProxy*> proxies_;
   std::vector<RingKernel*> kernels_;
   bool stopping_ = false;

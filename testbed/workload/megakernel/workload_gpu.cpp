@@ -133,13 +133,14 @@ Result<void> MegakernelGpuRun::run_rank(RankHost& host) {
   if (!opened) return opened.error();
   coll::NetTable& net = *opened->table;
   const std::uint64_t warns = coll::warn_count();
+  const char thread = 0;  // what the proxy would doze on, if it did
   RingProxy proxy({.host = host,
                    .net = net,
                    .program = program->slots,
                    .spaces = images,
                    .kernel = **gpu,
                    .settings = settings_,
-                   .thread = &proxy});
+                   .threads = &thread});
   if (auto connected = proxy.connect(); !connected) return connected;
   if (auto all = host.rendezvous(); !all) return all;
   Rank rank{.host = host, .program = *program, .images = images, .gpu = **gpu, .proxy = proxy, .failure = {}};
@@ -175,7 +176,7 @@ Result<void> MegakernelGpuRun::run_proxy(Rank& rank) {
   while (!rank.stopping) {
     const Result<bool> triggers = rank.gpu.pass();
     if (!triggers) return triggers.error();
-    const Result<bool> messages = rank.proxy.pass();
+    const Result<bool> messages = rank.proxy.pass(0);
     if (!messages) return messages.error();
     if (!*triggers && !*messages) rank.host.idle("megakernel: the proxy's triggers and messages");
   }

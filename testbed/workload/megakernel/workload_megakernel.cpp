@@ -269,7 +269,8 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
 
   std::deque<ProgramRing> rings;
   std::deque<RingRegistry::Entry> entries;
-  RingProxies proxies(host, settings_.pass_ps);
+  const bool posts_itself = settings_.queue == "ibgda" && settings_.initiation == "device";
+  RingProxies proxies(host, posts_itself ? 0 : settings_.pass_ps, settings_.proxies);
   std::vector<RankThread> threads;
   for (std::size_t ring = 0; ring < rings_; ++ring) {
     RingProgram& program = programs[ring];
@@ -302,7 +303,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
                   .kernel = kernel,
                   .settings = settings_,
                   .ring = static_cast<int>(ring),
-                  .thread = &proxies};
+                  .threads = proxies.threads()};
         },
         board_.kernels[place_of(host, ring)]);
     ring_host.add(made.buffers, made.kernel, made.program);
@@ -318,7 +319,9 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   if (auto connected = proxies.connect(); !connected) return connected;
   if (auto all = host.rendezvous(); !all) return all;
   Result<void> ran;
-  threads.push_back({"proxy", [&] { proxies.run(); }});
+  for (int proxy = 0; proxy < settings_.proxies; ++proxy) {
+    threads.push_back({"proxy", [&, proxy] { proxies.run(proxy); }});
+  }
   threads.push_back({"host", [&] {
                        ran = run_epochs(host, rings, ring_host, proxies);
                        for (ProgramRing& one : rings) one.kernel.stop();
@@ -329,6 +332,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   if (!ran) ring_host.give_up();
   if (proxies.failure()) ring_host.note_failed(proxies.failure()->text);
   for (std::size_t ring = 0; ring < rings_; ++ring) {
+    ring_host.note_also(ring, rings[ring].proxy.without_doorbell());
     take_outcome(host, ring_host, ring, rings[ring].buffers, rings[ring].kernel);
   }
   if (!ran) return ran;
