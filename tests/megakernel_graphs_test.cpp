@@ -103,13 +103,13 @@ TEST_CASE("a ring and a queue that are too small cost time, and the report has t
   CHECK(small.at("data") == large.at("data"));
 }
 
-TEST_CASE("ring tune finds a depth, lanes and slots that cost no more than they may") {
+TEST_CASE("ring tune finds a depth, lanes, slots and proxies that cost no more than they may") {
   const CommandResult result =
       run_command_line(meshbed_program() + " ring tune " + scenario_file("megakernel-small-ring") +
                        " --set workload.megakernel.layers=2 --within 5% --json 2>/dev/null");
   CHECK(result.status == 0);
   const nlohmann::json tuned = nlohmann::json::parse(result.output);
-  CHECK(tuned.at("chosen").size() == 3);
+  CHECK(tuned.at("chosen").size() == 4);
   CHECK(tuned.at("chosen_us").get<double>() <= 1.05 * tuned.at("unlimited_us").get<double>());
   CHECK(tuned.at("points").size() > 10);
   CHECK(tuned.at("chosen")[0] != "queue_depth=1024");

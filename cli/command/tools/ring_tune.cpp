@@ -6,6 +6,7 @@
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct TunedField {
   std::uint64_t most;
   std::uint64_t unlimited;  // as the scenario has it where there is no limit
 };
-constexpr TunedField kTuned[] = {{"queue_depth", 1024, 1U << 16U}, {"lanes", 64, 64}, {"slots", 4096, 0}};
+constexpr TunedField kTuned[] = {
+    {"queue_depth", 1024, 1U << 15U}, {"lanes", 64, 64}, {"slots", 4096, 0}, {"proxies", 16, 16}};
 
 class RingTuner {
  public:
@@ -41,8 +43,12 @@ class RingTuner {
   std::vector<TunedField> fields() const {
     std::vector<TunedField> all(std::begin(kTuned), std::end(kTuned));
     const Megakernel& kernel = scenario_.workload.megakernel;
-    if (kernel.queue == "direct") std::erase_if(all, [](const TunedField& one) { return one.key == kTuned[0].key; });
-    if (kernel.strict) std::erase_if(all, [](const TunedField& one) { return one.key == kTuned[1].key; });
+    const auto leave_out = [&](const char* key) {
+      std::erase_if(all, [&](const TunedField& one) { return std::string_view(one.key) == key; });
+    };
+    if (kernel.queue == "direct") leave_out("queue_depth");
+    if (kernel.strict) leave_out("lanes");
+    if (kernel.queue == "ibgda") leave_out("proxies");
     return all;
   }
 

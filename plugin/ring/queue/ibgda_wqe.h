@@ -18,7 +18,7 @@ inline constexpr std::size_t kWqeWords = 8;
 /// In this machine's byte order the same memory as the NIC's bytes.
 using WqeWords = std::array<std::uint64_t, kWqeWords>;
 
-/// A WQE has 16 bits of its index, so that two laps of a longer ring could not be told apart.
+/// A WQE has 16 bits of its index, so that a longer ring would give two places the same one.
 inline constexpr std::uint32_t kWqeRingMost = 1U << 15U;
 /// Of a queue pair, where nothing says otherwise: NCCL_GIN_GDAKI_QP_DEPTH; DeepEP has 1024.
 inline constexpr std::uint32_t kWqeRingDefault = 128;

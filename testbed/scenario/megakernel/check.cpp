@@ -180,13 +180,13 @@ struct MegakernelCheck {
       add("queue_depth",
           fmt::format("{}: a WQE's index has 16 bits, so that a send queue has at most {}", depth, ring::kWqeRingMost));
     }
-    if (said.has("doorbell_every") && !is_ibgda) add("doorbell_every", "goes with queue = \"ibgda\"");
+    if (kernel.doorbell_every > 1 && !is_ibgda) add("doorbell_every", "goes with queue = \"ibgda\"");
     const int places = depth > 0 ? depth : static_cast<int>(ring::kWqeRingDefault);
     if (is_ibgda && kernel.doorbell_every > places) {
       add("doorbell_every", fmt::format("{} WQEs do not fit a queue of {}: its lanes would wait for ever",
                                         kernel.doorbell_every, places));
     }
-    if (is_ibgda && said.has("proxies")) add("proxies", "queue = \"ibgda\" leads to the NIC; leave it out");
+    if (is_ibgda && kernel.proxies > 1) add("proxies", "queue = \"ibgda\" leads to the NIC; leave it out");
     if ((depth & (depth - 1)) != 0) {
       add("queue_depth", fmt::format("{} is not a power of two: a place in the queue is an index's lower bits", depth));
     }

@@ -96,7 +96,7 @@ const Section<MegakernelSpec> kMegakernel{
            v.integer(s.value.doorbell_every, {1, kQueueDepthMost});
          }},
         {"proxies", "integer", "1",
-         "threads of each rank that carry its messages, each for its share of the peers (peer modulo proxies); UCCL: 4",
+         "threads of each rank that carry its messages, each for its share of the peers: the distance from the rank, modulo proxies; UCCL: 4",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.proxies, {1, kProxiesMost});
          }},

@@ -378,6 +378,7 @@ bool RingKernel::run_lane(ring::KernelLane& lane, LaneClock& clock) {
   }
   if (ring::opcode::is_mesh(op)) wake(wait_for_id_, args[arg::kId]);
   if (describes && op == ring::opcode::kSignal) wake(wait_for_signal_, args[arg::kConnection]);
+  if (std::exchange(rang_, false)) be_busy_until(lane.index, now_ps + ring_of(setting_.settings));
   note(lane, op == ring::opcode::kPut      ? RingEventKind::kPut
              : op == ring::opcode::kSignal ? RingEventKind::kSignal
              : op == ring::opcode::kWait   ? RingEventKind::kWait

@@ -64,7 +64,10 @@ void RingKernel::Port::describe(const RingDescriptor& what, Picoseconds seen_ps)
   } else {
     position = proxy->describe(what);
   }
-  if (proxy->has_doorbell() && !proxy->rings_doorbell(what, position)) return;
+  if (proxy->has_doorbell()) {
+    if (!proxy->rings_doorbell(what, position)) return;
+    kernel->rang_ = true;
+  }
   kernel->at(seen_ps, [proxy, connection = what.connection, position] { proxy->show(connection, position); });
 }
 

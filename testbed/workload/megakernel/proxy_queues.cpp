@@ -134,6 +134,17 @@ Result<bool> RingProxy::pass_queue(Queue& queue) {
   return true;
 }
 
+RingProxies::RingProxies(RankHost& host, const Megakernel& settings)
+    : host_(host), pass_ps_(settings.pass_ps), keys_(static_cast<std::size_t>(settings.proxies)) {
+  if (settings.queue == "ibgda" && settings.initiation == "device") pass_ps_ = 0;  // the NIC looks at a doorbell alone
+}
+
+void RingProxies::add_threads(std::vector<RankThread>& threads) {
+  for (std::size_t index = 0; index < keys_.size(); ++index) {
+    threads.push_back({"proxy", [this, index] { run(static_cast<int>(index)); }});
+  }
+}
+
 Result<void> RingProxies::connect() {
   for (RingProxy* proxy : proxies_) {
     if (auto done = proxy->connect(); !done) return done;

@@ -222,6 +222,7 @@ class RingKernel final : public RingProxyUser {
   std::vector<ring::Word> signals_;  // by connection: number of SIGNALs described
   RingLaunch launch_{};
   RingCreditWaits credit_waits_{};
+  bool rang_ = false;                    // the lane that describes now has rung a doorbell
   std::optional<std::uint64_t> place_;   // reserved, of the lane that describes now
   std::vector<ring::Word> tasks_;        // by slot: number of times that the task has ended
   std::vector<Picoseconds> visible_ps_;  // by slot: when a lane can see what was published
@@ -347,7 +348,9 @@ class RingProxy {
   static constexpr std::uint64_t kSignalBytes = sizeof(std::uint64_t);
 
   /// Which of the rank's proxies serves that peer.
-  int proxy_of(int peer) const { return peer % setting_.settings.proxies; }
+  int proxy_of(int peer) const {
+    return (peer - setting_.host.rank() + setting_.host.ranks()) % setting_.host.ranks() % setting_.settings.proxies;
+  }
   bool is_of(int proxy, const Send& send) const { return proxy_of(sending_of(send).peer) == proxy; }
   bool is_of(int proxy, const Receive& receive) const {
     return proxy_of(setting_.program.receives[static_cast<std::size_t>(&receive - receives_.data())].peer) == proxy;
@@ -397,8 +400,7 @@ class RingProxy {
 /// A rank's proxies: threads that share its peers, each for all rings.
 class RingProxies {
  public:
-  RingProxies(RankHost& host, Picoseconds pass_ps, int count)
-      : host_(host), pass_ps_(pass_ps), keys_(static_cast<std::size_t>(count)) {}
+  RingProxies(RankHost& host, const Megakernel& settings);
   /// [proxy] what its thread dozes on.
   const char* threads() const { return keys_.data(); }
   /// Both must outlive this object.
@@ -410,13 +412,15 @@ class RingProxies {
   Result<void> connect();
   Result<void> close();
   void begin_epoch();
-  /// The thread of that proxy: until stop().
-  void run(int index);
+  /// Each runs until stop().
+  void add_threads(std::vector<RankThread>& threads);
   void stop();
   /// Its error, if it ended without stop().
   const std::optional<Error>& failure() const { return failure_; }
 
  private:
+  void run(int index);
+
   RankHost& host_;
   Picoseconds pass_ps_;  // duration of one pass over all of them
   std::vector<char> keys_;

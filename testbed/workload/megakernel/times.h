@@ -35,6 +35,10 @@ inline Picoseconds doorbell_of(const Megakernel& settings) {
 inline Picoseconds post_of(const Megakernel& settings) {
   return settings.initiation == "device" ? 0 : settings.post_ps;
 }
+/// Time of the lane that rings an IBGDA doorbell; zero where a proxy rings it.
+inline Picoseconds ring_of(const Megakernel& settings) {
+  return settings.initiation == "device" ? settings.post_ps : 0;
+}
 /// Whether hosts publish into a ring from which lanes claim; kernels of one operation each need no ring.
 inline bool has_ring(const Megakernel& settings) { return settings.initiation != "launch"; }
 

@@ -269,8 +269,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
 
   std::deque<ProgramRing> rings;
   std::deque<RingRegistry::Entry> entries;
-  const bool posts_itself = settings_.queue == "ibgda" && settings_.initiation == "device";
-  RingProxies proxies(host, posts_itself ? 0 : settings_.pass_ps, settings_.proxies);
+  RingProxies proxies(host, settings_);
   std::vector<RankThread> threads;
   for (std::size_t ring = 0; ring < rings_; ++ring) {
     RingProgram& program = programs[ring];
@@ -319,9 +318,7 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   if (auto connected = proxies.connect(); !connected) return connected;
   if (auto all = host.rendezvous(); !all) return all;
   Result<void> ran;
-  for (int proxy = 0; proxy < settings_.proxies; ++proxy) {
-    threads.push_back({"proxy", [&, proxy] { proxies.run(proxy); }});
-  }
+  proxies.add_threads(threads);
   threads.push_back({"host", [&] {
                        ran = run_epochs(host, rings, ring_host, proxies);
                        for (ProgramRing& one : rings) one.kernel.stop();
