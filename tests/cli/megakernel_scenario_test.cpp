@@ -93,7 +93,7 @@ TEST_CASE("times, weights, depths and rings that mean nothing are refused") {
   CHECK(refused({kKernel + "program=queue", kKernel + "kernel=priority", kKernel + "priorities=[0,0,0,0,0]"},
                 "priorities: all weights are 0"));
   CHECK(refused({kKernel + "queue=gin", kKernel + "queue_depth=96"}, "queue_depth: 96 is not a power of two"));
-  CHECK(refused({kKernel + "queue_depth=8"}, "queue_depth: goes with queue = \"gin\" or \"fifo\""));
+  CHECK(refused({kKernel + "queue_depth=8"}, "queue_depth: goes with queue = \"gin\", \"fifo\" or \"ibgda\""));
   CHECK(refused({kKernel + "rings=3", "workload.bytes=64K"}, "bytes: all_reduce expects a multiple of 48"));
   CHECK(refused({kKernel + "program=queue", kKernel + "rings=3", kKernel + "items=2"}, "rings: 3 rings, and 2 items"));
   CHECK(parse({kKernel + "queue=gin", kKernel + "queue_depth=8"}).workload.megakernel.queue_depth == 8);
