@@ -303,7 +303,9 @@ TEST_CASE("a header that is missing is found, also if another file includes it")
 TEST_CASE("every header compiles alone") {
   const std::string folder = scratch_folder("includes");
   const std::string compiler = "cd '" MESHBED_SOURCE_DIR
-                               "' && g++ -std=gnu++20 -Wall -Wextra -I. -Iplugin/dropin "
+                               "' && g++ -std=gnu++20 -Wall -Wextra -I. -Iplugin/dropin -Itestbed/include "
+                               "-I'" MESHBED_BINARY_DIR
+                               "/tests/perfetto' "
                                "-D__device__= -Wno-unknown-pragmas "  // .cu files' alone
                                "-DTOML_HEADER_ONLY=0 -DMESHBED_BINARY_DIR='\"b\"' -DMESHBED_SOURCE_DIR='\"s\"' ";
   std::ofstream precompiled(folder + "/standard.h");

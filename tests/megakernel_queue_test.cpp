@@ -109,8 +109,11 @@ TEST_CASE("IBGDA: the NIC reads WQEs at a doorbell; one that is never rung is na
       stuck.output);
   // A lane spends `post` on each doorbell; a proxy on all that it finds.
   const auto time_of = [&](const std::string& options) {
-    const nlohmann::json summary =
-        run_rings("megakernel-deepep", "--set topology.nodes=2 --set workload.megakernel.experts=8 " + options, status);
+    const nlohmann::json summary = run_rings(
+        "megakernel-deepep",
+        "--set topology.nodes=2 --set workload.megakernel.experts=8 --set workload.megakernel.phase=dispatch " +
+            options,
+        status);
     CHECK(status == 0);
     CHECK(summary.at("wrong") == 0);
     return summary.at("time_ns").get<double>();

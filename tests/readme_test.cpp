@@ -197,11 +197,11 @@ void check_commands(const Page& page, const std::string& meshbed, const std::set
     const bool is_long =
         command.find("meshbed bench ") != std::string::npos || command.find("meshbed fuzz ") != std::string::npos;
     if (is_long && !walks_whole()) continue;
-    const CommandResult result = run_command_line("cd '" + folder + "' && ln -sfn " + meshbed +
-                                                  " meshbed && ln -sfn '" MESHBED_SOURCE_DIR
-                                                  "'/scenarios scenarios && ln -sfn '" MESHBED_SOURCE_DIR
-                                                  "'/models models && MESHBED_BUILD_DIR='" MESHBED_BINARY_DIR "' " +
-                                                  command + " 2>&1");
+    const CommandResult result = run_command_line(
+        "cd '" + folder + "' && ln -sfn " + meshbed +
+        " meshbed && ln -sfn '" MESHBED_SOURCE_DIR "'/scenarios scenarios && ln -sfn '" MESHBED_SOURCE_DIR
+        "'/models models && ln -sfn '" MESHBED_SOURCE_DIR "'/docs docs && MESHBED_BUILD_DIR='" MESHBED_BINARY_DIR "' " +
+        command + " 2>&1");
     CHECK_MESSAGE(result.status == 0, page.path, ": ", command, "\n", result.output);
   }
 }

@@ -78,7 +78,7 @@ TEST_CASE("ring: what it cannot do is one line, and status 2") {
     CHECK_MESSAGE(result.output.find(wanted) != std::string::npos, result.output);
     CHECK_MESSAGE(result.output.find('\n') == result.output.size() - 1, result.output);
   };
-  refused("", "usage: meshbed ring dump|check|replay|program|tune|bench|policy|quirks [options]");
+  refused("", "usage: meshbed ring dump|check|replay|program|import|tune|bench|policy|quirks [options]");
   refused("polcy", "there is no \"polcy\"");
   refused("policy --queue -1", "--queue -1: expects a whole number from 0 to 4294967295");
   refused("policy --density 10001", "--density 10001: expects a whole number from 0 to 10000");

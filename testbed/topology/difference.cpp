@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "models/lan/bond.h"
 #include "models/routing_rules.h"
 #include "models/topology.h"
 #include "sim/engine/network.h"

@@ -114,6 +114,37 @@ TEST_CASE("exit calls of a library that a program is linked with are run with th
   check(programs.run("linked", 2, "nccl = \"own/libnccl.so.2\""));
 }
 
+TEST_CASE("quick_exit() runs what at_quick_exit() has registered, the last first, and no other exit call") {
+  const Programs programs("exit-calls-quick");
+  programs.compile("c++", "quick", R"(
+#include <cstdio>
+#include <cstdlib>
+namespace {
+struct Object {
+  ~Object() { std::printf("destroyed\n"); }
+} object;
+void first() { std::printf("first of %s\n", std::getenv("RANK")); std::fflush(stdout); }
+void second() { std::printf("second of %s\n", std::getenv("RANK")); std::fflush(stdout); }
+void other() { std::printf("an exit call\n"); }
+}
+int main() {
+  std::atexit(other);
+  std::at_quick_exit(first);
+  std::at_quick_exit(second);
+  std::quick_exit(std::getenv("RANK")[0] == '1' ? 3 : 0);
+}
+)");
+  const CommandResult run = programs.run("quick", 2);
+  CAPTURE(run.output);
+  for (const int rank : {0, 1}) {
+    const std::size_t second = run.output.find(fmt::format("rank{0}: second of {0}\n", rank));
+    CHECK(second != std::string::npos);
+    CHECK(run.output.find(fmt::format("rank{0}: first of {0}\n", rank), second) != std::string::npos);
+  }
+  CHECK(lines_with(run.output, "destroyed") + lines_with(run.output, "an exit call") == 0);
+  CHECK(run.status == 1);  // rank 1's program has ended with status 3
+}
+
 TEST_CASE("a rank that loses its power leaves its libraries' threads and objects as they are, and the simulator ends") {
   const Programs programs("exit-calls-killed");
   // The destructor of a std::thread that was not joined calls std::terminate().

@@ -1,5 +1,6 @@
 // What programs do to their standard streams: all ranks share the command's, and none takes them from the others.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -57,6 +58,40 @@ int main() {
                                               "/bin/meshbed' run ring.toml --json 2>/dev/null");
   const auto summary = nlohmann::json::parse(file.output);
   CHECK(summary.at("errors").size() == 1);
+}
+
+TEST_CASE("ranks that close all descriptors close their own alone") {
+  const Programs programs("output-close-all");
+  programs.compile("c++", "daemon", R"(
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 1;
+  for (int number = 3; number < 1024; ++number) close(number);
+  closefrom(3);
+  const bool gone = write(ends[0], "x", 1) < 0 && errno == EBADF;
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 2;
+  const bool is_new = write(ends[0], "x", 1) == 1;
+  if (close_range(3, ~0U, 0) != 0) return 3;
+  std::printf("%s gone %d new %d again %d\n", std::getenv("RANK"), gone, is_new, write(ends[0], "x", 1) < 0);
+  // A file of its own can be closed.
+  const int file = open("/dev/null", O_WRONLY);
+  std::printf("%s file %d\n", std::getenv("RANK"), file >= 0 && close(file) == 0 && close(file) < 0);
+}
+)");
+  const CommandResult run = programs.run("daemon", 3);
+  CAPTURE(run.output);
+  CHECK(run.status == 0);
+  for (const int rank : {0, 1, 2}) {
+    CHECK(lines_with(run.output, fmt::format("{} gone 1 new 1 again 1", rank)) == 1);
+    CHECK(lines_with(run.output, fmt::format("{} file 1", rank)) == 1);
+  }
+  CHECK(lines_with(run.output, "digest ") == 1);
 }
 
 }  // namespace output_test

@@ -38,12 +38,7 @@ class Memory : public Object {
   void hold() { holders_.fetch_add(1, std::memory_order_relaxed); }
   /// The last holder frees the object.
   void drop() {
-    if (holders_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    if (device_ != nullptr) device_->registrations().release(registration_);
-    for (const Elsewhere& other : elsewhere_) {
-      if (other.registration != nullptr) other.device->registrations().release(other.registration);
-    }
-    delete this;
+    if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) free_itself();
   }
   /// deregMr(): the user must not use it again.
   void release() {
@@ -84,6 +79,14 @@ class Memory : public Object {
     std::string problem{};  // why there is none
   };
   ~Memory() = default;
+  /// Out of line: drop() is called for each message, and this once.
+  [[gnu::cold, gnu::noinline]] void free_itself() {
+    if (device_ != nullptr) device_->registrations().release(registration_);
+    for (const Elsewhere& other : elsewhere_) {
+      if (other.registration != nullptr) other.device->registrations().release(other.registration);
+    }
+    delete this;
+  }
 
   /// "the memory of 4096 bytes at 0x7f0012345000"
   std::string text() const {

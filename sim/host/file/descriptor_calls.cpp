@@ -1,15 +1,22 @@
 // Calls on any descriptor of a rank: read, write, close, duplicate, flags.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "plugin/base/log.h"
 #include "sim/host/load/calls.h"
@@ -83,11 +90,39 @@ off_t seek_to(int descriptor, off_t offset, int whence) {
 /// Those that all ranks share with the command.
 bool is_standard(int descriptor) { return !outside() && descriptor >= 0 && descriptor <= STDERR_FILENO; }
 
+/// What was open before the first rank's program began: the command's own, which no rank has.
+std::set<int> descriptors_of_command;
+
+/// Whether a real descriptor is not the rank's: the command's, or memory that the simulation keeps in a file.
+bool is_of_simulator(int descriptor) {
+  if (outside()) return false;
+  if (descriptors_of_command.count(descriptor) > 0) return true;
+  std::error_code error;
+  const std::string target = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error).string();
+  return target.starts_with("/memfd:meshbed") || target.starts_with("/memfd:device memory");
+}
+
 int close_one(int descriptor) {
   if (is_standard(descriptor)) return 0;
-  if (is_real(descriptor)) return ::close(descriptor);
+  if (is_real(descriptor)) return is_of_simulator(descriptor) ? fail(EBADF) : ::close(descriptor);
   return current_state().descriptors.close(descriptor) ? 0 : fail(EBADF);
 }
+
+/// The simulated ones. Files of this host that ranks have opened have numbers in common, and stay open.
+int close_between(unsigned first, unsigned last, int flags) {
+  if (outside()) return ::close_range(first, last, flags);
+  if (first > last) return fail(EINVAL);
+  DescriptorTable& descriptors = current_state().descriptors;
+  for (const int descriptor : descriptors.open_between(first, last)) {
+    if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) != 0) {
+      descriptors.set_close_on_exec(descriptor, true);
+    } else {
+      descriptors.close(descriptor);
+    }
+  }
+  return 0;
+}
+void close_from(int first) { close_between(static_cast<unsigned>(std::max(first, 0)), ~0U, 0); }
 
 int duplicate(int descriptor) {
   if (is_real(descriptor)) return ::dup(descriptor);
@@ -104,12 +139,12 @@ int not_simulated(const char* what, int code) {
 }
 
 int duplicate_to(int from, int to) {
-  if (is_real(from) && is_real(to) && !is_standard(to)) return ::dup2(from, to);
+  if (is_real(from) && is_real(to) && !is_standard(to) && !is_of_simulator(to)) return ::dup2(from, to);
   return not_simulated("dup2()", EOPNOTSUPP);
 }
 
 int duplicate_to_with_flags(int from, int to, int flags) {
-  if (is_real(from) && is_real(to) && !is_standard(to)) return ::dup3(from, to, flags);
+  if (is_real(from) && is_real(to) && !is_standard(to) && !is_of_simulator(to)) return ::dup3(from, to, flags);
   return not_simulated("dup3()", EOPNOTSUPP);
 }
 
@@ -178,17 +213,28 @@ int is_terminal(int descriptor) { return is_real(descriptor) ? ::isatty(descript
 
 }  // namespace
 
+void note_descriptors_of_command() {
+  static std::once_flag noted;
+  std::call_once(noted, [] {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+      descriptors_of_command.insert(std::atoi(entry.path().filename().c_str()));
+    }
+  });
+}
+
 std::span<const Redirection> descriptor_redirections() {
   static const std::array table{
-      redirect("read", &read_bytes),    redirect("__read_chk", &read_bytes_checked),
-      redirect("write", &write_bytes),  redirect("readv", &read_parts),
-      redirect("writev", &write_parts), redirect("pread", &read_at),
-      redirect("pread64", &read_at),    redirect("lseek", &seek_to),
-      redirect("lseek64", &seek_to),    redirect("close", &close_one),
-      redirect("dup", &duplicate),      redirect("dup2", &duplicate_to),
-      redirect("fcntl", &control),      redirect("dup3", &duplicate_to_with_flags),
-      redirect("fcntl64", &control),    redirect("ioctl", &device_control),
-      redirect("fstat", &status_of),    redirect("fstat64", &status_of),
+      redirect("read", &read_bytes),      redirect("__read_chk", &read_bytes_checked),
+      redirect("write", &write_bytes),    redirect("readv", &read_parts),
+      redirect("writev", &write_parts),   redirect("pread", &read_at),
+      redirect("pread64", &read_at),      redirect("lseek", &seek_to),
+      redirect("lseek64", &seek_to),      redirect("close", &close_one),
+      redirect("closefrom", &close_from), redirect("close_range", &close_between),
+      redirect("dup", &duplicate),        redirect("dup2", &duplicate_to),
+      redirect("fcntl", &control),        redirect("dup3", &duplicate_to_with_flags),
+      redirect("fcntl64", &control),      redirect("ioctl", &device_control),
+      redirect("fstat", &status_of),      redirect("fstat64", &status_of),
       redirect("isatty", &is_terminal),
   };
   return table;

@@ -55,6 +55,15 @@ bool DescriptorTable::close(int descriptor) {
   return true;
 }
 
+std::vector<int> DescriptorTable::open_between(unsigned first, unsigned last) const {
+  std::vector<int> numbers;
+  for (const auto& [number, entry] : entries_) {
+    const auto place = static_cast<unsigned>(number);
+    if (place >= first && place <= last) numbers.push_back(number);
+  }
+  return numbers;
+}
+
 void DescriptorTable::replace(int descriptor, std::shared_ptr<File> file) {
   // What was there goes after the change: its destructor may look at the table through an event.
   entries_.at(descriptor).file.swap(file);

@@ -72,6 +72,8 @@ class DescriptorTable {
   /// nullptr where the number is not open. The caller's reference keeps the file over a wait.
   std::shared_ptr<File> find(int descriptor) const;
   bool close(int descriptor);
+  /// The open ones from `first` to `last`.
+  std::vector<int> open_between(unsigned first, unsigned last) const;
   /// The open `descriptor` stands for `file` from now on.
   void replace(int descriptor, std::shared_ptr<File> file);
   bool close_on_exec(int descriptor) const;

@@ -20,6 +20,7 @@
 
 #include "plugin/base/log.h"
 #include "sim/host/host_state.h"
+#include "sim/host/load/calls.h"
 #include "sim/host/load/elf_image.h"
 #include "sim/host/load/loader.h"
 #include "sim/host/load/program_guard.h"
@@ -65,6 +66,16 @@ class ProgramRun {
     leave(status);
   }
 
+  /// What at_quick_exit(3) has registered, and no destructor.
+  [[noreturn]] void exit_quickly(int status) {
+    while (!quick_exit_calls_.empty()) {
+      const auto call = quick_exit_calls_.back();
+      quick_exit_calls_.pop_back();
+      call();
+    }
+    leave(status);
+  }
+
   [[noreturn]] void leave(int status) {
     status_ = status & 0xff;
     ::longjmp(out_, 1);
@@ -72,6 +83,7 @@ class ProgramRun {
 
   bool is_mains_thread() const { return World::current() == thread_; }
   void add_exit_call(void (*function)(void*), void* argument) { exit_calls_.push_back({function, argument}); }
+  void add_quick_exit_call(void (*function)()) { quick_exit_calls_.push_back(function); }
 
  private:
   struct ExitCall {
@@ -90,7 +102,8 @@ class ProgramRun {
   char** const arguments_;
   char** const environment_;
   const Thread* const thread_ = World::current();
-  std::vector<ExitCall> exit_calls_;  // the last one is done first
+  std::vector<ExitCall> exit_calls_;          // the last one is done first
+  std::vector<void (*)()> quick_exit_calls_;  // likewise
   jmp_buf out_{};
   int status_ = 0;
 };
@@ -151,6 +164,10 @@ ProgramRun& run_to_end(const char* name) {
 [[noreturn]] void exit_at_once(int status) {
   if (ends_the_process()) ::_exit(status);
   run_to_end("_exit").leave(status);
+}
+[[noreturn]] void exit_quickly(int status) {
+  if (ends_the_process()) std::quick_exit(status);
+  run_to_end("quick_exit").exit_quickly(status);
 }
 [[noreturn]] void abort_program() {
   if (ends_the_process()) std::abort();
@@ -230,10 +247,19 @@ int add_exit_call(void (*function)(void*), void* argument, void* object) {
   return result;
 }
 
+/// To which glibc's at_quick_exit() comes; `object`: whose call it is.
+int add_quick_exit_call(void (*function)(), void* object) {
+  if (outside() || current_state().program == nullptr) return std::at_quick_exit(function);
+  if (!is_in_copy(current_state(), object)) return std::at_quick_exit(function);
+  current_state().program->add_quick_exit_call(function);
+  return 0;
+}
+
 }  // namespace
 
 int run_program(const std::string& path, const std::vector<std::string>& arguments) {
   ProcessState& state = current_state();
+  note_descriptors_of_command();
   std::vector<std::string> words{path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   state.command = words;
@@ -252,12 +278,19 @@ int run_program(const std::string& path, const std::vector<std::string>& argumen
 
 std::span<const Redirection> program_redirections() {
   static const std::array table{
-      redirect("__cxa_atexit", &add_exit_call),   redirect("exit", &exit_program),
-      redirect("_exit", &exit_at_once),           redirect("_Exit", &exit_at_once),
-      redirect("quick_exit", &exit_at_once),      redirect("abort", &abort_program),
-      redirect("__assert_fail", &fail_assertion), redirect("err", &end_with_error),
-      redirect("errx", &end_with_text),           redirect("verr", &end_with_error_list),
-      redirect("verrx", &end_with_text_list),     redirect("error", &report_error),
+      redirect("__cxa_atexit", &add_exit_call),
+      redirect("exit", &exit_program),
+      redirect("_exit", &exit_at_once),
+      redirect("_Exit", &exit_at_once),
+      redirect("quick_exit", &exit_quickly),
+      redirect("abort", &abort_program),
+      redirect("__cxa_at_quick_exit", &add_quick_exit_call),
+      redirect("__assert_fail", &fail_assertion),
+      redirect("err", &end_with_error),
+      redirect("errx", &end_with_text),
+      redirect("verr", &end_with_error_list),
+      redirect("verrx", &end_with_text_list),
+      redirect("error", &report_error),
   };
   return table;
 }
