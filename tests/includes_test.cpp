@@ -72,7 +72,8 @@ constexpr Header kStandardHeaders[] = {
      "perror printf putchar puts remove rename rewind setbuf setvbuf size_t snprintf sscanf tmpfile vfprintf "
      "vsnprintf"},
     {"cstdlib",
-     "_Exit abort abs aligned_alloc atexit atof atoi atoll calloc exit free getenv labs llabs malloc qsort "
+     "_Exit abort abs aligned_alloc at_quick_exit atexit atof atoi atoll calloc exit free getenv labs llabs malloc "
+     "qsort "
      "quick_exit realloc size_t strtod strtof strtol strtoll strtoul strtoull system"},
     {"cstring",
      "memchr memcmp memcpy memmove memset size_t strcat strchr strcmp strcpy strcspn strerror strlen strncmp "
