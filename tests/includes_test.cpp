@@ -324,6 +324,11 @@ TEST_CASE("every header compiles alone") {
     }
   }
   for (const std::string& header : walk(headers, 5)) {
+    if (header.starts_with("tests/perfetto/") &&
+        !std::filesystem::exists(MESHBED_BINARY_DIR "/tests/perfetto/trace.pb.h")) {
+      MESSAGE("skipped: ", header, ": what protoc makes for it comes with the perfetto suite");
+      continue;
+    }
     const CommandResult result = run_command_line("echo '#include \"" + header + "\"' | (" + compiler +
                                                   "-fsyntax-only -include '" + folder + "/standard.h' -x c++ -) 2>&1");
     CHECK_MESSAGE(result.status == 0, header, ":\n", result.output);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 #include "testbed/base/diagnostics.h"
 #include "testbed/scenario/megakernel/graph_order.h"
 #include "testbed/scenario/megakernel/slot_graph.h"
+#include "testbed/scenario/scenario.h"
 #include "tests/fuzz/mutations.h"
 
 namespace ring_import_test {
@@ -206,6 +208,11 @@ TEST_CASE("a task graph that cannot run is refused with its file and place") {
         "has more than 4 GiB");
 }
 
+TEST_CASE("a time of a type that no task has is an error, with the type that may be meant") {
+  CHECK_THROWS_WITH(rings::import_task_graph(task_graphs(2, 1), {{"LINEAR_SM10", kFiveUs}, {"all", kFiveUs}}),
+                    "gpu0.json: --time LINEAR_SM10: no task has this type; did you mean LINEAR_SM100?");
+}
+
 TEST_CASE("traced kernels: what began after an end needs it, and the time between them stays") {
   const std::vector<rings::TracedKernel> kernels{kernel(100, 10), kernel(105, 20, "8"), kernel(112, 3), kernel(130, 5)};
   const rings::ImportedGraph imported = rings::import_kernels({kernels}, "trace.json");
@@ -253,6 +260,12 @@ TEST_CASE("a collective smaller than its ranks, and ones of several types, becom
   const rings::ImportedGraph imported =
       rings::import_kernels(std::vector<std::vector<rings::TracedKernel>>(4, kernels), "trace.json");
   CHECK(sent_bytes(read_back(imported)) == 2 * 3 * 2 + 3 * 6);
+}
+
+TEST_CASE("a collective of less than an element is an error") {
+  CHECK_THROWS_WITH(
+      rings::import_kernels({{exchange(0, 5, "all_reduce", 1)}, {exchange(0, 5, "all_reduce", 1)}}, "t.json"),
+      "t.json: all_reduce of 1 bytes: an element has 2");
 }
 
 TEST_CASE("a collective without bytes, of another group, or unlike on the ranks keeps its measured time") {
@@ -313,7 +326,7 @@ TEST_CASE(
   const std::vector<rings::TracedKernel>& kernels = all.front();
   REQUIRE(kernels.size() == 5);
   CHECK(kernels[0].name == "Memcpy");
-  CHECK(kernels[1].start_us == 110.5);
+  CHECK(kernels[1].start_us == 10.5);  // since the first
   CHECK(kernels[1].duration_us == 10.25);
   CHECK(kernels[1].exchange.collective.empty());
   CHECK(kernels[2].exchange.collective == "all_gather");
@@ -343,34 +356,65 @@ TEST_CASE(
   CHECK(error("\x1f\x8b\x08", {}) == "t.json: is compressed: gunzip it first");
 }
 
-TEST_CASE("nsys's table: its heading's units, quoted names, a GPU a list") {
-  const std::string text =
-      "Processing [report1.sqlite] with [cuda_gpu_trace.py]...\n"
-      "Start (ns),Duration (us),CorrId,Device,Ctx,Strm,Name\r\n"
-      "1000,30.5,1,NVIDIA H100 (0),1,7,\"void gemm<float, (int)2>(float*, int)\"\r\n"
-      "33500,40,2,NVIDIA H100 (0),1,20,ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)\n"
-      "900,1,2,NVIDIA H100 (1),1,7,[CUDA memcpy HtoD]\n\n";
-  CHECK(rings::is_nsys_table(text));
-  const auto all = rings::read_kernels({"t.csv", text}, {.step = "", .bytes_of = {{"all_reduce", 65536}}});
-  REQUIRE(all.size() == 2);
-  REQUIRE(all[0].size() == 2);
-  CHECK(all[0][0].name == "void gemm<float, (int)2>(float*, int)");
-  CHECK(all[0][0].start_us == doctest::Approx(1.0));
-  CHECK(all[0][0].duration_us == doctest::Approx(30.5));
-  CHECK(all[0][1].exchange.bytes == 65536);
-  CHECK(all[1][0].name == "[CUDA memcpy HtoD]");
-  const auto error = [](const std::string& of) -> std::string {
-    try {
-      rings::read_kernels({"t.csv", of}, {});
-    } catch (const std::runtime_error& thrown) {
-      return thrown.what();
-    }
-    return "";
+TEST_CASE("a call is its kernel's by an id that both have, and by the collective in the kernel's name") {
+  const auto imported = [](const json& call, const json& kernel_args, const std::string& kernel) {
+    const json events{{{"ph", "X"}, {"cat", "cpu_op"}, {"name", "record_param_comms"}, {"args", call}},
+                      {{"ph", "X"}, {"cat", "kernel"}, {"name", kernel}, {"ts", 1}, {"dur", 2}, {"args", kernel_args}}};
+    return rings::read_kernels({"t.json", json{{"traceEvents", events}}.dump()}, {}).front().front().exchange;
   };
-  CHECK(error("Start (ns),Duration (ns),Name\n1,2\n") == "t.csv: line 2: 2 fields, and the heading has 3");
-  CHECK(error("Start (ns),Duration (ns),Name\nx,2,y\n") == "t.csv: line 2: 'x' is no number from 0");
-  CHECK(error("Start (ns),Duration,Name\n1,2,y\n") ==
-        "t.csv: line 1: expected are the columns Start, Duration and Name of cuda_gpu_trace");
+  const json call{{"External id", 9}, {"Collective name", "allreduce"}, {"In msg nelems", 256}, {"dtype", "Half"}};
+  json without = call;
+  without.erase("External id");
+  CHECK(imported(call, {{"External id", 9}}, "ncclDevKernel_AllReduce_x").bytes == 512);
+  CHECK(imported(call, {{"External id", 9}}, "ncclDevKernel_SendRecv_x").collective == "all_reduce");
+  CHECK(imported(call, {{"External id", 9}}, "ncclDevKernel_AllGather_x").collective == "all_gather");
+  CHECK(imported(call, {{"External id", 9}}, "ncclDevKernel_AllGather_x").bytes == 0);
+  CHECK(imported(without, json::object(), "ncclDevKernel_AllReduce_x").bytes == 0);
+}
+
+TEST_CASE("GPUs come in the order of their numbers, and times since 1970 lose nothing of the gaps") {
+  json events = json::array();
+  for (int gpu = 0; gpu < 12; ++gpu) {
+    for (int index = 0; index < 1000; ++index) {
+      events.push_back({{"ph", "X"},
+                        {"cat", "kernel"},
+                        {"name", fmt::format("of {}", gpu)},
+                        {"ts", 1.7e15 + 3.1 * index},
+                        {"dur", 2.9},
+                        {"args", {{"device", gpu}, {"stream", 7}}}});
+    }
+  }
+  const auto all = rings::read_kernels({"t.json", events.dump()}, {});
+  REQUIRE(all.size() == 12);
+  CHECK(all[2].front().name == "of 2");
+  CHECK(all[11].front().name == "of 11");
+  const rings::ImportedGraph imported = rings::import_kernels({all[0]}, "t.json");
+  std::uint64_t all_ns = 0;
+  for (const GraphSlot& slot : imported.graph.ranks[0]) all_ns += slot.time_ns;
+  CHECK(std::abs(static_cast<double>(all_ns) - 3'099'800) < 1000);
+}
+
+TEST_CASE(
+    "a kernel that begins before the one in front of it has ended does not wait for it; lanes for what overlaps") {
+  std::vector<rings::TracedKernel> kernels;
+  for (int index = 0; index < 3; ++index) kernels.push_back(kernel(100 + 20 * index, 30));
+  const rings::ImportedGraph imported = rings::import_kernels({kernels}, "trace.json");
+  // The first and the third: 30 us after 40; the second begins 20 us after the first.
+  std::vector<double> ends_us;
+  const std::vector<GraphSlot>& slots = imported.graph.ranks[0];
+  for (const GraphSlot& slot : slots) {
+    double begins_us = 0;
+    for (const GraphNeed& need : slot.needs) begins_us = std::max(begins_us, ends_us[need.slot]);
+    ends_us.push_back(begins_us + static_cast<double>(slot.time_ns) / 1000);
+  }
+  CHECK(*std::max_element(ends_us.begin(), ends_us.end()) == doctest::Approx(70));
+  CHECK(imported.lanes == 8);
+  std::vector<rings::TracedKernel> streams;
+  for (int index = 0; index < 12; ++index) {
+    streams.push_back(kernel(index, 50));
+    streams.back().stream = fmt::format("{}", index);
+  }
+  CHECK(rings::import_kernels({streams}, "trace.json").lanes == 32);
 }
 
 TEST_CASE("command lines of benchmarks of expert parallelism: their settings, and their defaults") {
@@ -386,10 +430,19 @@ TEST_CASE("command lines of benchmarks of expert parallelism: their settings, an
   CHECK(deepep.experts == 288);
   CHECK(deepep.dispatch_extra == 240);  // 56 scales and the header
   CHECK(deepep.not_known == std::vector<std::string>{"--pressure"});
+  CHECK(deepep.token_by_token);
   const auto nccl = rings::read_expert_settings({"x", "mpirun -np 8 ./ep_bench -a ht -k 4 --experts 64 -w 5"});
   CHECK(nccl.benchmark == "NCCL EP");
   CHECK(nccl.ranks == 8);
   CHECK(nccl.tokens == 4096);
+  CHECK(nccl.not_known.empty());  // -a ht is heeded
+  CHECK_FALSE(nccl.token_by_token);
+  const Scenario of_deepep = parse_scenario(rings::expert_scenario(deepep, 8, "400Gb/s", "x"), "x.toml", {});
+  CHECK(of_deepep.workload.megakernel.queue == "ibgda");
+  CHECK(of_deepep.workload.megakernel.doorbell_every == 4);
+  CHECK(of_deepep.workload.megakernel.message_tokens == 1);
+  CHECK(parse_scenario(rings::expert_scenario(nccl, 8, "400Gb/s", "x"), "x.toml", {}).workload.megakernel.queue ==
+        "direct");
   CHECK(nccl.top_k == 4);
   CHECK(nccl.experts == 64);
   CHECK(nccl.dispatch_dtype == "bfloat16");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,10 +21,26 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr std::uint64_t kRepeatedMost = 64;
+constexpr const char* kUsualRate = "400Gb/s";
+constexpr std::size_t kUsualLanes = 8;
 
 struct ImportOptions {
   std::vector<std::string> files, times, bytes;
-  std::string output, ranks = "0", step, rate = "400Gb/s";
+  std::string output, ranks, step, rate;
+
+  /// Options that a kind of file does not read are no options of it.
+  void refuse_given(const std::string& path, const std::string& kind, const std::set<std::string>& unread) const {
+    const std::pair<const char*, bool> given[] = {{"--time", !times.empty()},
+                                                  {"--bytes", !bytes.empty()},
+                                                  {"--ranks", !ranks.empty()},
+                                                  {"--step", !step.empty()},
+                                                  {"--rate", !rate.empty()}};
+    for (const auto& [name, is_given] : given) {
+      if (is_given && unread.count(name) > 0) {
+        throw std::runtime_error(fmt::format("{}: {} is not of {}: leave it out", path, name, kind));
+      }
+    }
+  }
 };
 
 /// NAME=VALUE
@@ -33,6 +50,16 @@ std::pair<std::string, std::string> split(const std::string& option, const std::
     throw std::runtime_error(fmt::format("{}: expects NAME=VALUE, not '{}'", option, text.substr(0, 64)));
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+/// Without the mark that some editors put before UTF-8.
+std::string plain_text(const std::string& path) {
+  std::string text = read_text_file(path);
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
+    throw std::runtime_error(path + ": is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)");
+  }
+  return text;
 }
 
 rings::TaskTimes times_of(const std::vector<std::string>& all) {
@@ -90,9 +117,9 @@ const char* dtype_of(std::uint64_t element_bytes) {
     case 1:
       return "uint8";
     case 4:
-      return "float32";
+      return "float";
     case 8:
-      return "float64";
+      return "double";
     default:
       return "bfloat16";
   }
@@ -114,10 +141,16 @@ std::string summary_of(const rings::ImportedGraph& imported) {
                      size_text(bytes), static_cast<double>(computing_ns) / 1000);
 }
 
+std::string settings_of(const rings::ImportedGraph& imported) {
+  std::string text = fmt::format("dtype = \"{}\"", dtype_of(imported.element_bytes));
+  if (imported.lanes > kUsualLanes) text += fmt::format(", lanes = {} (so much ran at once)", imported.lanes);
+  return text;
+}
+
 void write_graph(const rings::ImportedGraph& imported, const ImportOptions& options, std::ostream& out) {
   std::string comment = fmt::format("meshbed ring import {}", fmt::join(options.files, " "));
   for (const std::string& note : imported.notes) comment += "\n# " + note;
-  comment += fmt::format("\n# of a workload with dtype = \"{}\"", dtype_of(imported.element_bytes));
+  comment += fmt::format("\n# of a workload with {}", settings_of(imported));
   const std::string text = slot_graph_text(imported.graph, comment);
   if (options.output.empty()) {
     out << text;
@@ -126,8 +159,8 @@ void write_graph(const rings::ImportedGraph& imported, const ImportOptions& opti
   write_text_file(options.output, text);
   out << options.output << ": " << summary_of(imported) << "\n";
   for (const std::string& note : imported.notes) out << "  " << note << "\n";
-  out << fmt::format("a scenario beside it runs it with kind = \"megakernel\", dtype = \"{}\" and program = \"{}\"\n",
-                     dtype_of(imported.element_bytes), options.output.substr(options.output.find_last_of('/') + 1));
+  out << fmt::format("a scenario beside it runs it with kind = \"megakernel\", {} and program = \"{}\"\n",
+                     settings_of(imported), options.output.substr(options.output.find_last_of('/') + 1));
 }
 
 void write_experts(const rings::ImportText& file, const ImportOptions& options, std::uint64_t wanted,
@@ -139,11 +172,12 @@ void write_experts(const rings::ImportText& file, const ImportOptions& options, 
   }
   if (ranks < 2 || ranks > 1024)
     throw std::runtime_error(fmt::format("{}: {} ranks; 2 to 1024 can run", file.path, ranks));
-  if (const Result<std::uint64_t> rate = parse_rate_bps(options.rate); !rate) {
-    throw std::runtime_error("--rate " + options.rate + ": " + rate.error().text);
+  const std::string rate_text = options.rate.empty() ? kUsualRate : options.rate;
+  if (const Result<std::uint64_t> rate = parse_rate_bps(rate_text); !rate) {
+    throw std::runtime_error("--rate " + rate_text + ": " + rate.error().text);
   }
   const std::string text =
-      rings::expert_scenario(settings, ranks, options.rate, fmt::format("meshbed ring import {}", file.path));
+      rings::expert_scenario(settings, ranks, rate_text, fmt::format("meshbed ring import {}", file.path));
   if (options.output.empty()) {
     out << text;
   } else {
@@ -170,31 +204,34 @@ int ring_import_command(const Arguments& arguments, std::ostream& out, std::ostr
                                "write the program there (else to standard output)")(
       "time", po::value(&options.times)->value_name("TYPE=TIME"),
       "task graphs: how long a task of this type takes, as LINEAR_SM100=8us; all=5us for the others")(
-      "ranks", po::value(&options.ranks)->value_name("N")->default_value(options.ranks, "all"),
+      "ranks", po::value(&options.ranks)->value_name("N"),
       "traces: repeat the one GPU of the file so often; benchmarks: how many there are")(
       "step", po::value(&options.step)->value_name("NAME"),
       "traces: only what begins within this annotation, as ProfilerStep#12")(
       "bytes", po::value(&options.bytes)->value_name("COLLECTIVE=SIZE"),
       "traces: of collectives whose bytes the trace does not have, as all_reduce=64K")(
-      "rate", po::value(&options.rate)->value_name("RATE")->default_value(options.rate),
-      "benchmarks: of each rank's NIC");
+      "rate", po::value(&options.rate)->value_name("RATE"), "benchmarks: of each rank's NIC (default: 400Gb/s)");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (!options.output.empty() && !options.output.ends_with(".toml")) {
     throw std::runtime_error(
         fmt::format("-o {}: the program is written as TOML; give a name that ends in .toml", options.output));
   }
-  const std::uint64_t wanted = options.ranks == "all" ? 0 : parse_count("--ranks", options.ranks, 0, 1024);
+  const std::uint64_t wanted = options.ranks.empty() ? 0 : parse_count("--ranks", options.ranks, 1, 1024);
   std::vector<rings::ImportText> files;
-  for (const std::string& path : options.files) files.push_back({path, read_text_file(path)});
+  for (const std::string& path : options.files) files.push_back({path, plain_text(path)});
   const std::string& text = files.front().text;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool is_json = first != std::string::npos && (text[first] == '{' || text[first] == '[');
-  if (is_json && text.find("\"all_tasks\"") != std::string::npos) {
+  const auto has = [&](const char* key) { return text.find(fmt::format("\"{}\"", key)) != std::string::npos; };
+  if (is_json && has("all_tasks") && has("all_events") && !has("traceEvents")) {
+    options.refuse_given(files.front().path, "task graphs", {"--bytes", "--ranks", "--step", "--rate"});
     write_graph(rings::import_task_graph(files, times_of(options.times)), options, out);
   } else if (is_json || rings::is_nsys_table(text) || text.starts_with("\x1f\x8b")) {
+    options.refuse_given(files.front().path, "traces", {"--time", "--rate"});
     if (wanted > kRepeatedMost) throw std::runtime_error(fmt::format("--ranks {}: at most {}", wanted, kRepeatedMost));
     write_graph(kernels_of(files, options, wanted), options, out);
   } else if (files.size() == 1) {
+    options.refuse_given(files.front().path, "benchmarks", {"--time", "--bytes", "--step"});
     write_experts(files.front(), options, wanted, out);
   } else {
     throw std::runtime_error(files.front().path + ": neither a task graph nor a trace; of command lines one is read");

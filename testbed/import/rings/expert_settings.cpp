@@ -120,7 +120,6 @@ ExpertSettings read_expert_settings(const ImportText& file) {
     } else if (begun && (word == "--algorithm" || word == "-a")) {
       if (value.empty()) value = value_of(word);
       is_high_throughput = value == "ht" || value == "high-throughput";
-      settings.not_known.push_back(word + " " + value);
     } else if (begun && benchmark->with_value.contains(word)) {
       if (value.empty()) value = value_of(word);
     } else if (begun && !benchmark->without_value.contains(word)) {
@@ -130,6 +129,7 @@ ExpertSettings read_expert_settings(const ImportText& file) {
   settings.dispatch_dtype = benchmark->dispatch_dtype;
   if (benchmark->has_scales) settings.dispatch_extra = settings.hidden / kScaled * sizeof(float) + kHeaderBytes;
   if (is_high_throughput && !has_tokens) settings.tokens = 4096;
+  settings.token_by_token = !is_high_throughput;
   if (settings.ranks > 0) settings.ranks *= nodes;
   if (settings.top_k > settings.experts) {
     throw std::runtime_error(
@@ -144,13 +144,19 @@ std::string expert_scenario(const ExpertSettings& settings, std::uint64_t nodes,
     throw std::runtime_error(fmt::format("{} experts do not divide evenly over {} ranks, which {} asks for",
                                          settings.experts, nodes, settings.benchmark));
   }
+  // Low-latency kernels send each token by itself, and the GPU rings the NIC's doorbell: DeepEP for each fourth WQE.
+  std::string kernels;
+  if (settings.token_by_token) {
+    kernels = "message_tokens = 1\nqueue = \"ibgda\"\nlanes = 64\n";
+    if (settings.benchmark == "DeepEP") kernels += "queue_depth = 1024\ndoorbell_every = 4\n";
+  }
   return fmt::format(
       "# {}\ndescription = \"dispatch and combine of {} with the settings of a benchmark\"\n\n[topology]\nkind = "
       "\"switch\"\nnodes = {}\nrate = \"{}\"\n\n[workload]\nkind = \"megakernel\"\ndtype = \"bfloat16\"\n\n"
       "[workload.megakernel]\nprogram = \"moe\"\nrouting = \"random\"\ntokens = {}\nexperts = {}\ntop_k = {}\nhidden = "
-      "{}\ndispatch_dtype = \"{}\"\ndispatch_extra = {}\n",
+      "{}\ndispatch_dtype = \"{}\"\ndispatch_extra = {}\npublish = \"0s\"\n{}",
       comment, settings.benchmark, nodes, rate, settings.tokens, settings.experts, settings.top_k, settings.hidden,
-      settings.dispatch_dtype, settings.dispatch_extra);
+      settings.dispatch_dtype, settings.dispatch_extra, kernels);
 }
 
 }  // namespace meshbed::testbed::rings

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -210,8 +211,10 @@ class RankKernels {
       needs.push_back(latest->slot);
       ended_us = latest->end_us;
     }
+    // A kernel that began before the one in front of it had ended (programmatic dependent launch) did not wait for it.
     const auto before = streams_.find(kernel.stream);
-    if (before != streams_.end() && (latest == nullptr || before->second.slot != latest->slot)) {
+    if (before != streams_.end() && before->second.end_us <= kernel.start_us &&
+        (latest == nullptr || before->second.slot != latest->slot)) {
       needs.push_back(before->second.slot);
     }
     const double gap_us = kernel.start_us - ended_us;
@@ -295,6 +298,27 @@ std::string why_kept(const std::vector<std::vector<TracedKernel>>& ranks) {
   return "";
 }
 
+/// A slot holds a lane from its claim on, also while it waits for its turn: of kernels that run at once, their gaps
+/// too.
+std::size_t lanes_for(const std::vector<std::vector<TracedKernel>>& ranks) {
+  constexpr std::size_t kUsual = 8;
+  std::size_t most = 0;
+  for (const std::vector<TracedKernel>& kernels : ranks) {
+    std::vector<std::pair<double, int>> changes;
+    for (const TracedKernel& kernel : kernels) {
+      changes.emplace_back(kernel.start_us, 1);
+      changes.emplace_back(kernel.start_us + kernel.duration_us, -1);
+    }
+    std::sort(changes.begin(), changes.end());
+    std::size_t now = 0;
+    for (const auto& [time_us, change] : changes) {
+      now = change > 0 ? now + 1 : now - 1;
+      most = std::max(most, now);
+    }
+  }
+  return std::max(kUsual, std::bit_ceil(2 * most + 2));
+}
+
 bool becomes_messages(const KernelExchange& exchange, std::size_t ranks) {
   return exchange.bytes >= exchange.element_bytes && (exchange.group_size == 0 || exchange.group_size == ranks);
 }
@@ -305,7 +329,7 @@ ImportedGraph import_kernels(const std::vector<std::vector<TracedKernel>>& ranks
   if (ranks.empty() || ranks.size() > kTracedRanksMost) {
     refuse(path, fmt::format("{} ranks; a trace has 1 to {}", ranks.size(), kTracedRanksMost));
   }
-  ImportedGraph imported;
+  ImportedGraph imported{.lanes = lanes_for(ranks)};
   imported.graph.ranks.resize(ranks.size());
   imported.graph.speed.assign(ranks.size(), 1.0);
   std::uint64_t bytes_most = 0;
@@ -319,6 +343,9 @@ ImportedGraph import_kernels(const std::vector<std::vector<TracedKernel>>& ranks
     }
     if (exchange.bytes == 0) {
       ++without_bytes[exchange.collective];
+    } else if (exchange.bytes < exchange.element_bytes) {
+      refuse(path, fmt::format("{} of {} bytes: an element has {}", exchange.collective, exchange.bytes,
+                               exchange.element_bytes));
     } else if (!becomes_messages(exchange, ranks.size())) {
       ++of_groups[fmt::format("{} of a group of {}", exchange.collective, exchange.group_size)];
     } else {

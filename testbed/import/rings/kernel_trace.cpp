@@ -136,10 +136,38 @@ void add_bytes(KernelExchange& exchange, const std::string& name, const TraceCho
   if (given != choice.bytes_of.end()) exchange.bytes = given->second;
 }
 
-std::vector<std::vector<TracedKernel>> by_device(std::map<std::string, std::vector<TracedKernel>> devices,
+/// So that GPU 10 comes after GPU 9.
+std::string in_order_of_numbers(const std::string& name) {
+  constexpr std::size_t kDigits = 20;
+  std::string result, digits;
+  const auto end_digits = [&] {
+    if (!digits.empty()) result += std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
+    digits.clear();
+  };
+  for (const char each : name) {
+    if (each >= '0' && each <= '9') {
+      digits += each;
+      continue;
+    }
+    end_digits();
+    result += each;
+  }
+  end_digits();
+  return result;
+}
+
+/// Times count from the first kernel on: since 1970 in microseconds a double has a quarter of one.
+std::vector<std::vector<TracedKernel>> by_device(std::map<std::string, std::vector<TracedKernel>> named,
                                                  const std::string& path) {
+  std::map<std::string, std::vector<TracedKernel>> devices;
+  double first_us = kTimeMost_us;
+  for (auto& [name, kernels] : named) {
+    for (const TracedKernel& kernel : kernels) first_us = std::min(first_us, kernel.start_us);
+    devices[in_order_of_numbers(name)] = std::move(kernels);
+  }
   std::vector<std::vector<TracedKernel>> all;
   for (auto& [device, kernels] : devices) {
+    for (TracedKernel& kernel : kernels) kernel.start_us -= first_us;
     std::stable_sort(kernels.begin(), kernels.end(), [](const TracedKernel& left, const TracedKernel& right) {
       return left.start_us < right.start_us;
     });
@@ -165,7 +193,8 @@ std::vector<std::vector<TracedKernel>> read_chrome(const ImportText& file, const
   for (const json& event : events) {
     if (!event.is_object() || text_of(event, "name") != "record_param_comms") continue;
     const auto args = event.find("args");
-    if (args != event.end() && args->is_object()) calls[text_of(*args, "External id")] = exchange_of(*args);
+    if (args == event.end() || !args->is_object()) continue;
+    if (const std::string id = text_of(*args, "External id"); !id.empty()) calls[id] = exchange_of(*args);
   }
   const std::optional<Window> window = window_of(events, choice.step, file.path);
   std::map<std::string, std::vector<TracedKernel>> devices;
@@ -183,7 +212,8 @@ std::vector<std::vector<TracedKernel>> read_chrome(const ImportText& file, const
     kernel.exchange = exchange_of(args);
     if (kernel.exchange.collective.empty() && is_nccl_kernel(kernel.name)) {
       const auto call = calls.find(text_of(args, "External id"));
-      if (call != calls.end()) kernel.exchange = call->second;
+      const std::string own = collective_named(kernel.name);  // of an all-to-all none: it is sends and receives
+      if (call != calls.end() && (own.empty() || own == call->second.collective)) kernel.exchange = call->second;
     }
     add_bytes(kernel.exchange, kernel.name, choice);
     devices[args.contains("device") ? text_of(args, "device") : text_of(event, "pid")].push_back(std::move(kernel));
@@ -283,10 +313,13 @@ std::vector<std::vector<TracedKernel>> read_nsys(const ImportText& file, const T
 }  // namespace
 
 bool is_nsys_table(const std::string& text) {
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("Start") && line.find("Duration") != std::string::npos) return true;
-    if (line.starts_with("{") || line.starts_with("[")) return false;
+  constexpr int kLinesBefore = 64;  // nsys prints what it does before the table, as "[3/8] Executing ..."
+  std::size_t at = 0;
+  for (int line = 0; line < kLinesBefore && at < text.size(); ++line) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view now = std::string_view(text).substr(at, end - at);
+    if (now.starts_with("Start") && now.find("Duration") != std::string_view::npos) return true;
+    at = end + 1;
   }
   return false;
 }

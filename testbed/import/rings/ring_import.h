@@ -27,9 +27,10 @@ struct ImportText {
 [[noreturn]] void refuse(const std::string& path, const std::string& what);
 
 struct ImportedGraph {
-  SlotGraph graph;
-  std::uint64_t element_bytes = 2;  // of the elements that its reductions add up
-  std::vector<std::string> notes;   // what the graph has only in part, a line each
+  SlotGraph graph{};
+  std::uint64_t element_bytes = 2;   // of the elements that its reductions add up
+  std::size_t lanes = 8;             // with which what ran at once does so again
+  std::vector<std::string> notes{};  // what the graph has only in part, a line each
 };
 
 /// Times of task types, by their names without "TASK_" ("LINEAR_SM100") or by number ("253"); "all" for the others.
@@ -37,7 +38,8 @@ using TaskTimes = std::map<std::string, Picoseconds>;
 
 /// MPK's task graph: `files` in the order of the GPUs' numbers. A task becomes a compute slot with the time of its
 /// type, TASK_NVSHMEM_COPY a put to the GPU of the event that it triggers, an event a slot of no time that needs all of
-/// its triggers. Types without a time are an error that lists them with their counts.
+/// its triggers. Types without a time are an error that lists them with their counts, as is a time of a type that no
+/// file has.
 ImportedGraph import_task_graph(const std::vector<ImportText>& files, const TaskTimes& times);
 
 /// What a collective's kernel moves; bytes == 0: not known.
@@ -79,6 +81,7 @@ struct ExpertSettings {
   std::string benchmark{};               // "DeepEP", "NCCL EP"
   std::string dispatch_dtype{};          // of tokens on their way to experts
   std::uint64_t dispatch_extra = 0;      // bytes beside a token's elements
+  bool token_by_token = true;            // each is a message: low-latency kernels
   std::vector<std::string> not_known{};  // options without a meaning here, as they were given
 };
 ExpertSettings read_expert_settings(const ImportText& file);

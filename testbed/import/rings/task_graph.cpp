@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "testbed/base/closest_name.h"
 #include "testbed/import/rings/ring_import.h"
 #include "testbed/import/rings/task_types.h"
 
@@ -183,6 +186,7 @@ class Maker {
         if (is_slot(task) && !time_of(task.type)) ++missing[task.type];
       }
     }
+    check_names();
     if (missing.empty()) return;
     std::string list;
     for (const auto& [type, count] : missing) {
@@ -192,6 +196,22 @@ class Maker {
            fmt::format("the file has no times; give one for each type of task, as in --time {}=5us, or --time all=5us "
                        "for the others; without one are {}",
                        name_of_task(missing.begin()->first), list));
+  }
+
+  void check_names() const {
+    std::set<std::string> known;
+    for (const Gpu& gpu : gpus_) {
+      for (const Task& task : gpu.tasks) {
+        known.insert(name_of_task(task.type));
+        known.insert(fmt::format("{}", task.type));
+      }
+    }
+    for (const auto& [name, time] : times_) {
+      if (name == "all" || known.count(name) > 0) continue;
+      const std::string close = closest_name(name, {known.begin(), known.end()});
+      refuse(gpus_.front().path, fmt::format("--time {}: no task has this type{}", name,
+                                             close.empty() ? "" : fmt::format("; did you mean {}?", close)));
+    }
   }
 
   const TaskEvent& event_at(std::size_t gpu, std::uint64_t id, const std::string& where) const {
@@ -238,15 +258,16 @@ class Maker {
 
   /// An event that waits for more tasks than there are would never come. A copy in rows triggers once a row.
   void check_triggers(std::size_t gpu) const {
+    std::vector<bool> waited_for(triggers_[gpu].size());
+    for (const std::vector<std::uint64_t>& needs : needs_[gpu]) {
+      for (const std::uint64_t event : needs) waited_for[event] = true;
+    }
     for (std::size_t index = 0; index < triggers_[gpu].size(); ++index) {
       const TaskEvent& event = gpus_[gpu].events[index];
       const std::size_t found = triggers_[gpu][index].size();
       const bool of_copies = found > 0 && triggers_[gpu][index].front().gpu != gpu;
       const bool is_right = of_copies ? event.triggers % found == 0 : event.triggers == found;
-      const bool is_waited_for = std::any_of(needs_[gpu].begin(), needs_[gpu].end(), [&](const auto& needs) {
-        return std::find(needs.begin(), needs.end(), index) != needs.end();
-      });
-      if (is_right || !is_waited_for) continue;
+      if (is_right || !waited_for[index]) continue;
       refuse(gpus_[gpu].path,
              fmt::format("all_events[{}] waits for {} triggers, and {} tasks trigger it: the tasks that "
                          "wait for it would never run",

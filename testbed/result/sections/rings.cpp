@@ -119,6 +119,7 @@ void fill_rings_lines(Section& section, const RingOutcome& rings, const std::vec
   if (!rings.waits.links.empty()) {
     section.line("  who waits for whom: {}", rings.waits.text());
   }
+  for (const std::string& doorbell : rings.doorbells) section.line("  {}", doorbell);
   for (const auto& [name, count] : well) section.line("  {} {}", count, name);
   add_ring_lines(section, rings);
   add_latency_lines(section, latencies);
@@ -142,6 +143,7 @@ Section rings_shape() {
                                  integer("slot", "", "of the ring"), integer("opcode", "", "of the slot's work"),
                                  integer("block", "", "that it waits for").or_null(), text("text", "in words")})})
                     .or_absent(),
+                texts("doorbells", "WQEs that wait for a doorbell, when the first ring was found stuck").or_absent(),
                 object("recorded", "what was published as recorded",
                        {integer("items", "", "published"), integer("span_ns", "ns", "from the first to the last"),
                         integer("unseen", "", "items that came and went between two snapshots")})
@@ -244,6 +246,7 @@ void fill_rings(Section& section, const RunView& run) {
   section.set("slots_done", rings.slots_done);
   section.set("events", rings.trace.events().size());
   if (!rings.waits.links.empty()) section.set("waits", waits_value(rings.waits));
+  if (!rings.doorbells.empty()) section.set("doorbells", rings.doorbells);
   if (rings.recorded) {
     section.set("recorded", {{"items", rings.recorded->items.size()},
                              {"span_ns", rings.recorded->span_ns},

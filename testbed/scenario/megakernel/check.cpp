@@ -327,7 +327,15 @@ struct MegakernelCheck {
     if (written != static_cast<std::size_t>(ranks)) {
       add("program", fmt::format("{} is for {} ranks, and there are {}", kernel.program, written, ranks));
     }
-    if (kernel.rings > 1) add("rings", "a slot graph is of one ring a rank; leave it out");
+    if (kernel.rings > 1) add("rings", kernel.program + " is a slot graph, of one ring a rank; leave it out");
+    constexpr std::uint64_t kWordsBytes = 1ULL << 32U;
+    const GraphMemory memory = memory_of(*kernel.graph, coll::size_of(parse_data_type("dtype", workload.dtype)));
+    if (memory.largest_bytes >= kWordsBytes) {
+      add(kernel.routing.empty() ? "program" : "routing",
+          fmt::format("its messages fill {} of a rank's buffer, and slots name places by words, below 4 GiB: {}",
+                      size_text(memory.largest_bytes),
+                      kernel.routing.empty() ? "fewer bytes" : "fewer or smaller tokens (tokens, top_k, hidden)"));
+    }
     if (kernel.strict && kernel.lanes > 0 && !kernel.by_priority) {
       add("lanes", "in strict mode the plain kernel's lane i owns slot i: a program needs one a slot; leave lanes out");
     }
@@ -347,6 +355,12 @@ struct MegakernelCheck {
     if (kernel.initiation == "all") add("initiation", "all goes with program = \"decode\"");
     if (kernel.initiation == "launch" && !is_file && kernel.program != "all_reduce" && kernel.program != "all_gather") {
       add("initiation", "launch goes with program = \"decode\", \"all_reduce\" or \"all_gather\"");
+    }
+    if (kernel.initiation != "host" && kernel.initiation != "all" && kernel.proxies > 1) {
+      add("proxies", fmt::format("initiation = \"{}\" has no proxy that posts; leave it out", kernel.initiation));
+    }
+    if (kernel.queue == "ibgda" && kernel.initiation == "device" && said.has("proxy_pass")) {
+      add("proxy_pass", "queue = \"ibgda\" has no proxy, unless initiation is \"host\"; leave it out");
     }
     if (kernel.initiation == "launch" && kernel.queue != "direct") {
       add("queue", kernel.queue + " is a persistent kernel's; say initiation = \"host\"");

@@ -54,7 +54,7 @@ const Section<MegakernelSpec> kMegakernel{
            v.choice(kernel, {"plain", "priority"});
            s.value.by_priority = kernel == "priority";
          }},
-        {"initiation", "text", "'host'",
+        {"initiation", "text", "(host; of queue = 'ibgda' device)",
          "who hands messages to the NIC: host (a proxy) or device (which has `device_doorbell` and no `post`; the same "
          "net plugin carries both); of all_reduce, all_gather and decode also launch (a kernel for each operation, its "
          "messages by the proxy); of decode all: the three one after the other, for comparison",
@@ -96,7 +96,8 @@ const Section<MegakernelSpec> kMegakernel{
            v.integer(s.value.doorbell_every, {1, kQueueDepthMost});
          }},
         {"proxies", "integer", "1",
-         "threads of each rank that carry its messages, each for its share of the peers: the distance from the rank, modulo proxies; UCCL: 4",
+         "threads of each rank that carry its messages, each for its share of the peers: the distance from the rank, "
+         "modulo proxies; UCCL: 4",
          [](const Value& v, MegakernelSpec& s) {
            v.integer(s.value.proxies, {1, kProxiesMost});
          }},
@@ -271,7 +272,9 @@ const Section<MegakernelSpec> kMegakernel{
          "a program's slots are published so that each needs only earlier ones, or (waits-first) its WAITs before all "
          "others: lanes that are few wait for what is behind them; ready: each once the slots of its rank that it "
          "needs "
-         "are done, so that it holds no lane meanwhile",
+         "are done, so that it holds no lane meanwhile; a WAIT needs nothing of its own rank, and holds one until its "
+         "message "
+         "comes",
          [](const Value& v, MegakernelSpec& s) {
            std::string order = "needs";
            v.choice(order, {"needs", "waits-first", "ready"});
@@ -311,7 +314,9 @@ const Section<MegakernelSpec> kMegakernel{
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.flag_ps); }},
         {"visibility", "time", "'0s'", "from a slot's publication until a lane can see it",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.visibility_ps); }},
-        {"post", "time", "'0s'", "the proxy hands one message to the NIC",
+        {"post", "time", "'0s'",
+         "the proxy hands one message to the NIC; of ibgda a lane, or with initiation = 'host' a proxy, rings a "
+         "doorbell",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.post_ps); }},
         {"device_doorbell", "time", "(doorbell)", "in its place where the device initiates: work request and doorbell",
          [](const Value& v, MegakernelSpec& s) { v.time(s.value.device_doorbell_ps); }},

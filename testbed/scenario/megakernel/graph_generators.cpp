@@ -90,8 +90,19 @@ struct MoeMaker {
     }
   }
 
+  std::uint64_t messages() const {
+    std::uint64_t all = 0;
+    for (const std::vector<std::uint64_t>& of_rank : counts) {
+      for (const std::uint64_t tokens : of_rank) {
+        const auto most = static_cast<std::uint64_t>(settings.message_tokens);
+        all += most > 0 ? (tokens + most - 1) / most : std::min<std::uint64_t>(tokens, 1);
+      }
+    }
+    return all;
+  }
+
+  /// Once count() is done.
   SlotGraph make() {
-    count();
     const auto world = static_cast<std::size_t>(ranks);
     graph.ranks.resize(world);
     graph.speed.resize(world);
@@ -410,6 +421,13 @@ Result<SlotGraph> generate_slot_graph(const Workload& workload, int ranks, const
         fmt::format("combine_dtype: a token of {} bytes is not a whole number of {} (dtype), in which it is "
                     "added up",
                     maker.combine_bytes, workload.dtype));
+  }
+  maker.count();
+  constexpr std::uint64_t kMessagesMost = 1 << 20;
+  if (const std::uint64_t messages = maker.messages(); messages > kMessagesMost) {
+    return wrong_key(
+        fmt::format("message_tokens: {} messages to the experts; at most {}: more tokens in each, or fewer", messages,
+                    kMessagesMost));
   }
   return maker.make();
 }

@@ -300,6 +300,33 @@ std::size_t SlotGraph::slots() const {
   return count;
 }
 
+GraphMemory memory_of(const SlotGraph& graph, std::size_t element_bytes) {
+  GraphMemory memory;
+  for (const std::vector<GraphSlot>& rank : graph.ranks) {
+    std::array<std::uint64_t, coll::kSpaces> bytes{};
+    const auto take = [&](const Area& area, std::uint64_t size) {
+      std::uint64_t& end = bytes[static_cast<std::size_t>(area.space)];
+      end = std::max(end, area.offset_bytes + size);
+    };
+    for (const GraphSlot& slot : rank) {
+      const std::uint64_t size = slot.op == GraphOp::kReduce ? slot.bytes * element_bytes : slot.bytes;
+      if (slot.op == GraphOp::kPut || slot.op == GraphOp::kCopy || slot.op == GraphOp::kReduce) take(slot.from, size);
+      if (slot.op == GraphOp::kCopy || slot.op == GraphOp::kReduce) take(slot.to, size);
+      if (slot.op == GraphOp::kReduce) take(slot.with, size);
+      if (slot.op != GraphOp::kWait || !slot.lands) continue;
+      for (const GraphNeed& need : slot.needs) {
+        const GraphSlot& other = graph.ranks[static_cast<std::size_t>(need.rank)][need.slot];
+        if (other.op == GraphOp::kPut) take(slot.to, other.bytes);
+      }
+    }
+    for (const std::uint64_t each : bytes) {
+      memory.all_bytes += each;
+      memory.largest_bytes = std::max(memory.largest_bytes, each);
+    }
+  }
+  return memory;
+}
+
 Result<GraphProgram> program_of(const SlotGraph& graph, int rank) {
   if (rank < 0 || static_cast<std::size_t>(rank) >= graph.ranks.size()) {
     return Error{.code = ErrorCode::kInvalidArgument,

@@ -77,6 +77,11 @@ struct GraphProgram {
   std::vector<bool> begins;       // by slot
   std::vector<SlotMark> marks{};  // by slot; empty: all are as a SlotMark is made
 };
+/// The memory that slots name: of all ranks and spaces, and the largest of one.
+struct GraphMemory {
+  std::uint64_t all_bytes = 0, largest_bytes = 0;
+};
+GraphMemory memory_of(const SlotGraph& graph, std::size_t element_bytes);
 /// kInvalidArgument: more slots or bytes than a ring can name.
 Result<GraphProgram> program_of(const SlotGraph& graph, int rank);
 /// [space] bytes that a rank's slots name; elements that a reduction keeps have `element_bytes` at most.

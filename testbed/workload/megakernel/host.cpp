@@ -134,11 +134,6 @@ void RingHost::note_stale(std::size_t index, const std::string& text) {
   stuck_ = true;
 }
 
-void RingHost::note_also(std::size_t index, const std::string& text) {
-  if (text.empty() || !rings_[index].stuck) return;
-  rings_[index].stuck->text += "; " + text;
-}
-
 void RingHost::note_failed(const std::string& why) {
   for (std::size_t index = 0; index < rings_.size(); ++index) {
     Ring& ring = rings_[index];

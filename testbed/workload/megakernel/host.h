@@ -78,8 +78,6 @@ class RingHost {
   void note_stale(std::size_t ring, const std::string& text);
   /// What moves the messages of all of its rings has ended: none of them has drained, whatever its slots are.
   void note_failed(const std::string& why);
-  /// Of a ring that is stuck: more of what is known, in words; empty: nothing.
-  void note_also(std::size_t ring, const std::string& text);
   /// The run has ended with an error: a ring with work left has not drained.
   void give_up() { given_up_ = true; }
   RingVerdict verdict(std::size_t ring) const;

@@ -43,12 +43,13 @@ struct RingOutcome {
   std::string program;
   std::vector<std::string> tenants;  // names by number, of a slot graph; empty: they have none
   std::vector<RingTime> times;
-  std::vector<RingVerdict> verdicts;  // by rank, then by ring
-  std::vector<RingRank> ranks;        // likewise
-  std::vector<RingCall> calls;        // of programs, as they ended
-  ring::WaitChain waits;              // over all ranks' rings, when the first of them was found stuck; else empty
-  std::vector<RingToken> tokens;      // of decode: by initiation, means over tokens and ranks
-  int layers = 0;                     // of each token
+  std::vector<RingVerdict> verdicts;     // by rank, then by ring
+  std::vector<RingRank> ranks;           // likewise
+  std::vector<RingCall> calls;           // of programs, as they ended
+  std::vector<std::string> doorbells{};  // likewise: WQEs that wait for a doorbell, in words
+  ring::WaitChain waits;                 // over all ranks' rings, when the first of them was found stuck; else empty
+  std::vector<RingToken> tokens;         // of decode: by initiation, means over tokens and ranks
+  int layers = 0;                        // of each token
   RingTrace trace;
   std::uint64_t slots_done = 0;
   std::shared_ptr<const ring::RecordedWork> recorded;  // what was published in the place of drawn items; else nullptr

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
+#include "testbed/base/memory.h"
+#include "testbed/base/units.h"
 #include "testbed/scenario/megakernel/exchange.h"
+#include "testbed/scenario/megakernel/slot_graph.h"
 #include "testbed/workload/collective.h"
 
 namespace meshbed::testbed {
@@ -24,6 +28,18 @@ coll::ReduceOp contributes_as(const Workload& workload) {
 }
 
 }  // namespace
+
+void refuse_graph_too_large(const Workload& workload) {
+  if (workload.megakernel.graph == nullptr) return;
+  const std::uint64_t bytes = memory_of(*workload.megakernel.graph, coll::size_of(ring_type_of(workload))).all_bytes;
+  const std::uint64_t left = available_memory_bytes();
+  if (bytes <= left) return;
+  throw std::runtime_error(
+      fmt::format("workload.megakernel: the messages of all ranks need {} of memory, and this machine has {} left; "
+                  "take fewer ranks, "
+                  "or fewer or smaller messages",
+                  size_text(bytes), size_text(left)));
+}
 
 void fill_source(const RingProgram& program, const Workload& workload, int rank, int ranks, std::uint32_t salt,
                  bool rough, RingSpaces& spaces) {

@@ -14,6 +14,9 @@ namespace meshbed::testbed {
 void fill_source(const RingProgram& program, const Workload& workload, int rank, int ranks, std::uint32_t salt,
                  bool rough, RingSpaces& spaces);
 
+/// Throws std::runtime_error if the memory that a graph's slots name, of all ranks, is more than this machine has left.
+void refuse_graph_too_large(const Workload& workload);
+
 struct RingCheck {
   std::uint64_t checked = 0, wrong = 0;
   std::string first_wrong;

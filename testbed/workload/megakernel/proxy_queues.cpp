@@ -1,10 +1,7 @@
 // The proxy with descriptor queues, and the thread that runs a rank's proxies.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
-#include <string>
 
 #include "plugin/coll/transport/plugin_log.h"
 #include "plugin/ring/queue/ibgda_wqe.h"
@@ -60,15 +57,14 @@ bool RingProxy::rings_doorbell(const RingDescriptor& what, std::uint64_t positio
   return true;
 }
 
-std::string RingProxy::without_doorbell() const {
+std::uint64_t RingProxy::without_doorbell(int peer) const {
+  std::uint64_t all = 0;
   for (std::size_t index = 0; index < sends_.size() && has_doorbell(); ++index) {
+    if (setting_.program.sends[index].peer != peer) continue;
     const Queue& queue = queue_of(static_cast<Word>(index));
-    if (queue.written <= queue.rung) continue;
-    return fmt::format("{} of its WQEs to rank {} are written, and their doorbell is not rung (doorbell_every = {})",
-                       queue.written - queue.rung, setting_.program.sends[index].peer,
-                       setting_.settings.doorbell_every);
+    all += queue.written - std::min(queue.written, queue.rung);
   }
-  return "";
+  return all;
 }
 
 /// All that is there of ibgda: the NIC's.

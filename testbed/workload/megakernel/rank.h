@@ -293,8 +293,8 @@ class RingProxy {
   bool has_doorbell() const { return setting_.settings.queue == "ibgda"; }
   /// What has just been written there is the last of a batch or of an iteration, or behind a doorbell already.
   bool rings_doorbell(const RingDescriptor& what, std::uint64_t position);
-  /// What is written and waits for a doorbell, in words; empty: nothing.
-  std::string without_doorbell() const;
+  /// WQEs to that rank that are written and wait for a doorbell.
+  std::uint64_t without_doorbell(int peer) const;
 
  private:
   struct End {

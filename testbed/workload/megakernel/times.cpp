@@ -17,6 +17,11 @@ double in_ns(Picoseconds time_ps) { return static_cast<double>(time_ps) / 1e3; }
 
 }  // namespace
 
+std::vector<std::string> initiations_of(const Megakernel& settings) {
+  return settings.initiation == "all" ? std::vector<std::string>{"host", "device", "launch"}
+                                      : std::vector<std::string>{settings.initiation};
+}
+
 std::vector<RingTime> ring_times(const Megakernel& settings) {
   std::vector<RingTime> times{rfc_target("launch", settings.launch_ps, kLaunchRfcTarget_ps),
                               rfc_target("publish", settings.publish_ps, kSlotWriteRfcTarget_ps),

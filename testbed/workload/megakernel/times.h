@@ -39,6 +39,8 @@ inline Picoseconds post_of(const Megakernel& settings) {
 inline Picoseconds ring_of(const Megakernel& settings) {
   return settings.initiation == "device" ? settings.post_ps : 0;
 }
+/// The initiations to run, one after the other.
+std::vector<std::string> initiations_of(const Megakernel& settings);
 /// Whether hosts publish into a ring from which lanes claim; kernels of one operation each need no ring.
 inline bool has_ring(const Megakernel& settings) { return settings.initiation != "launch"; }
 

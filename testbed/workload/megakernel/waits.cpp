@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+
+#include "plugin/base/counted.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -16,6 +19,22 @@ ring::Word ring_connection_to(const Connections& connections, int rank, int chan
 }
 
 }  // namespace
+
+std::vector<std::string> RingRegistry::doorbells() const {
+  std::vector<std::string> all;
+  for (const auto& [key, one] : rings_) {
+    if (one.proxy == nullptr) continue;
+    std::set<int> peers;
+    for (const coll::SlotProgram::Sending& send : one.program->sends) peers.insert(send.peer);
+    for (const int peer : peers) {
+      const std::uint64_t count = one.proxy->without_doorbell(peer);
+      if (count == 0) continue;
+      all.push_back(fmt::format("rank {} has written {} for rank {}, and not rung the doorbell", one.rank,
+                                counted(count, "WQE"), peer));
+    }
+  }
+  return all;
+}
 
 ring::WaitChain RingRegistry::waits() const {
   std::vector<ring::RingWaits> all;

@@ -3,7 +3,9 @@
 // all of them (plugin/ring/kernel/wait_chain.h).
 
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "plugin/ring/kernel/wait_chain.h"
 #include "testbed/workload/megakernel/rank.h"
@@ -37,6 +39,8 @@ class RingRegistry {
 
   /// As they stand now.
   ring::WaitChain waits() const;
+  /// "rank 3 has written 2 WQEs for rank 0, and not rung their doorbell".
+  std::vector<std::string> doorbells() const;
 
  private:
   std::map<std::pair<int, int>, RingAtWork> rings_;  // by rank and ring

@@ -17,18 +17,13 @@
 #include "testbed/workload/megakernel/outcome.h"
 #include "testbed/workload/megakernel/programs.h"
 #include "testbed/workload/megakernel/ring_of_rank.h"
+#include "testbed/workload/megakernel/times.h"
 #include "testbed/workload/megakernel/waits.h"
 #include "testbed/workload/rank_table.h"
 #include "testbed/workload/workload.h"
 
 namespace meshbed::testbed {
 namespace {
-
-/// The initiations to run, one after the other.
-std::vector<std::string> initiations_of(const Megakernel& settings) {
-  return settings.initiation == "all" ? std::vector<std::string>{"host", "device", "launch"}
-                                      : std::vector<std::string>{settings.initiation};
-}
 
 struct RingBoard {
   std::vector<IterationTime> iterations;
@@ -82,6 +77,7 @@ class MegakernelRun final : public WorkloadRun {
     }
     if (const auto problem = ring_slots_problem(workload_, world_))
       throw std::runtime_error("workload.megakernel.slots: " + *problem);
+    refuse_graph_too_large(workload_);
     const std::size_t rings = static_cast<std::size_t>(world_) * rings_;
     outcome_->rings = settings_.rings;
     outcome_->program = settings_.program;
@@ -266,7 +262,6 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   if (!opened) return opened.error();
   coll::NetTable& net = *opened->table;
   const std::uint64_t warns = coll::warn_count();
-
   std::deque<ProgramRing> rings;
   std::deque<RingRegistry::Entry> entries;
   RingProxies proxies(host, settings_);
@@ -329,7 +324,6 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
   if (!ran) ring_host.give_up();
   if (proxies.failure()) ring_host.note_failed(proxies.failure()->text);
   for (std::size_t ring = 0; ring < rings_; ++ring) {
-    ring_host.note_also(ring, rings[ring].proxy.without_doorbell());
     take_outcome(host, ring_host, ring, rings[ring].buffers, rings[ring].kernel);
   }
   if (!ran) return ran;
@@ -345,7 +339,10 @@ Result<void> MegakernelRun::run_program(RankHost& host) {
 void MegakernelRun::note_waits(RingHost& ring_host) {
   if (!ring_host.stuck()) return;
   ring::WaitChain& waits = outcome_->waits;
-  if (waits.links.empty()) waits = registry_.waits();
+  if (waits.links.empty()) {
+    waits = registry_.waits();
+    outcome_->doorbells = registry_.doorbells();
+  }
   if (!waits.is_cycle) return;
   for (const ring::WaitLink& link : waits.links) {
     if (link.rank == ring_host.rank()) ring_host.note_cycle(link.ring);
