@@ -11,7 +11,7 @@ target_link_libraries(meshbed PRIVATE meshbed_cli)
 target_link_options(meshbed PRIVATE ${program_linker})
 
 # bin/meshbed-tools: the commands that measure, sweep and verify, with the rooms that they alone run.
-set(tools ../testbed/verify ../testbed/verify/ptx bench nccl ring command/tools)
+set(tools ../testbed/verify ../testbed/verify/ptx bench bench/scale nccl ring command/tools)
 set(except command/tools/main.cpp)
 if(MESHBED_SANITIZE)
   # What reads files of others. The rest measures and computes, and is 100 CPU seconds to compile.

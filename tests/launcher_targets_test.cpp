@@ -123,6 +123,7 @@ TEST_CASE("packages of the emulated world, of perftest and of bench cost are nee
   CHECK(packages("bench perftest x.toml") == "emu perftest");
   CHECK(packages("bench perftest x.toml --world metal") == "perftest");
   CHECK(packages("bench cost") == "cost");
+  CHECK(packages("bench scale --most 8") == "cost");
   CHECK(packages("install x") == "python");
   for (const std::string& other :
        {"run " + kPair, "run " + kPair + " --world sim", std::string("perf emu"), std::string("compare a b"),

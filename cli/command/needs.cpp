@@ -129,7 +129,9 @@ std::vector<std::string> packages_of(const Arguments& words) {
     packages.emplace_back("emu");
   }
   if (words.front() == "bench" && words.size() > 1 && words[1] == "perftest") packages.emplace_back("perftest");
-  if (words.front() == "bench" && words.size() > 1 && words[1] == "cost") packages.emplace_back("cost");
+  if (words.front() == "bench" && words.size() > 1 && (words[1] == "cost" || words[1] == "scale")) {
+    packages.emplace_back("cost");
+  }
   if (words.front() == "install") packages.emplace_back("python");
   return packages;
 }

@@ -71,4 +71,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a message of a replayed ring takes less than 200 instructions") {
+  if (!walks_whole()) {
+    MESSAGE("skipped: counted by ./meshbed test --stage walks");
+    return;
+  }
+  const CommandResult result = run_command_line(meshbed_program() + " bench scale --most 64 --repetitions 1 --json " +
+                                                "--scenarios '" MESHBED_SOURCE_DIR "/scenarios' 2>/dev/null");
+  REQUIRE(result.status == 0);
+  const auto scale = nlohmann::json::parse(result.output);
+  const double instructions = scale.at("instructions_per_message").get<double>();
+  MESSAGE("instructions of a replayed message: ", instructions);
+  CHECK(instructions > 50);
+  CHECK(instructions < 200);  // 183 on 2026-11-30
+  for (const auto& point : scale.at("points")) CHECK(point.at("time_us").get<double>() > 0);
+  CHECK(scale.at("points").size() > 5);
+}
+
 }  // namespace cost_test

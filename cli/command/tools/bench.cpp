@@ -21,6 +21,7 @@
 #include "cli/bench/bench_perftest.h"
 #include "cli/bench/bench_planner.h"
 #include "cli/bench/bench_reduce.h"
+#include "cli/bench/scale/bench_scale.h"
 #include "cli/command/commands.h"
 #include "cli/common/document_output.h"
 #include "cli/common/run_options.h"
@@ -187,10 +188,14 @@ int bench_command(const Arguments& arguments, std::ostream& out, std::ostream& e
   if (!arguments.empty() && arguments.front() == "local") {
     return bench_local_command({arguments.begin() + 1, arguments.end()}, out);
   }
+  if (!arguments.empty() && arguments.front() == "scale") {
+    return bench_scale_command({arguments.begin() + 1, arguments.end()}, out, err);
+  }
   if (!arguments.empty() && arguments.front() == "planner") {
     return bench_planner_command({arguments.begin() + 1, arguments.end()}, out);
   }
-  Syntax syntax("bench [options], or bench perftest SCENARIO [options], or bench cost|local|planner|reduce [options]");
+  Syntax syntax(
+      "bench [options], or bench perftest SCENARIO [options], or bench cost|local|planner|reduce|scale [options]");
   std::string fabric = "chunk";
   std::string message_text = "4096";
   std::string repetitions_text = "3";
