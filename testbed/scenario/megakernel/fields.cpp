@@ -164,7 +164,7 @@ const Section<MegakernelSpec> kMegakernel{
         {"routing", "text", "''",
          "moe: a matrix, relative to this file: a line a token, a score for each expert; or random, drawn from the "
          "seed; "
-         "ranks have equal shares of tokens and experts, in their order, and messages are as large as their tokens",
+         "ranks share tokens and experts evenly, in their order, and messages are as large as their tokens",
          [](const Value& v, MegakernelSpec& s) { v.text(s.value.routing); }},
         {"tokens", "integer", "128", "routing = 'random': of each rank",
          [](const Value& v, MegakernelSpec& s) {
