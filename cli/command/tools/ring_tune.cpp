@@ -106,7 +106,8 @@ int ring_tune_command(const Arguments& arguments, std::ostream& out, std::ostrea
   if (!share || *share < 0) throw std::runtime_error("--within " + within + ": expects a percentage, as in 2%");
   const RingTuner tuner(path, overrides);
   const double unlimited_us = tuner.time_us({});
-  if (unlimited_us < 0) throw std::runtime_error(path + ": its rings do not drain, even without limits; meshbed run names the cause");
+  if (unlimited_us < 0)
+    throw std::runtime_error(path + ": its rings do not drain, even without limits; meshbed run names the cause");
   constexpr double kPercent = 100;
   const double most_us = unlimited_us * (1 + *share / kPercent);
   document::Document report = tune_document();

@@ -97,9 +97,13 @@ std::set<int> descriptors_of_command;
 bool is_of_simulator(int descriptor) {
   if (outside()) return false;
   if (descriptors_of_command.count(descriptor) > 0) return true;
+  // What ranks share by a name is held open by the simulation; each rank has descriptors of its own for it.
+  const auto& shared = host().shared_files;
+  if (std::any_of(shared.begin(), shared.end(), [&](const auto& one) { return one.second == descriptor; })) return true;
   std::error_code error;
   const std::string target = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error).string();
-  return target.starts_with("/memfd:meshbed") || target.starts_with("/memfd:device memory");
+  return target.starts_with("/memfd:meshbed-master") || target.starts_with("/memfd:meshbed-copy") ||
+         target.starts_with("/memfd:device memory");
 }
 
 int close_one(int descriptor) {
