@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "testbed/base/files.h"
 #include "tests/support/command.h"
@@ -35,6 +36,24 @@ std::string page() { return meshbed::testbed::read_text_file(MESHBED_SOURCE_DIR 
 
 void expect_line(const std::string& line) {
   CHECK_MESSAGE(page().find(line) != std::string::npos, "docs/megakernel.md should have: ", line);
+}
+
+nlohmann::json summary_of(const std::string& scenario, const std::string& options = "") {
+  int status = -1;
+  nlohmann::json summary = summary_of_run(scenario, options, status, scratch_folder("megakernel-published"));
+  REQUIRE(status == 0);
+  return summary;
+}
+
+/// 99 % of those slots are not longer at it.
+double p99_us(const nlohmann::json& summary, const std::string& group, const std::string& name,
+              const std::string& part) {
+  for (const auto& row : summary.at("rings").at("latencies")) {
+    if (row.at("group") != group || row.at("part") != part || (group == "tenant" && row.at("name") != name)) continue;
+    return row.at("p99_ns").get<double>() / 1e3;
+  }
+  FAIL("no latency of " << group << " " << name << " " << part);
+  return 0;
 }
 
 /// "| what | published | run | ratio |"
@@ -111,6 +130,38 @@ TEST_CASE("MSCCL++'s all-reduce of 8 KiB over two nodes, and the gain of one ker
       fmt::format("| MPK, a step's gain over a kernel per operation | 1.0 to 1.7 times | {:.2f} times | |", gain));
   CHECK(gain > 1.0);
   CHECK(gain < 1.7);
+}
+
+TEST_CASE("the five workloads take what their table says") {
+  const auto us = [](const nlohmann::json& summary) { return summary.at("time_ns").get<double>() / 1e3; };
+  const nlohmann::json moe = summary_of("megakernel-moe");
+  expect_line(
+      fmt::format("| {:.1f} us; a slot is queued for {:.0f} us (p99) |", us(moe), p99_us(moe, "all", "", "queueing")));
+  const auto three_ways = [](const char* scenario, const char* format) {
+    std::vector<double> token_us;
+    const nlohmann::json summary = summary_of(scenario);
+    for (const auto& token : summary.at("rings").at("tokens")) {
+      token_us.push_back(token.at("token_ns").get<double>() / 1e3);
+    }
+    REQUIRE(token_us.size() == 3);
+    expect_line(fmt::format(fmt::runtime(format), token_us[0], token_us[1], token_us[2]));
+  };
+  three_ways("megakernel-decode-tp4", "| host proxy {:.0f} us, device doorbell {:.0f}, launch per operation {:.0f} |");
+  three_ways("megakernel-decode-tp4-batch8", "| {:.0f}, {:.0f}, {:.0f} us |");
+  expect_line(fmt::format("| {:.1f} us |", us(summary_of("megakernel-task-graph"))));
+  const nlohmann::json small = summary_of("megakernel-small-ring");
+  const nlohmann::json large = summary_of("megakernel-small-ring", kKernel + "slots=0" + kKernel + "queue_depth=64");
+  expect_line(fmt::format("| {:.1f} us, {} waits for a place a rank; without limits {:.1f} us |", us(small),
+                          small.at("rings").at("ranks")[0].at("credit_waits").get<int>(), us(large)));
+  const nlohmann::json levels = summary_of("megakernel-two-tenants");
+  const nlohmann::json plain = summary_of("megakernel-two-tenants", kKernel + "kernel=plain");
+  const auto p99 = [](const nlohmann::json& summary, const char* tenant) {
+    return p99_us(summary, "tenant", tenant, "completion");
+  };
+  expect_line(
+      fmt::format("p99 of `chat`, arrival to end: {:.0f} us by the priority kernel, {:.0f} us by the plain one; of "
+                  "`batch` {:.0f} and {:.0f} us |",
+                  p99(levels, "chat"), p99(plain, "chat"), p99(levels, "batch"), p99(plain, "batch")));
 }
 
 }  // namespace megakernel_published_test
