@@ -105,9 +105,9 @@ pid_t spawn(const SpawnOptions& options) {
   throw fail(problem);
 }
 
-int wait_for_exit(pid_t process) {
+int wait_for_exit(pid_t process, rusage* usage) {
   int status = 0;
-  while (waitpid(process, &status, 0) < 0) {
+  while (wait4(process, &status, 0, usage) < 0) {
     if (errno != EINTR) return -1;
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -119,7 +119,15 @@ ProgramResult run_program(SpawnOptions options) {
   if (options.output < 0) options.output = output.number();
   if (options.errors < 0) options.errors = errors.number();
   ProgramResult result;
-  result.status = wait_for_exit(spawn(options));
+  rusage usage{};
+  result.status = wait_for_exit(spawn(options), &usage);
+  const auto seconds = [](const timeval& time) {
+    constexpr double kPerSecond = 1e6;
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / kPerSecond;
+  };
+  constexpr std::uint64_t kKibibyte = 1024;
+  result.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  result.resident_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * kKibibyte;
   result.output = contents_of(output.number());
   result.errors = contents_of(errors.number());
   return result;

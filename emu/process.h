@@ -4,8 +4,10 @@
 // A child gets SIGKILL from the kernel when the thread that started it ends (PR_SET_PDEATHSIG): start children from a
 // thread that lives as long as they are needed.
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,9 +27,11 @@ struct SpawnOptions {
 pid_t spawn(const SpawnOptions& options);
 
 struct ProgramResult {
-  int status = -1;     // exit status; 128 + signal where one ended it
-  std::string output;  // standard output, where it was not sent elsewhere
-  std::string errors;  // standard error
+  int status = -1;                   // exit status; 128 + signal where one ended it
+  std::string output;                // standard output, where it was not sent elsewhere
+  std::string errors;                // standard error
+  double cpu_s = 0;                  // of it and of those children that it has waited for
+  std::uint64_t resident_bytes = 0;  // at most
 };
 
 /// Runs a program to its end. `output`: a descriptor for its standard output instead of ProgramResult::output; -1:
@@ -37,8 +41,9 @@ ProgramResult run_program(const std::vector<std::string>& argv, const std::strin
 /// Likewise; `output` and `errors` of the options, where they are none, are ProgramResult's.
 ProgramResult run_program(SpawnOptions options);
 
-/// Waits for a child's end; exit status, or 128 + the signal that ended it.
-int wait_for_exit(pid_t process);
+/// Waits for a child's end; exit status, or 128 + the signal that ended it. `usage`: what it took, unless it is
+/// nullptr.
+int wait_for_exit(pid_t process, rusage* usage = nullptr);
 
 /// The last line of `text` that is not blank; empty where there is none.
 std::string last_line(const std::string& text);

@@ -41,6 +41,10 @@ TEST_CASE("what does not go together is refused in words") {
                 "doorbell_every: 129 WQEs do not fit a queue of 128: its lanes would wait for ever"));
   CHECK(refused({kKernel + "queue=gin", kKernel + "doorbell_every=2"}, "doorbell_every: goes with queue = \"ibgda\""));
   CHECK(refused({kKernel + "queue=ibgda", kKernel + "proxies=2"}, "proxies: queue = \"ibgda\" leads to the NIC"));
+  CHECK(
+      refused({kKernel + "proxies=2", kKernel + "initiation=device"}, "proxies: initiation = \"device\" has no proxy"));
+  CHECK(refused({decode, kKernel + "proxies=2", kKernel + "initiation=device"}, "proxies: initiation = \"device\""));
+  CHECK(parse({kKernel + "proxies=2", kKernel + "initiation=launch"}).workload.megakernel.proxies == 2);
   CHECK(refused({kKernel + "proxies=17"}, "proxies: 17 is out of range; accepted: 1 to 16"));
   CHECK(refused({decode, kKernel + "queue=ibgda", kKernel + "initiation=all"},
                 "queue: ibgda: say initiation = \"device\""));

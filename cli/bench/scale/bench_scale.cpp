@@ -2,17 +2,11 @@
 
 // Each point is a process of its own, `meshbed run --mode replay`, as a user starts it; `meshbed --version` is taken
 // off its CPU time and its memory. The least of several runs counts: a shared machine's other work only adds.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,6 +18,7 @@
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/callgrind.h"
 #include "cli/common/document_output.h"
+#include "emu/process.h"
 #include "emu/scratch.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
@@ -63,54 +58,27 @@ struct ReplayCost {
   double cpu_s = 0, memory_mb = 0;
 };
 
-/// Runs it to its end, standard output to `path`, standard error to nowhere.
-ReplayCost replay_cost_of(const std::vector<std::string>& words, const std::string& path) {
-  std::vector<std::string> kept = words;
-  std::vector<char*> argv;
-  for (std::string& word : kept) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  ::posix_spawn_file_actions_init(&files);
-  constexpr mode_t kMode = 0644;
-  ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, kMode);
-  ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = -1;
-  const int failed = ::posix_spawn(&child, kept.front().c_str(), &files, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&files);
-  if (failed != 0) {
-    throw std::runtime_error(
-        fmt::format("{}: cannot start {}: {}", kScaleCommand, kept.front(), std::strerror(failed)));
+/// `output`: the last run's.
+ReplayCost least_cost_of(const std::vector<std::string>& words, std::string& output, int repetitions) {
+  constexpr double kMegabyte = 1e6;
+  std::optional<ReplayCost> least;
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    const emu::ProgramResult run = emu::run_program(words);
+    if (run.status != 0) {
+      throw std::runtime_error(fmt::format("{}: {} ended with status {}: {}", kScaleCommand, fmt::join(words, " "),
+                                           run.status, emu::last_line(run.errors)));
+    }
+    const ReplayCost now{run.cpu_s, static_cast<double>(run.resident_bytes) / kMegabyte};
+    least = least ? ReplayCost{std::min(least->cpu_s, now.cpu_s), std::min(least->memory_mb, now.memory_mb)} : now;
+    output = run.output;
   }
-  int status = 0;
-  rusage usage{};
-  while (::wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw std::runtime_error(fmt::format("{}: {} did not end well", kScaleCommand, fmt::join(words, " ")));
-  }
-  const auto seconds = [](const timeval& time) {
-    constexpr double kPerSecond = 1e6;
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / kPerSecond;
-  };
-  constexpr double kKibibytesPerMegabyte = 1e6 / 1024;
-  return {.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime),
-          .memory_mb = static_cast<double>(usage.ru_maxrss) / kKibibytesPerMegabyte};
-}
-
-ReplayCost least_cost_of(const std::vector<std::string>& words, const std::string& path, int repetitions) {
-  ReplayCost least = replay_cost_of(words, path);
-  for (int repetition = 1; repetition < repetitions; ++repetition) {
-    const ReplayCost again = replay_cost_of(words, path);
-    least = {std::min(least.cpu_s, again.cpu_s), std::min(least.memory_mb, again.memory_mb)};
-  }
-  return least;
+  return *least;
 }
 
 struct ScalePoint {
   const ScaleSeries* series = nullptr;
   int ranks = 0;
   ReplayCost cost;
-  nlohmann::json summary;
 };
 
 std::vector<std::string> replay_run_of(const std::string& folder, const std::string& scratch, const ScaleSeries& series,
@@ -230,8 +198,8 @@ int bench_scale_command(const Arguments& arguments, std::ostream& out, std::ostr
   const auto repetitions = static_cast<int>(parse_count("--repetitions", repetitions_text, 1, 100));
   if (!plot.empty()) require_plot_file("--plot", plot);
   const emu::Scratch scratch(std::filesystem::temp_directory_path(), "meshbed-scale");
-  const std::string json = scratch.path() + "/summary.json";
-  const ReplayCost version = least_cost_of({built_files().command, "--version"}, json, repetitions);
+  std::string printed;
+  const ReplayCost version = least_cost_of({built_files().command, "--version"}, printed, repetitions);
   document::Document report = scale_document();
   document::Section& section = report.sections.front();
   std::vector<ScalePoint> points;
@@ -239,20 +207,18 @@ int bench_scale_command(const Arguments& arguments, std::ostream& out, std::ostr
     for (const int ranks : series.ranks) {
       if (ranks > most) continue;
       err << fmt::format("{}, {} ranks\n", series.name, ranks) << std::flush;
-      const ReplayCost whole = least_cost_of(replay_run_of(folder, scratch.path(), series, ranks), json, repetitions);
-      points.push_back(
-          {.series = &series,
-           .ranks = ranks,
-           .cost = {std::max(0.0, whole.cpu_s - version.cpu_s), std::max(0.0, whole.memory_mb - version.memory_mb)},
-           .summary = nlohmann::json::parse(read_text_file(json))});
-      const ScalePoint& point = points.back();
-      const double messages = point.summary.at("messages").get<double>();
-      const bool folded = point.summary.at("folded").get<bool>();
-      const bool is_rate_known = !folded && point.cost.cpu_s >= kCpuLeast_s;
-      section.table("points").add({series.name, ranks, point.summary.at("messages").get<std::uint64_t>(),
-                                   point.cost.cpu_s, point.cost.memory_mb,
-                                   document::known_value(is_rate_known, messages / point.cost.cpu_s),
-                                   point.summary.at("time_ns").get<double>() / 1e3, folded});
+      const ReplayCost whole =
+          least_cost_of(replay_run_of(folder, scratch.path(), series, ranks), printed, repetitions);
+      const ReplayCost cost{std::max(0.0, whole.cpu_s - version.cpu_s),
+                            std::max(0.0, whole.memory_mb - version.memory_mb)};
+      points.push_back({.series = &series, .ranks = ranks, .cost = cost});
+      const nlohmann::json summary = nlohmann::json::parse(printed);
+      const auto messages = summary.at("messages").get<std::uint64_t>();
+      const bool folded = summary.at("folded").get<bool>();
+      const bool is_rate_known = !folded && cost.cpu_s >= kCpuLeast_s;
+      section.table("points").add({series.name, ranks, messages, cost.cpu_s, cost.memory_mb,
+                                   document::known_value(is_rate_known, static_cast<double>(messages) / cost.cpu_s),
+                                   summary.at("time_ns").get<double>() / 1e3, folded});
     }
   }
   section.set("version_cpu_s", version.cpu_s);

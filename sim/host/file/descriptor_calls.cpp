@@ -12,11 +12,14 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "plugin/base/log.h"
 #include "sim/host/load/calls.h"
@@ -90,13 +93,23 @@ off_t seek_to(int descriptor, off_t offset, int whence) {
 /// Those that all ranks share with the command.
 bool is_standard(int descriptor) { return !outside() && descriptor >= 0 && descriptor <= STDERR_FILENO; }
 
-/// What was open before the first rank's program began: the command's own, which no rank has.
-std::set<int> descriptors_of_command;
+using FileIdentity = std::pair<dev_t, ino_t>;
+
+std::optional<FileIdentity> identity_of(int descriptor) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) return std::nullopt;
+  return FileIdentity{status.st_dev, status.st_ino};
+}
+
+/// What was open before the first rank's program began: the command's own, which no rank has. A number that was closed
+/// since then may be another file's, and a rank's.
+std::map<int, FileIdentity> descriptors_of_command;
 
 /// Whether a real descriptor is not the rank's: the command's, or memory that the simulation keeps in a file.
 bool is_of_simulator(int descriptor) {
   if (outside()) return false;
-  if (descriptors_of_command.count(descriptor) > 0) return true;
+  const auto own = descriptors_of_command.find(descriptor);
+  if (own != descriptors_of_command.end() && own->second == identity_of(descriptor)) return true;
   // What ranks share by a name is held open by the simulation; each rank has descriptors of its own for it.
   const auto& shared = host().shared_files;
   if (std::any_of(shared.begin(), shared.end(), [&](const auto& one) { return one.second == descriptor; })) return true;
@@ -220,9 +233,14 @@ int is_terminal(int descriptor) { return is_real(descriptor) ? ::isatty(descript
 void note_descriptors_of_command() {
   static std::once_flag noted;
   std::call_once(noted, [] {
+    std::vector<int> numbers;
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-      descriptors_of_command.insert(std::atoi(entry.path().filename().c_str()));
+      numbers.push_back(std::atoi(entry.path().filename().c_str()));
+    }
+    // The listing's own descriptor is closed by now.
+    for (const int number : numbers) {
+      if (const auto identity = identity_of(number)) descriptors_of_command.emplace(number, *identity);
     }
   });
 }

@@ -342,6 +342,9 @@ struct MegakernelCheck {
   }
 
   void decode() const {
+    if (kernel.initiation == "device" && kernel.queue != "ibgda" && kernel.proxies > 1) {
+      add("proxies", "initiation = \"device\" has no proxy that posts; leave it out");
+    }
     if (kernel.program == "decode") {
       const bool fits = kernel.queue == "ibgda" ? kernel.initiation == "device" || kernel.initiation == "host"
                                                 : kernel.initiation == "host";
@@ -355,9 +358,6 @@ struct MegakernelCheck {
     if (kernel.initiation == "all") add("initiation", "all goes with program = \"decode\"");
     if (kernel.initiation == "launch" && !is_file && kernel.program != "all_reduce" && kernel.program != "all_gather") {
       add("initiation", "launch goes with program = \"decode\", \"all_reduce\" or \"all_gather\"");
-    }
-    if (kernel.initiation != "host" && kernel.initiation != "all" && kernel.proxies > 1) {
-      add("proxies", fmt::format("initiation = \"{}\" has no proxy that posts; leave it out", kernel.initiation));
     }
     if (kernel.queue == "ibgda" && kernel.initiation == "device" && said.has("proxy_pass")) {
       add("proxy_pass", "queue = \"ibgda\" has no proxy, unless initiation is \"host\"; leave it out");

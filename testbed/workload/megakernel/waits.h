@@ -39,7 +39,7 @@ class RingRegistry {
 
   /// As they stand now.
   ring::WaitChain waits() const;
-  /// "rank 3 has written 2 WQEs for rank 0, and not rung their doorbell".
+  /// "rank 3 has written 2 WQEs for rank 0, and not rung the doorbell".
   std::vector<std::string> doorbells() const;
 
  private:
