@@ -47,6 +47,11 @@ double nanoseconds(Picoseconds time_ps) { return static_cast<double>(time_ps) / 
 
 }  // namespace
 
+const char* mark_of(const Proof& proof) {
+  if (!proof.checked) return "-";
+  return proof.ok ? "ok" : "BROKEN";
+}
+
 Proof nothing_to_check(std::string_view name, std::string_view why) {
   return {std::string(name), true, fmt::format("nothing to check: {}", why), false};
 }

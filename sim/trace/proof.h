@@ -20,6 +20,9 @@ struct Proof {
   bool checked = true;  // false: there was nothing to check; neither kept nor broken, with the reason in `detail`
 };
 
+/// "ok", "BROKEN", or "-" where there was nothing to check.
+const char* mark_of(const Proof& proof);
+
 /// A proof without a result, because of `why`.
 Proof nothing_to_check(std::string_view name, std::string_view why);
 

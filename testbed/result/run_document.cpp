@@ -12,7 +12,7 @@ struct Entry {
   RunSection::Fill fill = nullptr;
 };
 
-/// By place. Filled before main(), read afterwards.
+/// By place. The sources of testbed/result/sections fill it before main(); it is read afterwards.
 std::map<int, Entry>& entries() {
   static std::map<int, Entry> all;
   return all;

@@ -69,10 +69,4 @@ Table check_table_shape(std::string key, std::string meaning) {
           .role = TableRole::kChecks};
 }
 
-void add_checks(Table& table, const std::vector<sim::Proof>& checks) {
-  for (const sim::Proof& check : checks) {
-    if (check.checked) table.add({check.name, check.ok, check.detail});
-  }
-}
-
 }  // namespace meshbed::testbed::document

@@ -25,7 +25,5 @@ Table finding_rows_shape();
 
 /// The columns "name", "ok" and "detail" of checks.
 Table check_table_shape(std::string key, std::string meaning);
-/// Those of `checks` that had something to check.
-void add_checks(Table& table, const std::vector<sim::Proof>& checks);
 
 }  // namespace meshbed::testbed::document

@@ -24,11 +24,6 @@ double RunResult::over_bound() const {
   return bound_ps > 0 ? static_cast<double>(time_ps) / static_cast<double>(bound_ps) : 0;
 }
 
-const char* mark_of(const sim::Proof& proof) {
-  if (!proof.checked) return "-";
-  return proof.ok ? "ok" : "BROKEN";
-}
-
 void add_common_proofs(RunResult& result, const Scenario& scenario, const BuiltFiles& files) {
   const Simulation& simulation = result.simulation;
   // What a run that broke off left on its way is not held against it; where it went is.

@@ -81,9 +81,6 @@ struct RunResult {
   double over_bound() const;  // 0: no bound
 };
 
-/// "ok", "BROKEN", or "-" where there was nothing to check.
-const char* mark_of(const sim::Proof& proof);
-
 /// The proofs that hold for every workload; the caller adds those of its own.
 void add_common_proofs(RunResult& result, const Scenario& scenario, const BuiltFiles& files);
 /// CPU time and peak memory of this process so far.

@@ -1,4 +1,4 @@
-// The run's proofs, and what the scenario expects.
+// The run's proofs, and what the scenario expects: as lines for the text, and as rows for JSON and JUnit XML.
 
 #include <vector>
 
@@ -15,6 +15,13 @@ Section checks_shape() {
                      .meaning = "proofs without anything to check in this run",
                      .columns = {text("name", "what would be checked"), text("detail", "why there is nothing")}});
   return section.with(check_table_shape("expected", "what the scenario's [expect] promises"));
+}
+
+/// Those that had something to check.
+void add_checks(Table& table, const std::vector<sim::Proof>& checks) {
+  for (const sim::Proof& check : checks) {
+    if (check.checked) table.add({check.name, check.ok, check.detail});
+  }
 }
 
 void show_checks(Section& section, const char* title, const std::vector<sim::Proof>& checks) {
