@@ -9,9 +9,12 @@
 if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
   set(brisk_options -O1)
 endif()
-# In the command nothing runs per message. With sanitizers -O0 (the room report with AddressSanitizer and UBSan: 49 s
-# and 1.4 GB, against 131 s and 1.9 GB).
-set(command_options ${brisk_options})
+# In the command nothing runs per message: -Og takes 30 % less to compile than -O1 (the room scenario: 39 s against 57 s).
+# With sanitizers -O0 (the room report with AddressSanitizer and UBSan: 49 s and 1.4 GB, against 131 s and 1.9 GB).
+set(command_options "")
+if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
+  set(command_options -Og)
+endif()
 if(MESHBED_SANITIZE)
   set(command_options -O0)
 endif()

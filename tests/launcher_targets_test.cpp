@@ -50,9 +50,13 @@ TEST_CASE("a command line needs what it runs, and no more") {
                                  "nccl check x", "cuda run", "diagnose x.log", "collect", "init x", "export x"}) {
     CHECK_MESSAGE(targets(reads_only) == tools, reads_only);
   }
+  for (const std::string& simulates : {"run " + kPair, "run --seed 7 " + kPair + " --set workload.bytes=8",
+                                       "run --world sim " + kPair, "run --world=sim " + kPair}) {
+    CHECK_MESSAGE(targets(simulates) == "first_run", simulates);
+  }
   for (const std::string& starts_ranks :
-       {"run " + kPair, "run --seed 7 " + kPair + " --set workload.bytes=8", std::string("shell node0"),
-        std::string("doctor"), std::string("emu status"), "exec --scenario " + kPair + " -- y --help",
+       {"run --world emu " + kPair, "run --world=metal " + kPair, std::string("shell node0"), std::string("doctor"),
+        std::string("emu status"), "exec --scenario " + kPair + " -- y --help",
         "exec --scenario=" + kPair + " -- y -h"}) {
     CHECK_MESSAGE(targets(starts_ranks) == "worlds", starts_ranks);
   }
@@ -84,10 +88,13 @@ TEST_CASE("which libraries a scenario needs is read from the scenario, with the 
     CHECK_MESSAGE(targets_of_file(has_gpus) == "worlds cuda_libraries", has_gpus);
   }
   const std::string on_host = cluster + "[workload]\nmemory = \"host\"\n";
-  CHECK(targets_of_file(on_host) == "worlds");
+  CHECK(targets_of_file(on_host) == "first_run");
+  const std::string program =
+      "[topology]\nkind = \"ring\"\nnodes = 2\n[workload]\nkind = \"program\"\nprogram = \"/bin/true\"\n";
+  CHECK(targets_of_file(program) == "worlds");
   CHECK(targets_of_file(on_host, "--set workload.memory=gpu") == "worlds cuda_libraries");
-  CHECK(targets_of_file(cluster + "[workload]\nmemory = \"gpu\"\n", "--set=workload.memory=host") == "worlds");
-  CHECK(targets_of_file(cluster + "# memory = \"gpu\"\n[workload]\nbytes = 8\n") == "worlds");
+  CHECK(targets_of_file(cluster + "[workload]\nmemory = \"gpu\"\n", "--set=workload.memory=host") == "first_run");
+  CHECK(targets_of_file(cluster + "# memory = \"gpu\"\n[workload]\nbytes = 8\n") == "first_run");
   // Programs in emulated nodes find their node's GPUs.
   CHECK(targets("exec --scenario '" + file + "' -- y") == "worlds cuda_libraries");
   // A pipe can be read once, by the command.
@@ -146,7 +153,7 @@ TEST_CASE("the launcher builds the program first, and then what the program list
   CHECK(built_for("lint x.toml") == "bin/meshbed\n");
   CHECK(built_for("run missing.toml") == "bin/meshbed\n");
   CHECK(built_for("models") == "bin/meshbed\nbin/meshbed bin/meshbed-tools\n");
-  CHECK(built_for("run " + kPair) == "bin/meshbed\nworlds\n");
+  CHECK(built_for("run " + kPair) == "bin/meshbed\nfirst_run\n");
   CHECK(built_for("exec --scenario " + kPair + " -- y --help") == "bin/meshbed\nworlds\n");
   CHECK(built_for("run " + kGpus) == "bin/meshbed\nworlds cuda_libraries\n");
   CHECK(built_for("cuda run x --help") == "bin/meshbed\nbin/meshbed bin/meshbed-tools cuda_libraries\n");
@@ -160,7 +167,7 @@ TEST_CASE("the first build of all is of what a run needs, in one go") {
   checkout.stand_in("ninja", "case \"$*\" in *build.ninja | *' -n '*) exit 0 ;; esac\necho \"$@\" >>'" +
                                  checkout.folder + "/ninja.log'; cp '" + checkout.folder + "/kept' '" + program + "'");
   CHECK(checkout.run("run " + kPair + " 2>/dev/null").output.rfind("meshbed run ", 0) == 0);
-  CHECK(run_command_line("sed 's/.* -j [0-9]* //' '" + checkout.folder + "/ninja.log'").output == "worlds\n");
+  CHECK(run_command_line("sed 's/.* -j [0-9]* //' '" + checkout.folder + "/ninja.log'").output == "first_run\n");
 }
 
 TEST_CASE("help waits for no build: the last built program prints it, and before any build the launcher") {

@@ -18,7 +18,8 @@ namespace {
 
 constexpr const char* kProgramTarget = "bin/meshbed";
 constexpr const char* kToolsTarget = "bin/meshbed-tools";
-constexpr const char* kRankTargets = "worlds";  // with kProgramTarget
+constexpr const char* kEngineTargets = "first_run";  // with kProgramTarget: ranks of the engine, simulated
+constexpr const char* kRankTargets = "worlds";       // with those of kEngineTargets: programs and the other worlds
 constexpr const char* kCudaTargets = "cuda_libraries";
 
 /// Commands of meshbed-tools that start ranks. They choose their workloads themselves, some with GPUs.
@@ -69,6 +70,13 @@ NamedScenario scenario_in(const Arguments& words) {
   return found;
 }
 
+/// Whether a run of the scenario is in the simulator, of ranks that load the engine or the net plugin alone.
+bool runs_engine_alone(const Arguments& words, const Scenario& scenario) {
+  const std::vector<std::string> worlds = values_of(words, "--world");
+  const bool simulated = worlds.empty() || worlds == Arguments{name_of(WorldKind::kSimulated)};
+  return words.front() == "run" && simulated && scenario.workload.kind != WorkloadKind::kProgram;
+}
+
 std::vector<std::string> targets_of_scenario(const Arguments& words) {
   const NamedScenario named = scenario_in(words);
   if (!named.is_named) return {kProgramTarget};
@@ -77,7 +85,7 @@ std::vector<std::string> targets_of_scenario(const Arguments& words) {
   const bool gpus = words.front() == "exec" ? calls_cuda(*named.scenario) || has_gpus(named.scenario->cluster)
                                             : calls_cuda(*named.scenario);
   if (gpus) return {kRankTargets, kCudaTargets};
-  return {kRankTargets};
+  return {runs_engine_alone(words, *named.scenario) ? kEngineTargets : kRankTargets};
 }
 
 std::vector<std::string> targets_of(const Arguments& words, const Arguments& all) {
