@@ -183,6 +183,82 @@ TEST_CASE("RAS as text: a rank behind, and a dead one") {
   CHECK(first({head + "    0         1         4         8        32        32   RUNNING  OK\n"}) == "none");
 }
 
+TEST_CASE("dmesg: an empty cage at the driver's start is no lost link, and every form of the time is read") {
+  const std::string unplugged = "mlx5_core 0000:41:00.1: Port module event: module 1, Cable unplugged\n";
+  CHECK(first({"<6>[    2.962781] " + unplugged}) == "none");
+  CHECK(first({"[    2.962781] mlx5_core 0000:41:00.1 enp65s0f1np1: Link up\n[    8.1] " + unplugged}) == "port-down");
+  CHECK(first({"[    2.962781] mlx5_core 0000:41:00.0 enp65s0f0np0: Link up\n[    8.1] " + unplugged}) == "none");
+  CHECK(first({"Jun 02 10:00:00 node1 kernel: " + unplugged}) == "port-down");
+  for (const std::string time : {"[Tue Jun  2 10:00:00 2026] ", "<6>[   14.9] ", "kern  :info  : [   14.9] "}) {
+    const Diagnosis up = diagnosis_of({time + "mlx5_core 0000:01:00.0 enp1s0f0np0: Link up\n"});
+    CHECK_MESSAGE(!value_of(up, "link_up").empty(), time);
+  }
+  // The PCI core says it of any card.
+  CHECK(first({"[    1.1] pci 0000:03:00.0: 4.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x1 link at "
+               "0000:00:1c.0 (capable of 16.000 Gb/s with 5.0 GT/s PCIe x4 link)\n"}) == "none");
+}
+
+TEST_CASE("RAS in parts, as people quote it: status, counts that differ by one, and the ranks of a group") {
+  CHECK(diagnosis_of({"Job summary\n\n  Communicator ranks have different status\n"}).causes.front().likelihood < 0.5);
+  const std::string counts =
+      "#0-0 (78db2f) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n"
+      "  7 ranks have launched up to operation 64\n  1 rank has launched up to operation ";
+  const std::string behind = ":\n    Rank 3 -- GPU 3 managed by process 4711 on node 10.0.0.4\n";
+  const Diagnosis near = diagnosis_of({counts + "63" + behind}), far = diagnosis_of({counts + "12" + behind});
+  CHECK(near.causes.front().likelihood < 0.3);
+  CHECK(far.causes.front().likelihood > 0.5);
+  CHECK(value_of(far, "ras.rank") == "rank 3: AllReduce 12");
+  CHECK(value_of(diagnosis_of({"Communicators... (0.002s)\n\nDEAD\n  1 job process is considered dead (unreachable via "
+                               "the RAS network)\n  Process 3748990 on node node1 managing GPU 3\n"}),
+                 "dead_process") == "Process 3748990 on node node1 managing GPU 3");
+}
+
+TEST_CASE("what stands before a line is not the process: times, and the tags of mpirun and srun") {
+  const auto process = [](const std::string& before) {
+    return value_of(diagnosis_of({before + "node7:3526:3530 [0] plugin/net.cc:306 NCCL WARN something\n"}), "process");
+  };
+  for (const char* before : {"", "[2026-09-17 04:02:30] ", "15:39:01 ", "2019-06-02T16:13:20 ",
+                             "[1,0]<stdout>:", "(RayWorker pid=7, ip=10.0.0.4) ", "0: ", "`"}) {
+    CHECK_MESSAGE(process(before) == "node7:3526", before);
+  }
+  const std::string row = "  8589934592    2147483648     float     sum      -1   171000   50.23   95.10      0\n";
+  for (const char* tag : {"", "[1,0]<stdout>:", "  [1,0]<stdout>:", "0: ", " 0: "}) {
+    const Diagnosis table = diagnosis_of(
+        {tag + std::string("#  Rank  0 Group  0 Pid 427294 on  cl4-gpu03 device  0 [0000:4e:00] NVIDIA H100\n") + tag +
+         row});
+    CHECK_MESSAGE(value_of(table, "rank_host") == "cl4-gpu03", tag);
+    CHECK_MESSAGE(value_of(table, "busbw_GBps") == "95.1", tag);
+  }
+}
+
+TEST_CASE("an error of ibv_modify_qp by its number alone, where the line is wrapped, and without a netdev") {
+  const std::string head = "a:1:2 [0] misc/ibvwrap.cc:307 NCCL WARN Call to ibv_modify_qp failed with ";
+  CHECK(first({head + "61\nNo data available, on dev mlx5_0:1\n"}) == "wrong-gid");
+  CHECK(first({head + "101\nNetwork is unreachable\n"}) == "no-path");
+  CHECK(first({head + "error No such device\n"}) == "no-rdma-device");
+  CHECK(first({"a:1:2 [0] misc/ibvwrap.cc:40 NCCL WARN Call to ibv_create_qp failed\n"}) == "memlock");
+  const Diagnosis gids = diagnosis_of(
+      {"a:1:2 [0] transport/net_ib.cc:2358 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4711> with status=12 "
+       "opcode=0 len=0 vendor err 129 (Send) localGid ::ffff:10.0.1.1 remoteGids::ffff:10.0.1.2 hca mlx5_0\n"});
+  CHECK(value_of(gids, "local_gid") == "::ffff:10.0.1.1");
+  CHECK(value_of(gids, "remote_gid") == "::ffff:10.0.1.2");
+}
+
+TEST_CASE("causes that NCCL states in words: memory of the GPU and of the host, one GPU for two ranks, sockets") {
+  const std::string warn = "a:1:2 [0] NCCL WARN ",
+                    closed = warn + "socketProgress: Connection closed by remote peer b\n";
+  CHECK(first({closed + warn + "Cuda failure 'out of memory'\n"}) == "gpu-memory");
+  CHECK(first({closed + warn + "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 2000\n"}) ==
+        "duplicate-gpu");
+  CHECK(first({warn + "Error: failed to extend /dev/shm/nccl-03v824 to 4194660 bytes\n"}) == "shared-memory");
+  const std::string connect = "socketPollConnect: Connect to 10.0.0.4<56849> returned ";
+  CHECK(first({warn + connect + "113(No route to host) errno 115(Operation now in progress)\n"}) == "firewall");
+  CHECK(first({warn + connect + "111(Connection refused) errno 115(Operation now in progress)\n"}) ==
+        "bootstrap-refused");
+  CHECK(first({warn + "ncclOsSocketPollConnect to 10.0.0.4<5> failed with error Connection refused\n"}) ==
+        "bootstrap-refused");
+}
+
 TEST_CASE("RAS as JSON without the comma that 2.28.9 leaves out") {
   const std::string text =
       "{\n  \"nccl_version\": \"2.28.9\",\n  \"communicators_count\": 1,\n  \"communicators\": [\n    {\n      "

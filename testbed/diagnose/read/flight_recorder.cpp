@@ -23,14 +23,22 @@ std::optional<int> rank_of(const document::Value& value, const std::string& file
   if (value.contains("rank") && value.at("rank").is_number()) {
     return static_cast<int>(std::clamp(value.at("rank").get<double>(), 0.0, 1e6));
   }
-  // PyTorch names the files by rank: "nccl_trace_rank_3", "fr_dump_3.json".
+  // PyTorch names the files by rank: "nccl_trace_rank_3", "fr_dump_3.json", "rank3.json". Another number is a date.
   const std::string name = file.substr(file.rfind('/') + 1);
-  const std::size_t end = name.find_last_of("0123456789");
-  if (end == std::string::npos) return std::nullopt;
-  const std::size_t before = name.find_last_not_of("0123456789", end);
-  const std::string digits = name.substr(before == std::string::npos ? 0 : before + 1,
-                                         end - (before == std::string::npos ? std::string::npos : before));
-  return static_cast<int>(std::clamp(leading_number(digits).value_or(-1), -1.0, 1e6));
+  const std::string stem = name.substr(0, name.find('.'));
+  std::size_t at = stem.rfind("rank");
+  if (at != std::string::npos) {
+    at += std::string("rank").size();
+    if (at < stem.size() && (stem[at] == '_' || stem[at] == '-')) ++at;
+  } else {
+    const std::size_t underscore = stem.rfind('_');
+    if (underscore == std::string::npos) return std::nullopt;
+    at = underscore + 1;
+    if (stem.find_first_not_of("0123456789", at) != std::string::npos) return std::nullopt;
+  }
+  const auto number = leading_number(stem.substr(at));
+  if (!number) return std::nullopt;
+  return static_cast<int>(std::clamp(*number, -1.0, 1e6));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// NCCL's debug log: "host:pid:tid [dev] NCCL INFO text", with file:line before NCCL WARN, and since 2.27 with a time in
-// brackets before it (src/debug.cc, v2.28.9-1). Lines of ranks and files may be mixed.
+// NCCL's debug log: "host:pid:tid [dev] NCCL INFO text", with file:line before NCCL WARN, and since 2.26 with a time in
+// brackets before it (src/debug.cc, v2.28.9-1). Lines of ranks and files may be mixed, and have what a launcher puts
+// before each line: mpirun --tag-output "[1,0]<stdout>:".
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,16 +11,35 @@
 namespace meshbed::testbed::diagnose {
 namespace {
 
-/// "host:pid" of a line's head; empty: there is none.
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// "host:pid" of a line's head; empty: there is none. It stands last: times before it look like it.
 std::string owner_in(std::string_view head) {
+  std::string owner;
   for (const std::string& word : words_of(head)) {
-    const std::size_t first = word.find(':');
-    const std::size_t second = first == std::string::npos ? first : word.find(':', first + 1);
-    if (second == std::string::npos || first == 0) continue;
-    const std::string pid = word.substr(first + 1, second - first - 1);
-    if (!pid.empty() && pid.find_first_not_of("0123456789") == std::string::npos) return word.substr(0, second);
+    const std::size_t tid = word.rfind(':');
+    const std::size_t pid = tid == std::string::npos || tid == 0 ? std::string::npos : word.rfind(':', tid - 1);
+    if (pid == std::string::npos || pid == 0) continue;
+    const std::size_t before = word.rfind(':', pid - 1);
+    const std::size_t host = word.find_first_not_of("`'\"(>", before == std::string::npos ? 0 : before + 1);
+    if (host >= pid || !is_number(word.substr(pid + 1, tid - pid - 1)) || !is_number(word.substr(tid + 1))) continue;
+    owner = word.substr(host, tid - host);
   }
-  return "";
+  return owner;
+}
+
+/// "[0]eth1:10.0.0.1<0>" without the index.
+std::string without_index(const std::string& listed) {
+  const std::size_t bracket = listed.find(']');
+  return !listed.empty() && listed[0] == '[' && bracket != std::string::npos ? listed.substr(bracket + 1) : listed;
+}
+
+/// Without spaces at both ends.
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
 
 class NcclLog final : public LineReader {
@@ -75,8 +95,11 @@ void NcclLog::devices(const std::string& text, const Line& line, Case& found) {
         found.add_fact("socket_interface", word.substr(bracket + 1), line);
     }
   }
-  if (const auto listed = between(text, "Bootstrap: Using ", "")) found.add_fact("bootstrap_interface", *listed, line);
-  if (const auto listed = between(text, "Bootstrap : Using ", "")) found.add_fact("bootstrap_interface", *listed, line);
+  for (const char* words : {"Bootstrap: Using ", "Bootstrap : Using "}) {
+    if (const auto listed = between(text, words, "")) {
+      found.add_fact("bootstrap_interface", without_index(*listed), line);
+    }
+  }
   if (const auto network = between(text, "Using network ", "")) {
     found.add_fact("network", *network, line);
     found.networks.insert(*network);
@@ -157,7 +180,7 @@ void NcclLog::queue_pair(const std::string& text, const Line& line, Case& found)
   if (failure.local_gid.empty()) {
     const std::size_t at = text.rfind("local GID ");
     if (at != std::string::npos && text.compare(at, 16, "local GID index ") != 0) {
-      failure.local_gid = between(std::string_view(text).substr(at), "local GID ", ",").value_or("");
+      failure.local_gid = trimmed(between(std::string_view(text).substr(at), "local GID ", ",").value_or(""));
     }
   }
   const std::vector<std::string> rest = words_of(between(text, "remote GID ", "").value_or(""), " ,");
@@ -180,6 +203,22 @@ void NcclLog::completion(const std::string& text, const Line& line, Case& found)
   }
   if (const auto peer = between(text, "from peer ", "<")) found.add_fact("completion_peer", *peer, line);
   if (const auto device = between(text, " hca ", " ")) found.add_fact("completion_device", *device, line);
+  // "localGid ::ffff:10.0.0.1 remoteGids::ffff:10.0.0.2" (src/transport/net_ib.cc:2368 v2.26.2-1)
+  for (const auto& [fact, key] : {std::pair{"local_gid", "localGid "}, std::pair{"remote_gid", "remoteGids"}}) {
+    const std::string gid = trimmed(between(text, key, "").value_or(""));
+    const std::string word = gid.substr(0, gid.find_first_of(" ,"));
+    if (!word.empty()) found.add_fact(fact, word, line);
+  }
+}
+
+/// Calls that fail without words where memory cannot be locked: NVIDIA's guide names the first two as a sign of that.
+void wordless_failure(const std::string& text, const Line& line, Case& found) {
+  for (const char* call :
+       {"Call to ibv_create_qp failed", "Call to ibv_reg_mr failed", "Call to ibv_create_cq failed"}) {
+    if (!trimmed(text).ends_with(call)) continue;
+    found.add_sign(CauseCode::kMemlock, 0.45, "verbs call failed",
+                   "a verbs call that locks memory failed without words", line);
+  }
 }
 
 bool NcclLog::take(const Line& line, Case& found) {
@@ -206,6 +245,7 @@ bool NcclLog::take(const Line& line, Case& found) {
   communicator(text, line, found);
   queue_pair(text, line, found);
   completion(text, line, found);
+  wordless_failure(text, line, found);
   return true;
 }
 

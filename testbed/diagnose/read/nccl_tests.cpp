@@ -20,6 +20,16 @@ class NcclTests final : public LineReader {
   Line best_;
 };
 
+/// Without what a launcher puts before each line: mpirun --tag-output "[1,0]<stdout>:", srun -l "0: ".
+std::string without_tag(const std::string& text) {
+  const std::size_t colon = text.find(':'), begin = text.find_first_not_of(' ');
+  if (colon == std::string::npos || begin >= colon) return text;
+  const std::string tag = text.substr(begin, colon - begin);
+  const bool is_mpi = tag[0] == '[' && tag.back() == '>' && tag.find("]<std") != std::string::npos;
+  const bool is_srun = tag.find_first_not_of("0123456789") == std::string::npos;
+  return is_mpi || is_srun ? text.substr(colon + 1) : text;
+}
+
 bool is_type(const std::string& word) {
   for (const char* type : {"float", "half", "double", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bfloat16",
                            "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2"}) {
@@ -29,6 +39,7 @@ bool is_type(const std::string& word) {
 }
 
 bool NcclTests::take(const Line& line, Case& found) {
+  const std::string text = without_tag(line.text);
   if (const auto average = between(line.text, "# Avg bus bandwidth", "")) {
     if (const auto value = leading_number(between(*average, ":", "").value_or(""))) {
       found.add_fact("average_busbw_GBps", *value, line);
@@ -40,14 +51,16 @@ bool NcclTests::take(const Line& line, Case& found) {
     found.add_fact("out_of_bounds_values", static_cast<std::int64_t>(std::clamp(count, 0.0, 1e15)), line);
     return true;
   }
-  // "#  Rank  0 Group  0 Pid   4940 on ai-worker03 device  0 [0x61] NVIDIA L40"
-  if (line.text.rfind("#", 0) == 0 && line.text.find(" Pid ") != std::string::npos &&
-      line.text.find(" on ") != std::string::npos) {
-    found.add_fact("rank_host", between(line.text, " on ", " ").value_or(""), line);
+  // "#  Rank  0 Group  0 Pid   4940 on  cl4-gpu03 device  0 [0x61] NVIDIA L40": the host stands at the right
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin != std::string::npos && text[begin] == '#' && text.find(" Pid ") != std::string::npos) {
+    const std::vector<std::string> behind = words_of(between(text, " on ", "").value_or(""));
+    if (behind.empty()) return false;
+    found.add_fact("rank_host", behind.front(), line);
     if (line.text.find("GB10") != std::string::npos) found.is_spark = true;
     return true;
   }
-  const std::vector<std::string> words = words_of(line.text);
+  const std::vector<std::string> words = words_of(text);
   if (words.size() < 8 || !is_type(words[2])) return false;
   const auto bytes = leading_number(words[0]), busbw = leading_number(words[7]);
   if (!bytes || !busbw) return false;

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "testbed/diagnose/read/read.h"
 
@@ -19,31 +22,77 @@ class RasText final : public LineReader {
  public:
   const char* format() const override { return "RAS"; }
   bool take(const Line& line, Case& found) override;
+  void end(Case& found) override { judge_counts(found); }
 
  private:
+  bool begins(const std::string& text) const;
+  bool takes_counts(const Line& line, Case& found);
+  void judge_counts(Case& found);
+
   std::string operation_;  // of the mismatch under way
+  Line mismatch_;
+  std::vector<double> launched_;  // by groups of ranks that are equally far
   bool is_dead_ = false;
   bool is_ras_ = false;
 };
 
+/// Whether RAS's output begins here: people quote parts of it.
+bool RasText::begins(const std::string& text) const {
+  for (const char* words : {"Gathering data about the NCCL communicators", "Job summary", "Group     Comms     Nodes",
+                            "Communicator ranks have different ", "Communicators... ("}) {
+    if (text.find(words) != std::string::npos) return true;
+  }
+  // "#0-0 (78db2f...) MISMATCH"
+  const std::size_t dash = text.find('-');
+  return text[0] == '#' && dash != std::string::npos && dash > 1 && text.find_first_not_of("0123456789", 1) == dash &&
+         text.find(" (", dash) != std::string::npos;
+}
+
+/// Groups of ranks that have launched as much: "  7 ranks have launched up to operation 64", "  1 rank has launched up
+/// to operation 63:" with the ranks below it, and "  3 ranks have not launched any operations".
+bool RasText::takes_counts(const Line& line, Case& found) {
+  const std::string& text = line.text;
+  const bool none = text.find(" not launched any operations") != std::string::npos;
+  std::optional<std::string> launched = between(text, " ranks have launched up to operation ", "");
+  if (!launched) launched = between(text, " rank has launched up to operation ", "");
+  if (!launched && !none) return false;
+  if (launched) {
+    while (!launched->empty() && launched->back() == ':') launched->pop_back();
+    found.add_fact("ras." + operation_ + ".launched", *launched, line);
+  }
+  launched_.push_back(launched ? leading_number(*launched).value_or(0) : 0);
+  return true;
+}
+
+/// NVIDIA's guide: counts that differ by one are no cause for concern, because RAS asks the ranks one after the other.
+void RasText::judge_counts(Case& found) {
+  if (operation_.empty()) return;
+  const auto [least, most] = std::minmax_element(launched_.begin(), launched_.end());
+  const bool is_near = launched_.size() > 1 && *most - *least <= 1;
+  found.add_sign(CauseCode::kRankLate, is_near ? 0.25 : 0.60, "RAS: counts",
+                 is_near ? "RAS: the ranks' numbers of operations differ by one, which may be the moment alone"
+                         : "RAS: ranks have launched different numbers of operations",
+                 mismatch_);
+  operation_.clear();
+  launched_.clear();
+}
+
 bool RasText::take(const Line& line, Case& found) {
   const std::string& text = line.text;
   const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
-  if (has("Gathering data about the NCCL communicators") || has("Job summary") || has("Group     Comms     Nodes")) {
-    return is_ras_ = true;
-  }
+  const bool is_begin = begins(text);
+  is_ras_ = is_ras_ || is_begin;
   if (!is_ras_) return false;
-  if (const auto operation = between(text, "Communicator ranks have different ", " operation counts")) {
-    operation_ = *operation;
-    found.add_sign(CauseCode::kRankLate, 0.60, "RAS: counts",
-                   "RAS: ranks have launched different numbers of operations", line);
+  if (has(" operation counts") && has("Communicator ranks have different ")) {
+    judge_counts(found);
+    operation_ = between(text, "Communicator ranks have different ", " operation counts").value_or("");
+    mismatch_ = line;
     return true;
   }
   if (text == "DEAD") return is_dead_ = true;
-  if (const auto launched = between(text, " ranks have launched up to operation ", "")) {
-    found.add_fact("ras." + operation_ + ".launched", *launched, line);
-    return true;
-  }
+  // The title of another part: "INCOMPLETE", "#0-0 (...) MISMATCH".
+  if (text[0] == '#' || text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string::npos) is_dead_ = false;
+  if (takes_counts(line, found)) return true;
   if (has("  Rank ") && has(" launched ") && !operation_.empty()) {
     const auto rank = leading_number(between(text, "Rank ", " ").value_or(""));
     const auto launched = leading_number(between(text, "launched up to operation ", " ").value_or("0"));
@@ -53,7 +102,12 @@ bool RasText::take(const Line& line, Case& found) {
                    line);
     return true;
   }
-  if (has("have not launched any operations")) return true;
+  // "    Rank 0 -- GPU 0 managed by process 483072 on node 172.16.64.210": of the group above
+  if (has("  Rank ") && has(" managed by process ") && !operation_.empty() && !launched_.empty()) {
+    const auto rank = leading_number(between(text, "Rank ", " ").value_or(""));
+    found.add_fact("ras.rank", fmt::format("rank {}: {} {}", rank.value_or(-1), operation_, launched_.back()), line);
+    return true;
+  }
   if (has("Communicator ranks have different status")) {
     found.add_sign(CauseCode::kRankLate, 0.30, "RAS: status", "RAS: the communicator's ranks have different status",
                    line);
