@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace meshbed::testbed::hosts {
 namespace {
@@ -97,6 +98,12 @@ std::string HostFacts::netdev_with(const std::string& mac) const {
     if (nic.mac.known() && nic.mac.value == mac && nic.kind.empty()) return nic.netdev.value;
   }
   return "";
+}
+
+void HostFacts::leave_out(LeftOut each) {
+  const bool is_known =
+      std::any_of(left_out.begin(), left_out.end(), [&](const LeftOut& known) { return known.name == each.name; });
+  if (!is_known) left_out.push_back(std::move(each));
 }
 
 void HostFacts::settle_names() {

@@ -132,6 +132,12 @@ struct BondFacts {
   bool is_lag = false;       // RoCE LAG: they are functions of one card
 };
 
+/// An interface or port that a file has, and that becomes no NIC.
+struct LeftOut {
+  std::string name, reason;  // "eth2", "leads to host:x, ..."
+  std::string source;
+};
+
 /// One node.
 struct HostFacts {
   Fact<std::string> name;
@@ -139,6 +145,7 @@ struct HostFacts {
   std::vector<NicFacts> nics;  // in the order of their first appearance
   std::vector<GpuFacts> gpus;
   std::vector<BondFacts> bonds;
+  std::vector<LeftOut> left_out;
   std::vector<MembershipFact> memberships;       // that are not yet in the NICs (settle_names())
   std::map<std::string, std::string> own_names;  // netdevs by what a configuration file calls them: an id, a UUID
   std::map<std::string, PciFacts> pci;           // NICs' functions and bridges by their address
@@ -157,6 +164,8 @@ struct HostFacts {
                   const std::string& source, Origin origin);
   /// The hardware interface with that MAC address, lower case; empty: none is known.
   std::string netdev_with(const std::string& mac) const;
+  /// Lists what becomes no NIC, once under each name.
+  void leave_out(LeftOut each);
   /// Memberships and parents of VLAN interfaces into the NICs, by the interfaces' names. After all files were read.
   void settle_names();
   /// Joins the two to one NIC.

@@ -7,26 +7,16 @@
 #include <string>
 
 #include "testbed/import/import.h"
+#include "tests/import/machines.h"
 
 namespace read_test {
 
 using namespace meshbed::testbed::hosts;
 using meshbed::to_text;
+using meshbed::test::nic_of;
+using meshbed::test::only_host;
 
 namespace {
-
-const HostFacts& only_host(const Machines& machines) {
-  REQUIRE(machines.hosts.size() == 1);
-  return machines.hosts.front();
-}
-
-const NicFacts& nic_of(const HostFacts& host, const std::string& name) {
-  const auto found = std::find_if(host.nics.begin(), host.nics.end(), [&](const NicFacts& nic) {
-    return nic.device.value == name || nic.netdev.value == name;
-  });
-  REQUIRE_MESSAGE(found != host.nics.end(), name);
-  return *found;
-}
 
 std::string problem(const std::string& path, const std::string& text) {
   try {
@@ -419,6 +409,16 @@ lo: flags=73<UP,LOOPBACK,RUNNING>  mtu 65536
   CHECK(nic_of(host, "eth2").mac.value == "0c:c4:7a:73:1a:b8");
   CHECK_FALSE(nic_of(host, "eth2").link_up.value);
   CHECK(nic_of(host, "lo").kind == "loopback");
+  const Machines old = read_text("old.txt", R"(eth2      Link encap:Ethernet  HWaddr 0C:C4:7A:73:1A:B8
+          inet addr:192.168.100.1  Bcast:192.168.100.255  Mask:255.255.255.0
+          inet6 addr: fd00::1/64 Scope:Global
+          UP BROADCAST RUNNING MULTICAST  MTU:9000  Metric:1
+)");
+  CHECK(to_text(nic_of(only_host(old), "eth2").addresses.at(0).prefix) == "192.168.100.1/24");
+  CHECK(nic_of(only_host(old), "eth2").addresses.size() == 2);
+  CHECK(nic_of(only_host(old), "eth2").mtu_bytes.value == 9000);
+  CHECK(nic_of(only_host(old), "eth2").mac.value == "0c:c4:7a:73:1a:b8");
+  CHECK(nic_of(only_host(old), "eth2").link_up.value);
   const Machines status = read_text("ib.txt", R"(Infiniband device 'mlx5_0' port 1 status:
 	default gid:	 fe80:0000:0000:0000:5054:00ff:fe12:3456
 	state:		 4: ACTIVE
@@ -442,6 +442,15 @@ Infiniband device 'mlx5_0' port 2 status:
   CHECK(nic.device.value == "mlx5_0");
   CHECK(nic.link_up.value);
   CHECK(nic.pci_address.value == "0000:0c:00.0");
+  // hwloc 3: each type is a bit, and an RDMA device is a network, too (48); 3 is a disk that is memory.
+  const Machines bits = read_text("node.xml", R"(<?xml version="1.0" encoding="UTF-8"?>
+<topology version="3.0"><object type="Machine">
+<object type="PCIDev" pci_busid="0000:01:00.0"><object type="OSDev" name="enp1s0f0np0" osdev_type="16"/>
+<object type="OSDev" name="rocep1s0f0" osdev_type="48"><info name="Port1State" value="4"/></object></object>
+<object type="PCIDev" pci_busid="0000:05:00.0"><object type="OSDev" name="mem0" osdev_type="3"/></object>
+</object></topology>)");
+  REQUIRE(only_host(bits).nics.size() == 1);
+  CHECK(nic_of(only_host(bits), "enp1s0f0np0").device.value == "rocep1s0f0");
   REQUIRE(only_host(tree).gpus.size() == 1);
   CHECK(only_host(tree).gpus[0].model.value == "NVIDIA H100 80GB HBM3");
 }

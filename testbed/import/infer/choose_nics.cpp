@@ -232,7 +232,11 @@ std::string seen_in(const Machines& machines) {
       text += fmt::format("\n  {}/{} {}{}", host.name.value, nic.name(), nic.no_mesh,
                           nic.no_source.empty() ? "" : " (" + nic.no_source + ")");
     }
-    if (host.nics.empty()) text += fmt::format("\n  {}: no interfaces were read", host.name.value);
+    for (const LeftOut& each : host.left_out) {
+      text += fmt::format("\n  {}/{} {} ({})", host.name.value, each.name, each.reason, each.source);
+    }
+    if (host.nics.empty() && host.left_out.empty())
+      text += fmt::format("\n  {}: no interfaces were read", host.name.value);
     for (const std::string& file : host.unread) text += fmt::format("\n  {} is of no known format", file);
   }
   return text;

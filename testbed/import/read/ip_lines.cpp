@@ -152,7 +152,9 @@ class BriefLines : public LineReader {
 };
 
 /// eth2: flags=4163<UP,BROADCAST,RUNNING,MULTICAST>  mtu 9000 (ifconfig of net-tools 2), and behind it indented
-/// "inet 192.168.100.1  netmask 255.255.255.0" and "ether 0c:c4:7a:73:1a:b8".
+/// "inet 192.168.100.1  netmask 255.255.255.0" and "ether 0c:c4:7a:73:1a:b8". Of net-tools 1: "eth2  Link
+/// encap:Ethernet HWaddr 0C:C4:7A:73:1A:B8", and behind it "inet addr:192.168.100.1  Bcast:...  Mask:255.255.255.0" and
+/// "UP BROADCAST RUNNING  MTU:9000".
 class IfconfigLines : public LineReader {
  public:
   explicit IfconfigLines(HostFacts& host) : host_(host) {}
@@ -163,10 +165,11 @@ class IfconfigLines : public LineReader {
       netdev_.clear();
       const bool is_head = words.size() > 3 && words[0].size() > 1 && words[0].back() == ':' &&
                            words[1].rfind("flags=", 0) == 0 && words[2] == "mtu";
-      return is_head && take_head(words, source);
+      return is_head ? take_head(words, source) : take_old_head(words, source);
     }
     if (netdev_.empty() || words.size() < 2) return false;
     NicFacts& nic = host_.by_netdev(netdev_, source);
+    if (is_old_) return take_old(nic, words, source);
     if (words[0] == "ether") nic.mac.offer(lower(words[1]), source);
     const std::string prefix = behind(words, "prefixlen");
     if (words[0] == "inet6" && !prefix.empty()) add_address(nic, words[1] + "/" + prefix, source);
@@ -178,7 +181,36 @@ class IfconfigLines : public LineReader {
   void end_block() override { netdev_.clear(); }
 
  private:
+  bool take_old_head(const std::vector<std::string>& words, const std::string& source) {
+    if (words.size() < 3 || words[1] != "Link" || words[2].rfind("encap:", 0) != 0) return false;
+    is_old_ = true;
+    netdev_ = words[0].substr(0, words[0].find(':'));
+    if (netdev_.empty()) return false;
+    NicFacts& nic = host_.by_netdev(netdev_, source);
+    if (const std::string mac = lower(behind(words, "HWaddr")); mac.size() == 17) nic.mac.offer(mac, source);
+    if (words[2] == "encap:Local") nic.kind = "loopback";
+    return true;
+  }
+
+  static bool take_old(NicFacts& nic, const std::vector<std::string>& words, const std::string& source) {
+    const auto value_of = [&](const std::string& key) {
+      for (const std::string& word : words) {
+        if (word.rfind(key, 0) == 0) return word.substr(key.size());
+      }
+      return std::string();
+    };
+    const auto length = prefix_length(value_of("Mask:"));
+    if (words[0] == "inet" && length) add_address(nic, fmt::format("{}/{}", value_of("addr:"), *length), source);
+    if (words[0] == "inet6" && words.size() > 2 && words[1] == "addr:") add_address(nic, words[2], source);
+    if (const auto mtu = parse_digits(value_of("MTU:"), 1U << 20U)) {
+      nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source);
+      nic.link_up.offer(has(words, "RUNNING"), source);
+    }
+    return true;
+  }
+
   bool take_head(const std::vector<std::string>& words, const std::string& source) {
+    is_old_ = false;
     netdev_ = words[0].substr(0, words[0].size() - 1);
     const std::size_t alias = netdev_.find(':');  // eth0:1, a second address
     netdev_.resize(std::min(alias, netdev_.size()));
@@ -209,6 +241,7 @@ class IfconfigLines : public LineReader {
 
   HostFacts& host_;
   std::string netdev_;
+  bool is_old_ = false;  // net-tools 1
 };
 
 /// default via 10.0.0.1 dev enP7s7 proto dhcp metric 100

@@ -47,7 +47,7 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
   /// `words`: the line's, split at blanks. True: it knew the line.
   virtual bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) = 0;
-  /// Another reader took a line that is not indented: indented ones behind it are not this reader's.
+  /// Another reader took a line that is not indented: indented ones behind it are not this reader's. Also at the end.
   virtual void end_block() {}
 };
 std::vector<std::unique_ptr<LineReader>> ip_readers(HostFacts& host);     // ip addr, link, route, neigh, `ip` commands

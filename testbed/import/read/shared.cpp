@@ -141,6 +141,7 @@ bool read_lines(const Part& part, Reading& into) {
       if (other != taker) (*other)->end_block();
     }
   }
+  for (const auto& reader : readers) reader->end_block();
   return knew;
 }
 

@@ -1,8 +1,11 @@
 // Lines of ibv_devinfo -v, show_gids, ibdev2netdev and rdma link.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <map>
 
 #include "testbed/import/read/readers.h"
 
@@ -22,17 +25,21 @@ std::string gid_type(const std::string& text) {
   return small == "ib" ? "IB" : "";
 }
 
+void add_gid(NicFacts& nic, const GidFact& gid) {
+  const auto known =
+      std::find_if(nic.gids.begin(), nic.gids.end(), [&](const GidFact& each) { return each.index == gid.index; });
+  if (known == nic.gids.end()) {
+    nic.gids.push_back(gid);
+  } else if (known->type.empty()) {
+    known->type = gid.type;
+  }
+}
+
 void take_gid(NicFacts& nic, std::uint32_t index, const std::string& type, const std::string& text,
               const std::string& source) {
   const auto gid = parse_gid(text);
   if (!gid || *gid == models::RawGid{}) return;  // an empty place of the table
-  const auto known =
-      std::find_if(nic.gids.begin(), nic.gids.end(), [&](const GidFact& each) { return each.index == index; });
-  if (known == nic.gids.end()) {
-    nic.gids.push_back({index, type, *gid, source});
-  } else if (known->type.empty()) {
-    known->type = type;
-  }
+  add_gid(nic, {index, type, *gid, source});
 }
 
 /// Megabits a second of a lane, of "25.0 Gbps (32)" and "14.0 Gbps (16)"; 0: not known.
@@ -43,53 +50,120 @@ double lane_mbps(const std::vector<std::string>& words) {
   return rate > 0 && rate < 1000 ? rate * 1000 : 0;
 }
 
+/// The ports of the RDMA device whose lines are read. A scenario's NIC has one port: the first one that is up, and port
+/// 1 where none is. The others are listed as left out.
+class DevicePorts {
+ public:
+  explicit DevicePorts(HostFacts& host) : host_(host) {}
+
+  const std::string& device() const { return device_; }
+  NicFacts& nic(const std::string& source) { return host_.by_device(device_, source); }
+  /// What is known of the port whose lines are read.
+  NicFacts& port(const std::string& source) {
+    Port& current = ports_[number_];
+    if (current.source.empty()) current.source = source;
+    return current.facts;
+  }
+
+  void begin(const std::string& device, const std::string& source) {
+    if (device != device_) end();
+    device_ = device;
+    number_ = 1;
+    if (!device_.empty()) nic(source);
+  }
+  void begin_port(int number, const std::string& source) {
+    number_ = number;
+    port(source);
+  }
+
+  void end() {
+    if (!device_.empty() && !ports_.empty()) take_ports();
+    device_.clear();
+    ports_.clear();
+  }
+
+ private:
+  struct Port {
+    NicFacts facts;
+    std::string source;
+  };
+
+  void take_ports() {
+    auto chosen = std::find_if(ports_.begin(), ports_.end(),
+                               [](const auto& each) { return each.second.facts.link_up.value_or(false); });
+    if (chosen == ports_.end()) chosen = ports_.begin();
+    const NicFacts& port = chosen->second.facts;
+    NicFacts& nic = host_.by_device(device_, chosen->second.source);
+    const auto take = [](auto& fact, const auto& offered) {
+      if (offered.known()) fact.offer(offered.value, offered.source);
+    };
+    take(nic.rdma_port, port.rdma_port);
+    take(nic.link_up, port.link_up);
+    take(nic.rate_bps, port.rate_bps);
+    take(nic.link_layer, port.link_layer);
+    take(nic.active_mtu_bytes, port.active_mtu_bytes);
+    for (const GidFact& gid : port.gids) add_gid(nic, gid);
+    for (const auto& [number, other] : ports_) {
+      if (number == chosen->first) continue;
+      host_.leave_out({fmt::format("{} port {}", device_, number),
+                       fmt::format("is beside port {}, and a NIC has one port", chosen->first), other.source});
+    }
+  }
+
+  HostFacts& host_;
+  std::string device_;
+  int number_ = 1;
+  std::map<int, Port> ports_;
+};
+
 /// hca_id: mlx5_0, and behind it indented lines "node_guid: b83f:d203:0012:3456".
 class DeviceLines : public LineReader {
  public:
-  explicit DeviceLines(HostFacts& host) : host_(host) {}
+  explicit DeviceLines(HostFacts& host) : ports_(host) {}
 
   bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
     if (words[0] == "hca_id:" && words.size() > 1) {
-      device_ = words[1];
+      ports_.begin(words[1], source);
       lanes_ = 0;
       port_ = 1;
-      host_.by_device(device_, source);
       return true;
     }
-    if (device_.empty()) return false;
+    if (ports_.device().empty()) return false;
     if (line[0] != ' ' && line[0] != '\t') {
-      device_.clear();
+      ports_.end();
       return false;
     }
     const std::string key = without_colon(words[0]);
-    if (key == "port" && words.size() > 1) port_ = static_cast<int>(parse_digits(words[1], 255).value_or(1));
-    if (port_ != 1) return true;  // a scenario's NIC has one port
-    return take_key(host_.by_device(device_, source), key, words, source);
+    if (key == "port" && words.size() > 1) {
+      port_ = static_cast<int>(parse_digits(words[1], 255).value_or(1));
+      ports_.begin_port(port_, source);
+    }
+    return take_key(key, words, source);
   }
 
-  void end_block() override { device_.clear(); }
+  void end_block() override { ports_.end(); }
 
  private:
-  bool take_key(NicFacts& nic, const std::string& key, const std::vector<std::string>& words,
-                const std::string& source) {
-    if (key.rfind("GID[", 0) == 0) return take_gid_line(nic, words, source);
+  bool take_key(const std::string& key, const std::vector<std::string>& words, const std::string& source) {
+    if (key.rfind("GID[", 0) == 0) return take_gid_line(ports_.port(source), words, source);
     if (words.size() < 2) return true;
     const std::string& value = words[1];
-    if (key == "node_guid") nic.node_guid.offer(lower(value), source);
-    if (key == "sys_image_guid") nic.image_guid.offer(lower(value), source);
-    if (key == "port") nic.rdma_port.offer(port_, source);
-    if (key == "state") nic.link_up.offer(value == "PORT_ACTIVE", source);
-    if (key == "link_layer" && value != "Unspecified") nic.link_layer.offer(value, source);
+    if (key == "node_guid") ports_.nic(source).node_guid.offer(lower(value), source);
+    if (key == "sys_image_guid") ports_.nic(source).image_guid.offer(lower(value), source);
+    NicFacts& port = ports_.port(source);
+    if (key == "port") port.rdma_port.offer(port_, source);
+    if (key == "state") port.link_up.offer(value == "PORT_ACTIVE", source);
+    if (key == "link_layer" && value != "Unspecified") port.link_layer.offer(value, source);
     if (key == "active_mtu") {
       if (const auto mtu = parse_digits(value, 65536)) {
-        nic.active_mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source);
+        port.active_mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source);
       }
     }
     if (key == "active_width" && value.back() == 'X') {
       lanes_ = static_cast<int>(parse_digits(value.substr(0, value.size() - 1), 12).value_or(0));
     }
     const double mbps = key == "active_speed" ? lane_mbps(words) : 0;
-    if (mbps > 0 && lanes_ > 0) nic.rate_bps.offer(static_cast<std::uint64_t>(mbps * lanes_) * 1'000'000, source);
+    if (mbps > 0 && lanes_ > 0) port.rate_bps.offer(static_cast<std::uint64_t>(mbps * lanes_) * 1'000'000, source);
     return true;
   }
 
@@ -111,78 +185,77 @@ class DeviceLines : public LineReader {
     return true;
   }
 
-  HostFacts& host_;
-  std::string device_;
+  DevicePorts ports_;
   int lanes_ = 0, port_ = 1;
 };
 
 /// Infiniband device 'mlx5_0' port 1 status: and behind it indented lines "rate: 100 Gb/sec (4X EDR)" (ibstatus).
 class IbstatusLines : public LineReader {
  public:
-  explicit IbstatusLines(HostFacts& host) : host_(host) {}
+  explicit IbstatusLines(HostFacts& host) : ports_(host) {}
 
   bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
     if (words.size() == 6 && words[0] == "Infiniband" && words[1] == "device" && words[3] == "port") {
-      device_.clear();
-      if (words[2].size() > 2 && words[4] == "1") device_ = words[2].substr(1, words[2].size() - 2);
-      if (!device_.empty()) host_.by_device(device_, source);
+      if (words[2].size() > 2) ports_.begin(words[2].substr(1, words[2].size() - 2), source);
+      ports_.begin_port(static_cast<int>(parse_digits(words[4], 255).value_or(1)), source);
       return true;
     }
-    if (device_.empty() || (line[0] != ' ' && line[0] != '\t')) return false;
-    NicFacts& nic = host_.by_device(device_, source);
-    if (words[0] == "state:" && words.size() > 2) nic.link_up.offer(words[2] == "ACTIVE", source);  // 4: ACTIVE
-    if (words[0] == "link_layer:" && words.size() > 1) nic.link_layer.offer(words[1], source);
+    if (ports_.device().empty() || (line[0] != ' ' && line[0] != '\t')) return false;
+    NicFacts& port = ports_.port(source);
+    if (words[0] == "state:" && words.size() > 2) port.link_up.offer(words[2] == "ACTIVE", source);  // 4: ACTIVE
+    if (words[0] == "link_layer:" && words.size() > 1) port.link_layer.offer(words[1], source);
     if (words[0] == "rate:" && words.size() > 1) {
       const double gigabits = std::strtod(words[1].c_str(), nullptr);
       if (gigabits > 0 && gigabits < 1e4) {
-        nic.rate_bps.offer(static_cast<std::uint64_t>(gigabits * 1000) * 1'000'000, source);
+        port.rate_bps.offer(static_cast<std::uint64_t>(gigabits * 1000) * 1'000'000, source);
       }
     }
     return true;
   }
 
-  void end_block() override { device_.clear(); }
+  void end_block() override { ports_.end(); }
 
  private:
-  HostFacts& host_;
-  std::string device_;
+  DevicePorts ports_;
 };
 
-/// CA 'mlx5_0', and behind it indented lines "Rate: 100", "Node GUID: 0x248a070300b1bc04" (ibstat).
+/// CA 'mlx5_0', and behind it indented lines "Port 1:", "Rate: 100", "Node GUID: 0x248a070300b1bc04" (ibstat).
 class IbstatLines : public LineReader {
  public:
-  explicit IbstatLines(HostFacts& host) : host_(host) {}
+  explicit IbstatLines(HostFacts& host) : ports_(host) {}
 
   bool take(const std::string& line, const std::vector<std::string>& words, const std::string& source) override {
     if (words[0] == "CA" && words.size() == 2 && words[1].size() > 2 && words[1].front() == '\'') {
-      device_ = words[1].substr(1, words[1].size() - 2);
-      host_.by_device(device_, source);
+      ports_.begin(words[1].substr(1, words[1].size() - 2), source);
       return true;
     }
-    if (device_.empty() || (line[0] != ' ' && line[0] != '\t')) {
-      device_.clear();
+    if (ports_.device().empty() || (line[0] != ' ' && line[0] != '\t')) {
+      ports_.end();
       return false;
     }
-    NicFacts& nic = host_.by_device(device_, source);
     const std::string& value = words.back();
-    if (words[0] == "State:") nic.link_up.offer(value == "Active", source);
+    if (words[0] == "Port" && words.size() == 2) {
+      ports_.begin_port(static_cast<int>(parse_digits(without_colon(value), 255).value_or(1)), source);
+      return true;
+    }
+    NicFacts& port = ports_.port(source);
+    if (words[0] == "State:") port.link_up.offer(value == "Active", source);
     if (words[0] == "Rate:") {
       if (const auto gigabits = parse_digits(value, 10'000); gigabits && *gigabits > 0) {
-        nic.rate_bps.offer(*gigabits * 1'000'000'000, source);
+        port.rate_bps.offer(*gigabits * 1'000'000'000, source);
       }
     }
     if (words.size() != 3 && words.size() != 4) return true;
-    if (words[1] == "GUID:" && words[0] == "Node") nic.node_guid.offer(lower(value), source);
-    if (words[1] == "image") nic.image_guid.offer(lower(value), source);
-    if (words[1] == "layer:") nic.link_layer.offer(value, source);
+    if (words[1] == "GUID:" && words[0] == "Node") ports_.nic(source).node_guid.offer(lower(value), source);
+    if (words[1] == "image") ports_.nic(source).image_guid.offer(lower(value), source);
+    if (words[1] == "layer:") port.link_layer.offer(value, source);
     return true;
   }
 
-  void end_block() override { device_.clear(); }
+  void end_block() override { ports_.end(); }
 
  private:
-  HostFacts& host_;
-  std::string device_;
+  DevicePorts ports_;
 };
 
 /// show_gids: DEV PORT INDEX GID [IPv4] VER [NETDEV].

@@ -167,18 +167,22 @@ class HwlocWalker : public Walker {
  public:
   using Walker::Walker;
 
+  void set_version(const std::string& version) {
+    has_bits_ = parse_digits(version.substr(0, version.find('.')), 99) >= 3;
+  }
+
   bool for_each(pugi::xml_node& node) override {
     if (std::string(node.name()) != "object" || std::string(node.attribute("type").value()) != "OSDev") return true;
     const std::string kind = node.attribute("osdev_type").value(), name = node.attribute("name").value();
     const std::string source = source_of(node), function = pci_address(node.parent().attribute("pci_busid").value());
     if (name.empty()) return true;
-    if (kind == "2") {  // HWLOC_OBJ_OSDEV_NETWORK
+    if (is_of(kind, 2, 16)) {  // HWLOC_OBJ_OSDEV_NETWORK
       NicFacts& nic = host_.by_netdev(name, source);
       if (!function.empty()) nic.pci_address.offer(function, source);
       const std::string mac = lower(info(node, "Address"));
       if (mac.size() == 17) nic.mac.offer(mac, source);
       if (mac.size() > 17) nic.link_layer.offer("InfiniBand", source);
-    } else if (kind == "3") {  // HWLOC_OBJ_OSDEV_OPENFABRICS
+    } else if (is_of(kind, 3, 32)) {  // HWLOC_OBJ_OSDEV_OPENFABRICS
       NicFacts& nic = host_.by_device(name, source);
       if (!function.empty()) nic.pci_address.offer(function, source);
       if (const std::string state = info(node, "Port1State"); !state.empty()) nic.link_up.offer(state == "4", source);
@@ -193,12 +197,23 @@ class HwlocWalker : public Walker {
   }
 
  private:
+  /// hwloc 2 numbers the types; of hwloc 3 each is a bit, and one device may be of several (hwloc.h,
+  /// hwloc_obj_osdev_type_t of 2.9 and 3.0): an RDMA device is a network, too.
+  bool is_of(const std::string& kind, std::uint64_t number, std::uint64_t bit) const {
+    const auto value = parse_digits(kind, 1U << 16U);
+    if (!value) return false;
+    constexpr std::uint64_t kOpenFabrics = 32;
+    return has_bits_ ? (*value & bit) != 0 && (bit == kOpenFabrics || (*value & kOpenFabrics) == 0) : *value == number;
+  }
+
   static std::string info(const pugi::xml_node& node, const char* name) {
     for (const pugi::xml_node& each : node.children("info")) {
       if (std::string(each.attribute("name").value()) == name) return each.attribute("value").value();
     }
     return "";
   }
+
+  bool has_bits_ = false;
 };
 
 }  // namespace
@@ -225,6 +240,7 @@ bool read_xml(const Part& part, Reading& into) {
   }
   if (root == "topology") {
     HwlocWalker walker(part, into.host);
+    walker.set_version(document.document_element().attribute("version").value());
     document.traverse(walker);
     return true;
   }

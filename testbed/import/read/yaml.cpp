@@ -92,7 +92,14 @@ void take_section(const YAML::Node& section, const std::string& kind, HostFacts&
     const std::string id = text_of(key);
     if (id.empty() || (id == "renderer" && about.IsScalar())) continue;
     const std::string name = kind.empty() ? netdev_of(id, about, host) : id, source = source_of(key, part);
-    if (name.empty()) continue;
+    if (name.empty()) {
+      const std::string pattern = text_of(at(at(about, "match"), "name"));
+      host.leave_out({id,
+                      pattern.empty() ? "is matched by something other than a name or a MAC address"
+                                      : fmt::format("matches several names, '{}'", pattern),
+                      source});
+      continue;
+    }
     if (name != id) host.own_names[id] = name;
     NicFacts& nic = host.by_netdev(name, source, Origin::kConfigured);
     if (!kind.empty()) nic.kind = kind;
@@ -162,6 +169,53 @@ void take_commands(const YAML::Node& commands, HostFacts& host, const Part& part
   }
 }
 
+/// "ipv4: [192.168.0.1/24, 192.168.0.2/24]" of a link, one an end, or "ipv4: 192.168.0.1/24" of an endpoint; ipv6
+/// likewise.
+void take_link_addresses(const YAML::Node& link, const YAML::Node& endpoint, std::size_t end, NicFacts& nic,
+                         const Part& part) {
+  for (const char* family : {"ipv4", "ipv6"}) {
+    const YAML::Node both = at(link, family);
+    if (both && both.IsSequence() && end < both.size()) add_address(nic, text_of(both[end]), source_of(both, part));
+    if (!endpoint.IsMap()) continue;
+    if (const YAML::Node own = at(endpoint, family)) add_address(nic, text_of(own), source_of(own, part));
+  }
+}
+
+/// An interface of a node whose other end is no node of the file.
+void leave_out(Machines& machines, const std::string& node, const std::string& port, const std::string& reason,
+               const std::string& source) {
+  for (HostFacts& host : machines.hosts) {
+    if (host.name.value == node) host.leave_out({port, reason, source});
+  }
+}
+
+/// "host:x", "mgmt-net:x" and the like as an end, and links with one end ("type: host", "type: dummy").
+bool take_special_link(const YAML::Node& nodes, const YAML::Node& link, const Part& part, Machines& machines) {
+  std::vector<YAML::Node> ends;
+  if (const YAML::Node all = at(link, "endpoints"); all && all.IsSequence()) {
+    for (const YAML::Node& each : all) ends.push_back(each);
+  } else if (const YAML::Node one = at(link, "endpoint")) {
+    ends.push_back(one);
+  }
+  std::vector<std::pair<std::string, std::string>> own;  // node and port
+  std::string other = text_of(at(link, "type"));
+  if (!other.empty()) other = "a link of type " + other;
+  for (const YAML::Node& end : ends) {
+    std::string node, port;
+    if (!take_endpoint(end, node, port)) continue;
+    if (at(nodes, node.c_str())) {
+      own.emplace_back(node, port);
+    } else {
+      other = fmt::format("'{}:{}', which is no node of the file", node, port);
+    }
+  }
+  if (ends.size() == 2 && own.size() == 2) return false;
+  for (const auto& [node, port] : own) {
+    leave_out(machines, node, port, "leads to " + (other.empty() ? "one end alone" : other), source_of(link, part));
+  }
+  return true;
+}
+
 /// Linux containers are hosts; every other kind is a network's own machine, a switch here.
 bool read_containerlab(const YAML::Node& topology, const Part& part, Machines& machines) {
   const YAML::Node nodes = at(topology, "nodes"), links = at(topology, "links");
@@ -187,8 +241,8 @@ bool read_containerlab(const YAML::Node& topology, const Part& part, Machines& m
   }
   if (!links || !links.IsSequence()) return true;
   for (const YAML::Node& link : links) {
+    if (!link.IsMap() || take_special_link(nodes, link, part, machines)) continue;
     const YAML::Node endpoints = at(link, "endpoints");
-    if (!endpoints || !endpoints.IsSequence() || endpoints.size() != 2) continue;
     GivenCable cable;
     cable.source = source_of(link, part);
     const YAML::Node first = endpoints[0], second = endpoints[1];
@@ -202,6 +256,7 @@ bool read_containerlab(const YAML::Node& topology, const Part& part, Machines& m
         if (const auto mtu = parse_digits(text_of(at(link, "mtu")), 65535)) {
           nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), cable.source, Origin::kConfigured);
         }
+        take_link_addresses(link, end == 0 ? first : second, static_cast<std::size_t>(end), nic, part);
       }
     }
     machines.cables.push_back(std::move(cable));

@@ -171,6 +171,9 @@ class Writer {
       const std::string source = nic.no_source.empty() ? "" : " (" + nic.no_source + ")";
       text += remark(fmt::format("{} {}{}", nic.name(), nic.no_mesh, source));
     }
+    for (const LeftOut& each : host.left_out) {
+      text += remark(fmt::format("{} {} ({})", each.name, each.reason, each.source));
+    }
     const std::string own = variable_lines(host, common_names());
     if (!own.empty()) text += "\n[node.environment]\n" + own;
     return text + pcie_tables(host) + nics + bond_tables(host);
