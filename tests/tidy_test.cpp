@@ -195,9 +195,9 @@ const std::vector<std::string>& files_with_odd_words() {
   return all;
 }
 
-/// "PATH:LINE: WORD" for each odd word in comments and string literals.
+/// "PATH:LINE: WORD" for each odd word in comments and string literals; of a page in all of it.
 std::vector<std::string> odd_words_in(const Source& source) {
-  const std::string prose = prose_of(source.text);
+  const std::string prose = source.path.ends_with(".md") ? source.text : prose_of(source.text);
   const auto is_letter = [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
   };
@@ -261,7 +261,11 @@ TEST_CASE("no folder of the product has more files than one looks through") {
 
 TEST_CASE("comments and messages are plain English") {
   std::set<std::string> unused(files_with_odd_words().begin(), files_with_odd_words().end());
-  for (const Source& source : sources({"plugin", "models", "sim", "emu", "testbed", "cli", "tests"})) {
+  std::vector<Source> all =
+      sources({"plugin", "models", "sim", "emu", "testbed", "cli", "tests"}, {".h", ".cpp", ".def"});
+  for (Source& page : sources({"docs", "scenarios", "sim", "plugin", "python"}, {".md"}))
+    all.push_back(std::move(page));
+  for (const Source& source : all) {
     const bool allowed = is_allowed(source.path, files_with_odd_words());
     for (const std::string& word : odd_words_in(source)) {
       if (!allowed) FAIL_CHECK(word, ": say \"reports\", \"a peer\", \"the caller\", \"it\"");
@@ -273,6 +277,7 @@ TEST_CASE("comments and messages are plain English") {
   for (const std::string& start : unused) FAIL_CHECK(start, " uses no odd words: remove it from the list");
   CHECK(odd_words_in({"a.h", "int told;  // a peer is told\nlog(\"Nobody hears\");\n/* the told_ flag */"}) ==
         std::vector<std::string>{"a.h:1: told", "a.h:2: nobody", "a.h:2: hears"});
+  CHECK(odd_words_in({"a.md", "A peer\nis told."}) == std::vector<std::string>{"a.md:2: told"});
 }
 
 TEST_CASE("names are the field's words") {

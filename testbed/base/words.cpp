@@ -15,4 +15,8 @@ std::vector<std::string> words_of(std::string_view text, std::string_view separa
   return words;
 }
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace meshbed::testbed

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 
@@ -39,30 +38,9 @@ int prefix_length(const Case& all) {
       std::clamp(set == all.environment.end() ? kUsual : leading_number(set->second).value_or(kUsual), 1.0, 32.0));
 }
 
-/// What the number says where a terminal or an editor has wrapped the line before its words.
-void wrapped(const QueuePairFailure& failure, Case& all) {
-  struct Number {
-    int error;
-    const char* words;
-    CauseCode cause;
-    double weight;
-  };
-  static constexpr std::array kNumbers{Number{110, "Connection timed out", CauseCode::kNoPath, 0.40},
-                                       Number{101, "Network is unreachable", CauseCode::kNoPath, 0.50},
-                                       Number{113, "No route to host", CauseCode::kNoPath, 0.45},
-                                       Number{22, "Invalid argument", CauseCode::kWrongGid, 0.55},
-                                       Number{61, "No data available", CauseCode::kWrongGid, 0.60}};
-  for (const Number& number : kNumbers) {
-    if (failure.error != number.error || failure.at.text.find(number.words) != std::string::npos) continue;
-    all.add_sign(number.cause, number.weight, "error number",
-                 fmt::format("error {} of ibv_modify_qp: {}", number.error, number.words), failure.at);
-  }
-}
-
 void queue_pairs(Case& all) {
   constexpr int kTimedOut = 110;
   for (const QueuePairFailure& failure : all.queue_pairs) {
-    wrapped(failure, all);
     const bool local_is_link_local = is_link_local_gid(failure.local_gid),
                remote_is_link_local = is_link_local_gid(failure.remote_gid);
     if (local_is_link_local || remote_is_link_local) {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "testbed/base/words.h"
 #include "testbed/fidelity/measured_file.h"
 
 namespace meshbed::testbed {
@@ -99,10 +98,6 @@ std::pair<std::string, std::string> placement_of(const std::string& line) {
   const bool is_each = std::regex_search(line, match, std::regex(" --ntasks-per-node[ =]([0-9]{1,4})\\b"));
   if (ranks.empty() && !nodes.empty() && is_each) ranks = std::to_string(std::stoi(nodes) * std::stoi(match[1]));
   return {ranks, nodes};
-}
-
-bool is_digits(const std::string& word) {
-  return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char each) { return std::isdigit(each); });
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ auto find_by(std::vector<NicFacts>& nics, Member member, const std::string& valu
 }
 
 template <typename T>
-void merge(Fact<T>& into, const Fact<T>& from) {
+void take(Fact<T>& into, const Fact<T>& from) {
   if (from.known()) into.offer(from.value, from.source, from.origin);
 }
 
@@ -25,31 +25,40 @@ void append(std::vector<T>& into, const std::vector<T>& from) {
   into.insert(into.end(), from.begin(), from.end());
 }
 
-/// What `from` has besides its device and netdev.
-void merge(NicFacts& into, const NicFacts& from) {
-  merge(into.mac, from.mac);
-  merge(into.node_guid, from.node_guid);
-  merge(into.image_guid, from.image_guid);
-  merge(into.link_layer, from.link_layer);
-  merge(into.rdma_port, from.rdma_port);
-  merge(into.mtu_bytes, from.mtu_bytes);
-  merge(into.active_mtu_bytes, from.active_mtu_bytes);
-  merge(into.link_up, from.link_up);
-  merge(into.rate_bps, from.rate_bps);
-  merge(into.pci_address, from.pci_address);
-  merge(into.bond_mode, from.bond_mode);
-  merge(into.bond_hash, from.bond_hash);
-  merge(into.bond_active, from.bond_active);
-  append(into.addresses, from.addresses);
-  append(into.gids, from.gids);
-  append(into.lldp, from.lldp);
-  append(into.neighbours, from.neighbours);
-  for (auto member : {&NicFacts::kind, &NicFacts::parent, &NicFacts::master, &NicFacts::default_via, &NicFacts::dhcp}) {
-    if ((into.*member).empty()) into.*member = from.*member;
+}  // namespace
+
+void NicFacts::add_gid(const GidFact& gid) {
+  const auto known =
+      std::find_if(gids.begin(), gids.end(), [&](const GidFact& each) { return each.index == gid.index; });
+  if (known == gids.end()) {
+    gids.push_back(gid);
+  } else if (known->type.empty()) {
+    known->type = gid.type;
   }
 }
 
-}  // namespace
+void NicFacts::merge(const NicFacts& from) {
+  take(mac, from.mac);
+  take(node_guid, from.node_guid);
+  take(image_guid, from.image_guid);
+  take(link_layer, from.link_layer);
+  take(rdma_port, from.rdma_port);
+  take(mtu_bytes, from.mtu_bytes);
+  take(active_mtu_bytes, from.active_mtu_bytes);
+  take(link_up, from.link_up);
+  take(rate_bps, from.rate_bps);
+  take(pci_address, from.pci_address);
+  take(bond_mode, from.bond_mode);
+  take(bond_hash, from.bond_hash);
+  take(bond_active, from.bond_active);
+  append(addresses, from.addresses);
+  for (const GidFact& gid : from.gids) add_gid(gid);
+  append(lldp, from.lldp);
+  append(neighbours, from.neighbours);
+  for (auto member : {&NicFacts::kind, &NicFacts::parent, &NicFacts::master, &NicFacts::default_via, &NicFacts::dhcp}) {
+    if ((this->*member).empty()) this->*member = from.*member;
+  }
+}
 
 NicFacts& HostFacts::by_netdev(const std::string& netdev, const std::string& source, Origin origin) {
   auto found = find_by(nics, &NicFacts::netdev, netdev);
@@ -84,7 +93,7 @@ NicFacts& HostFacts::join(const std::string& device, const std::string& netdev, 
   // Two files spoke of one NIC, the one by its netdev, the other by its device.
   const bool keeps_netdev = with_netdev < with_device;
   const auto kept = keeps_netdev ? with_netdev : with_device, gone = keeps_netdev ? with_device : with_netdev;
-  merge(*kept, *gone);
+  kept->merge(*gone);
   kept->device.offer(device, source);
   kept->netdev.offer(netdev, source);
   const auto place = kept - nics.begin();

@@ -107,6 +107,11 @@ struct NicFacts {
   std::string no_mesh;              // why it is no NIC of the mesh: "the default route goes over it"; empty: it is one
   std::string no_source;            // where that was read
 
+  /// An entry of the table, once for each index.
+  void add_gid(const GidFact& gid);
+  /// Takes what the other one has besides its device and netdev.
+  void merge(const NicFacts& from);
+
   std::string name() const { return device.known() ? device.value : netdev.value; }
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "plugin/base/name_list.h"
 #include "testbed/import/import.h"
 #include "testbed/import/read/readers.h"
 
@@ -12,11 +13,6 @@ namespace meshbed::testbed::hosts {
 namespace {
 
 std::string base_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
-
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n"), last = text.find_last_not_of(" \t\r\n");
-  return first == std::string::npos ? "" : text.substr(first, last - first + 1);
-}
 
 /// Parts whose name says what they are, as collect writes them; their text is one fact. False: it is another part.
 bool take_whole(const Part& part, HostFacts& host) {
@@ -32,7 +28,7 @@ bool take_whole(const Part& part, HostFacts& host) {
                                                          {"dmesg.txt", "dmesg"},
                                                          {"nvidia-smi-topo.txt", "gpu-topology"},
                                                          {"missing", "missing"}};
-  const std::string base = base_of(part.name), text = trimmed(part.text), source = part.path + ":1";
+  const std::string base = base_of(part.name), text(without_blanks(part.text)), source = part.path + ":1";
   if (base == "hostname" || base == "hostname.txt") {
     if (!text.empty()) host.name.offer(text.substr(0, text.find_first_of(". \n")), source);
     return true;

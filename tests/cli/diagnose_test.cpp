@@ -301,6 +301,23 @@ TEST_CASE("the flight recorder: one operation that is not the same on all ranks,
   CHECK(first({dump(0, entry(1, "all_reduce")), dump(1, entry(1, "all_reduce"))}) == "none");
 }
 
+TEST_CASE("the flight recorder: the rank of a file that has none is in its name, and another number is no rank") {
+  const std::string entry =
+      "{\"collective_seq_id\": 1, \"profiling_name\": \"nccl:all_reduce\", \"state\": \"started\"}";
+  const auto rank_of = [&](const std::string& file) {
+    Case found;
+    read_text("{\"version\": \"2.4\", \"entries\": [" + entry + "]}", file, found);
+    REQUIRE(found.progress.size() == 1);
+    return found.progress.front().rank;
+  };
+  for (const char* file : {"nccl_trace_rank_3", "fr_dump_3.json", "a/rank3.json", "rank3_2026.json", "rank-3.json"}) {
+    CHECK_MESSAGE(rank_of(file) == 3, file);
+  }
+  for (const char* file : {"114-x.json", "dump.json", "7/trace", "ranks.json"}) {
+    CHECK_MESSAGE(rank_of(file) == -1, file);
+  }
+}
+
 TEST_CASE("Inspector: a rank that is several operations behind") {
   const auto line = [](int rank, int number) {
     return "{\"header\": {\"id\": \"0x1\", \"rank\": " + std::to_string(rank) +

@@ -40,13 +40,13 @@ std::string code_of(const std::string& text) {
   return code;
 }
 
-std::vector<Source> sources(const std::vector<std::string>& folders) {
+std::vector<Source> sources(const std::vector<std::string>& folders, const std::vector<std::string>& extensions) {
   std::vector<Source> found;
   const fs::path root = MESHBED_SOURCE_DIR;
   for (const std::string& folder : folders) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
-      if (extension != ".h" && extension != ".cpp") continue;
+      if (std::find(extensions.begin(), extensions.end(), extension) == extensions.end()) continue;
       std::ifstream file(entry.path(), std::ios::binary);
       found.push_back(
           {fs::relative(entry.path(), root), {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});

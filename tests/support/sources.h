@@ -12,8 +12,9 @@ struct Source {
   std::string text;
 };
 
-/// The .h and .cpp files of these folders, by path.
-std::vector<Source> sources(const std::vector<std::string>& folders);
+/// The files of these folders with these extensions, by path.
+std::vector<Source> sources(const std::vector<std::string>& folders,
+                            const std::vector<std::string>& extensions = {".h", ".cpp"});
 std::vector<Source> product_sources();
 
 /// Text without comments and string literals (rest unchanged, line numbers kept), so that prose may say what code may

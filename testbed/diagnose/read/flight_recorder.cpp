@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "testbed/base/json_text.h"
+#include "testbed/base/words.h"
 #include "testbed/diagnose/read/read.h"
 
 namespace meshbed::testbed::diagnose {
@@ -26,19 +27,14 @@ std::optional<int> rank_of(const document::Value& value, const std::string& file
   // PyTorch names the files by rank: "nccl_trace_rank_3", "fr_dump_3.json", "rank3.json". Another number is a date.
   const std::string name = file.substr(file.rfind('/') + 1);
   const std::string stem = name.substr(0, name.find('.'));
-  std::size_t at = stem.rfind("rank");
-  if (at != std::string::npos) {
-    at += std::string("rank").size();
-    if (at < stem.size() && (stem[at] == '_' || stem[at] == '-')) ++at;
-  } else {
-    const std::size_t underscore = stem.rfind('_');
-    if (underscore == std::string::npos) return std::nullopt;
-    at = underscore + 1;
-    if (stem.find_first_not_of("0123456789", at) != std::string::npos) return std::nullopt;
+  const std::vector<std::string> words = words_of(stem, "_-");
+  std::string number = words.size() > 1 ? words.back() : "";
+  if (const auto behind = between(stem, "rank", "")) {
+    const std::vector<std::string> of_rank = words_of(*behind, "_-");
+    number = of_rank.empty() ? "" : of_rank.front();
   }
-  const auto number = leading_number(stem.substr(at));
-  if (!number) return std::nullopt;
-  return static_cast<int>(std::clamp(*number, -1.0, 1e6));
+  if (!is_digits(number)) return std::nullopt;
+  return static_cast<int>(std::clamp(leading_number(number).value_or(0), 0.0, 1e6));
 }
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "testbed/base/words.h"
 #include "testbed/diagnose/read/read.h"
 
 namespace meshbed::testbed::diagnose {
@@ -26,10 +29,10 @@ class KernelLog final : public LineReader {
 
 /// A network adapter's driver reports the PCIe link of its own card; the PCI core ("pci 0000:...") that of any device.
 bool is_adapter(const std::string& text) {
-  static constexpr std::array kDrivers{"mlx4_core", "mlx5_core", "bnxt_en", "ice ",  "i40e",  "irdma", "ixgbe",
-                                       "ionic",     "efa ",      "hns3",    "qede ", "cxgb4", "igb ",  "igc "};
-  return std::any_of(kDrivers.begin(), kDrivers.end(),
-                     [&](const char* driver) { return text.find(driver) != std::string::npos; });
+  static const std::set<std::string> kDrivers{"mlx4_core", "mlx5_core", "bnxt_en", "ice",  "i40e",  "irdma", "ixgbe",
+                                              "ionic",     "efa",       "hns3",    "qede", "cxgb4", "igb",   "igc"};
+  const std::vector<std::string> words = words_of(text);
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) { return kDrivers.count(word) > 0; });
 }
 
 /// What stands in a line's brackets; nullopt: it is no kernel line.
@@ -77,7 +80,7 @@ std::string function_of(const std::string& text) {
 }
 
 /// "Port module event: module 1, Cable unplugged" (drivers/net/ethernet/mellanox/mlx5/core/events.c, port_module): the
-/// driver says it of an empty cage when it starts, and when a cable is pulled out.
+/// driver prints it for an empty cage when it starts, and when a cable is pulled out.
 void KernelLog::module_event(const Line& line, Case& found) {
   const std::string& text = line.text;
   const bool is_up = text.find("Link up") != std::string::npos || text.find("Cable plugged") != std::string::npos ||

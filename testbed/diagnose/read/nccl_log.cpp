@@ -2,20 +2,20 @@
 // brackets before it (src/debug.cc, v2.28.9-1). Lines of ranks and files may be mixed, and have what a launcher puts
 // before each line: mpirun --tag-output "[1,0]<stdout>:".
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
+#include "plugin/base/name_list.h"
 #include "testbed/base/words.h"
 #include "testbed/diagnose/read/read.h"
 
 namespace meshbed::testbed::diagnose {
 namespace {
 
-bool is_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-}
-
-/// "host:pid" of a line's head; empty: there is none. It stands last: times before it look like it.
+/// "host:pid" of a line's head; empty: there is none. The last such word counts: a time before it looks like one.
 std::string owner_in(std::string_view head) {
   std::string owner;
   for (const std::string& word : words_of(head)) {
@@ -24,7 +24,7 @@ std::string owner_in(std::string_view head) {
     if (pid == std::string::npos || pid == 0) continue;
     const std::size_t before = word.rfind(':', pid - 1);
     const std::size_t host = word.find_first_not_of("`'\"(>", before == std::string::npos ? 0 : before + 1);
-    if (host >= pid || !is_number(word.substr(pid + 1, tid - pid - 1)) || !is_number(word.substr(tid + 1))) continue;
+    if (host >= pid || !is_digits(word.substr(pid + 1, tid - pid - 1)) || !is_digits(word.substr(tid + 1))) continue;
     owner = word.substr(host, tid - host);
   }
   return owner;
@@ -36,10 +36,13 @@ std::string without_index(const std::string& listed) {
   return !listed.empty() && listed[0] == '[' && bracket != std::string::npos ? listed.substr(bracket + 1) : listed;
 }
 
-/// Without spaces at both ends.
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+/// Symptoms have an error's words, which stand on the next line where a terminal or an editor has wrapped the line.
+void match_words(const QueuePairFailure& failure, Case& found) {
+  const char* const words = failure.error > 0 ? strerrordesc_np(failure.error) : nullptr;
+  if (words == nullptr || failure.at.text.find(words) != std::string::npos) return;
+  Line whole = failure.at;
+  whole.text = fmt::format("ibv_modify_qp failed with {} {}", failure.error, words);
+  found.match(whole);
 }
 
 class NcclLog final : public LineReader {
@@ -180,7 +183,8 @@ void NcclLog::queue_pair(const std::string& text, const Line& line, Case& found)
   if (failure.local_gid.empty()) {
     const std::size_t at = text.rfind("local GID ");
     if (at != std::string::npos && text.compare(at, 16, "local GID index ") != 0) {
-      failure.local_gid = trimmed(between(std::string_view(text).substr(at), "local GID ", ",").value_or(""));
+      const std::string gid = between(std::string_view(text).substr(at), "local GID ", ",").value_or("");
+      failure.local_gid = without_blanks(gid);
     }
   }
   const std::vector<std::string> rest = words_of(between(text, "remote GID ", "").value_or(""), " ,");
@@ -188,6 +192,7 @@ void NcclLog::queue_pair(const std::string& text, const Line& line, Case& found)
   if (failure.error > 0) found.add_fact("ibv_modify_qp_error", failure.error, line);
   if (!failure.local_gid.empty()) found.add_fact("local_gid", failure.local_gid, line);
   if (!failure.remote_gid.empty()) found.add_fact("remote_gid", failure.remote_gid, line);
+  match_words(failure, found);
   found.queue_pairs.push_back(std::move(failure));
 }
 
@@ -205,19 +210,18 @@ void NcclLog::completion(const std::string& text, const Line& line, Case& found)
   if (const auto device = between(text, " hca ", " ")) found.add_fact("completion_device", *device, line);
   // "localGid ::ffff:10.0.0.1 remoteGids::ffff:10.0.0.2" (src/transport/net_ib.cc:2368 v2.26.2-1)
   for (const auto& [fact, key] : {std::pair{"local_gid", "localGid "}, std::pair{"remote_gid", "remoteGids"}}) {
-    const std::string gid = trimmed(between(text, key, "").value_or(""));
-    const std::string word = gid.substr(0, gid.find_first_of(" ,"));
-    if (!word.empty()) found.add_fact(fact, word, line);
+    const std::vector<std::string> behind = words_of(between(text, key, "").value_or(""), " ,");
+    if (!behind.empty()) found.add_fact(fact, behind.front(), line);
   }
 }
 
-/// Calls that fail without words where memory cannot be locked: NVIDIA's guide names the first two as a sign of that.
-void wordless_failure(const std::string& text, const Line& line, Case& found) {
+/// Calls that fail without an error text where memory cannot be locked (the first two are in NVIDIA's guide).
+void failure_without_text(const std::string& text, const Line& line, Case& found) {
   for (const char* call :
        {"Call to ibv_create_qp failed", "Call to ibv_reg_mr failed", "Call to ibv_create_cq failed"}) {
-    if (!trimmed(text).ends_with(call)) continue;
+    if (!without_blanks(text).ends_with(call)) continue;
     found.add_sign(CauseCode::kMemlock, 0.45, "verbs call failed",
-                   "a verbs call that locks memory failed without words", line);
+                   "a verbs call that locks memory failed without an error text", line);
   }
 }
 
@@ -245,7 +249,7 @@ bool NcclLog::take(const Line& line, Case& found) {
   communicator(text, line, found);
   queue_pair(text, line, found);
   completion(text, line, found);
-  wordless_failure(text, line, found);
+  failure_without_text(text, line, found);
   return true;
 }
 

@@ -26,8 +26,7 @@ std::string without_tag(const std::string& text) {
   if (colon == std::string::npos || begin >= colon) return text;
   const std::string tag = text.substr(begin, colon - begin);
   const bool is_mpi = tag[0] == '[' && tag.back() == '>' && tag.find("]<std") != std::string::npos;
-  const bool is_srun = tag.find_first_not_of("0123456789") == std::string::npos;
-  return is_mpi || is_srun ? text.substr(colon + 1) : text;
+  return is_mpi || is_digits(tag) ? text.substr(colon + 1) : text;
 }
 
 bool is_type(const std::string& word) {

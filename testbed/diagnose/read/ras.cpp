@@ -18,26 +18,8 @@ std::int64_t integer_of(const document::Value& object, const char* key, std::int
   return static_cast<std::int64_t>(std::clamp(number_at(object, key, static_cast<double>(otherwise)), -1e15, 1e15));
 }
 
-class RasText final : public LineReader {
- public:
-  const char* format() const override { return "RAS"; }
-  bool take(const Line& line, Case& found) override;
-  void end(Case& found) override { judge_counts(found); }
-
- private:
-  bool begins(const std::string& text) const;
-  bool takes_counts(const Line& line, Case& found);
-  void judge_counts(Case& found);
-
-  std::string operation_;  // of the mismatch under way
-  Line mismatch_;
-  std::vector<double> launched_;  // by groups of ranks that are equally far
-  bool is_dead_ = false;
-  bool is_ras_ = false;
-};
-
 /// Whether RAS's output begins here: people quote parts of it.
-bool RasText::begins(const std::string& text) const {
+bool begins(const std::string& text) {
   for (const char* words : {"Gathering data about the NCCL communicators", "Job summary", "Group     Comms     Nodes",
                             "Communicator ranks have different ", "Communicators... ("}) {
     if (text.find(words) != std::string::npos) return true;
@@ -47,6 +29,23 @@ bool RasText::begins(const std::string& text) const {
   return text[0] == '#' && dash != std::string::npos && dash > 1 && text.find_first_not_of("0123456789", 1) == dash &&
          text.find(" (", dash) != std::string::npos;
 }
+
+class RasText final : public LineReader {
+ public:
+  const char* format() const override { return "RAS"; }
+  bool take(const Line& line, Case& found) override;
+  void end(Case& found) override { judge_counts(found); }
+
+ private:
+  bool takes_counts(const Line& line, Case& found);
+  void judge_counts(Case& found);
+
+  std::string operation_;  // of the mismatch under way
+  Line mismatch_;
+  std::vector<double> launched_;  // by groups of ranks that are equally far
+  bool is_dead_ = false;
+  bool is_ras_ = false;
+};
 
 /// Groups of ranks that have launched as much: "  7 ranks have launched up to operation 64", "  1 rank has launched up
 /// to operation 63:" with the ranks below it, and "  3 ranks have not launched any operations".
@@ -80,8 +79,7 @@ void RasText::judge_counts(Case& found) {
 bool RasText::take(const Line& line, Case& found) {
   const std::string& text = line.text;
   const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
-  const bool is_begin = begins(text);
-  is_ras_ = is_ras_ || is_begin;
+  is_ras_ = is_ras_ || begins(text);
   if (!is_ras_) return false;
   if (has(" operation counts") && has("Communicator ranks have different ")) {
     judge_counts(found);

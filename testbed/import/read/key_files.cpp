@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/base/name_list.h"
 #include "testbed/import/read/readers.h"
 
 namespace meshbed::testbed::hosts {
@@ -21,11 +22,6 @@ struct Entry {
   std::string source;
 };
 
-std::string trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
-  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
-}
-
 /// In the file's order; lines that are neither a section nor a key with a value are left out, as both programs do.
 std::vector<Entry> entries_of(const Part& part) {
   std::vector<Entry> entries;
@@ -33,7 +29,7 @@ std::vector<Entry> entries_of(const Part& part) {
   std::size_t at = 0, number = 0;
   while (at < part.text.size()) {
     const std::size_t end = std::min(part.text.find('\n', at), part.text.size());
-    const std::string line = trimmed(std::string_view(part.text).substr(at, end - at));
+    const std::string line(without_blanks(std::string_view(part.text).substr(at, end - at)));
     at = end + 1;
     ++number;
     if (line.empty() || line[0] == '#' || line[0] == ';') continue;
@@ -43,7 +39,8 @@ std::vector<Entry> entries_of(const Part& part) {
     }
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos || section.empty()) continue;
-    entries.push_back({section, trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)),
+    entries.push_back({section, std::string(without_blanks(std::string_view(line).substr(0, equals))),
+                       std::string(without_blanks(std::string_view(line).substr(equals + 1))),
                        fmt::format("{}:{}", part.path, number)});
   }
   return entries;
@@ -55,7 +52,7 @@ std::vector<std::string> pieces_of(const std::string& text, const char* separato
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t end = std::min(text.find_first_of(separators, at), text.size());
-    if (std::string piece = trimmed(std::string_view(text).substr(at, end - at)); !piece.empty()) {
+    if (std::string piece(without_blanks(std::string_view(text).substr(at, end - at))); !piece.empty()) {
       pieces.push_back(std::move(piece));
     }
     at = end + 1;

@@ -25,21 +25,11 @@ std::string gid_type(const std::string& text) {
   return small == "ib" ? "IB" : "";
 }
 
-void add_gid(NicFacts& nic, const GidFact& gid) {
-  const auto known =
-      std::find_if(nic.gids.begin(), nic.gids.end(), [&](const GidFact& each) { return each.index == gid.index; });
-  if (known == nic.gids.end()) {
-    nic.gids.push_back(gid);
-  } else if (known->type.empty()) {
-    known->type = gid.type;
-  }
-}
-
 void take_gid(NicFacts& nic, std::uint32_t index, const std::string& type, const std::string& text,
               const std::string& source) {
   const auto gid = parse_gid(text);
   if (!gid || *gid == models::RawGid{}) return;  // an empty place of the table
-  add_gid(nic, {index, type, *gid, source});
+  nic.add_gid({index, type, *gid, source});
 }
 
 /// Megabits a second of a lane, of "25.0 Gbps (32)" and "14.0 Gbps (16)"; 0: not known.
@@ -73,7 +63,7 @@ class DevicePorts {
   }
   void begin_port(int number, const std::string& source) {
     number_ = number;
-    port(source);
+    port(source).rdma_port.offer(number, source);
   }
 
   void end() {
@@ -92,17 +82,7 @@ class DevicePorts {
     auto chosen = std::find_if(ports_.begin(), ports_.end(),
                                [](const auto& each) { return each.second.facts.link_up.value_or(false); });
     if (chosen == ports_.end()) chosen = ports_.begin();
-    const NicFacts& port = chosen->second.facts;
-    NicFacts& nic = host_.by_device(device_, chosen->second.source);
-    const auto take = [](auto& fact, const auto& offered) {
-      if (offered.known()) fact.offer(offered.value, offered.source);
-    };
-    take(nic.rdma_port, port.rdma_port);
-    take(nic.link_up, port.link_up);
-    take(nic.rate_bps, port.rate_bps);
-    take(nic.link_layer, port.link_layer);
-    take(nic.active_mtu_bytes, port.active_mtu_bytes);
-    for (const GidFact& gid : port.gids) add_gid(nic, gid);
+    host_.by_device(device_, chosen->second.source).merge(chosen->second.facts);
     for (const auto& [number, other] : ports_) {
       if (number == chosen->first) continue;
       host_.leave_out({fmt::format("{} port {}", device_, number),
@@ -125,7 +105,6 @@ class DeviceLines : public LineReader {
     if (words[0] == "hca_id:" && words.size() > 1) {
       ports_.begin(words[1], source);
       lanes_ = 0;
-      port_ = 1;
       return true;
     }
     if (ports_.device().empty()) return false;
@@ -135,8 +114,8 @@ class DeviceLines : public LineReader {
     }
     const std::string key = without_colon(words[0]);
     if (key == "port" && words.size() > 1) {
-      port_ = static_cast<int>(parse_digits(words[1], 255).value_or(1));
-      ports_.begin_port(port_, source);
+      ports_.begin_port(static_cast<int>(parse_digits(words[1], 255).value_or(1)), source);
+      lanes_ = 0;
     }
     return take_key(key, words, source);
   }
@@ -151,7 +130,6 @@ class DeviceLines : public LineReader {
     if (key == "node_guid") ports_.nic(source).node_guid.offer(lower(value), source);
     if (key == "sys_image_guid") ports_.nic(source).image_guid.offer(lower(value), source);
     NicFacts& port = ports_.port(source);
-    if (key == "port") port.rdma_port.offer(port_, source);
     if (key == "state") port.link_up.offer(value == "PORT_ACTIVE", source);
     if (key == "link_layer" && value != "Unspecified") port.link_layer.offer(value, source);
     if (key == "active_mtu") {
@@ -186,7 +164,7 @@ class DeviceLines : public LineReader {
   }
 
   DevicePorts ports_;
-  int lanes_ = 0, port_ = 1;
+  int lanes_ = 0;  // of the port
 };
 
 /// Infiniband device 'mlx5_0' port 1 status: and behind it indented lines "rate: 100 Gb/sec (4X EDR)" (ibstatus).

@@ -176,13 +176,13 @@ class HwlocWalker : public Walker {
     const std::string kind = node.attribute("osdev_type").value(), name = node.attribute("name").value();
     const std::string source = source_of(node), function = pci_address(node.parent().attribute("pci_busid").value());
     if (name.empty()) return true;
-    if (is_of(kind, 2, 16)) {  // HWLOC_OBJ_OSDEV_NETWORK
+    if (is_of(kind, kNetwork)) {
       NicFacts& nic = host_.by_netdev(name, source);
       if (!function.empty()) nic.pci_address.offer(function, source);
       const std::string mac = lower(info(node, "Address"));
       if (mac.size() == 17) nic.mac.offer(mac, source);
       if (mac.size() > 17) nic.link_layer.offer("InfiniBand", source);
-    } else if (is_of(kind, 3, 32)) {  // HWLOC_OBJ_OSDEV_OPENFABRICS
+    } else if (is_of(kind, kOpenFabrics)) {
       NicFacts& nic = host_.by_device(name, source);
       if (!function.empty()) nic.pci_address.offer(function, source);
       if (const std::string state = info(node, "Port1State"); !state.empty()) nic.link_up.offer(state == "4", source);
@@ -197,13 +197,17 @@ class HwlocWalker : public Walker {
   }
 
  private:
-  /// hwloc 2 numbers the types; of hwloc 3 each is a bit, and one device may be of several (hwloc.h,
-  /// hwloc_obj_osdev_type_t of 2.9 and 3.0): an RDMA device is a network, too.
-  bool is_of(const std::string& kind, std::uint64_t number, std::uint64_t bit) const {
-    const auto value = parse_digits(kind, 1U << 16U);
-    if (!value) return false;
-    constexpr std::uint64_t kOpenFabrics = 32;
-    return has_bits_ ? (*value & bit) != 0 && (bit == kOpenFabrics || (*value & kOpenFabrics) == 0) : *value == number;
+  /// hwloc.h, hwloc_obj_osdev_type_t: 2.9 numbers the types; in 3.0 each is a bit, and a device may have several.
+  struct DeviceType {
+    std::uint64_t number, bit;
+  };
+  static constexpr DeviceType kNetwork{2, 1U << 4U}, kOpenFabrics{3, 1U << 5U};
+
+  /// An RDMA device of 3.0 is a network, too.
+  bool is_of(const std::string& kind, const DeviceType& type) const {
+    const std::uint64_t value = parse_digits(kind, 1U << 16U).value_or(0);
+    if (!has_bits_) return value == type.number;
+    return ((value & kOpenFabrics.bit) != 0 ? kOpenFabrics.bit : value & kNetwork.bit) == type.bit;
   }
 
   static std::string info(const pugi::xml_node& node, const char* name) {

@@ -4,6 +4,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "testbed/base/units.h"
 #include "testbed/base/words.h"
@@ -134,25 +135,37 @@ bool read_netplan(const YAML::Node& network, const Part& part, HostFacts& host) 
 
 bool is_switch_kind(const std::string& kind) { return kind == "bridge" || kind == "ovs-bridge"; }
 
-/// "node:interface", or {node: ..., interface: ...} of the long form.
-bool take_endpoint(const YAML::Node& endpoint, std::string& node, std::string& port) {
+struct LinkEnd {
+  std::string node, port;
+  YAML::Node said;
+};
+
+/// "node:interface", or {node: ..., interface: ...} of the long form; nullopt: it is neither.
+std::optional<LinkEnd> link_end(const YAML::Node& endpoint) {
+  LinkEnd end{.node = "", .port = "", .said = endpoint};
   if (endpoint.IsMap()) {
-    node = text_of(at(endpoint, "node"));
-    port = text_of(at(endpoint, "interface"));
+    end.node = text_of(at(endpoint, "node"));
+    end.port = text_of(at(endpoint, "interface"));
   } else {
     const std::string text = text_of(endpoint);
     const std::size_t colon = text.find(':');
-    if (colon == std::string::npos) return false;
-    node = text.substr(0, colon);
-    port = text.substr(std::min(text.find_first_not_of(' ', colon + 1), text.size()));
+    if (colon == std::string::npos) return std::nullopt;
+    end.node = text.substr(0, colon);
+    end.port = text.substr(std::min(text.find_first_not_of(' ', colon + 1), text.size()));
   }
-  return !node.empty() && !port.empty();
+  if (end.node.empty() || end.port.empty()) return std::nullopt;
+  return end;
+}
+
+/// nullptr: no host of that name is known.
+HostFacts* find_host(Machines& machines, const std::string& name) {
+  const auto found = std::find_if(machines.hosts.begin(), machines.hosts.end(),
+                                  [&](const HostFacts& host) { return host.name.value == name; });
+  return found == machines.hosts.end() ? nullptr : &*found;
 }
 
 HostFacts& host_named(Machines& machines, const std::string& name, const std::string& source, const Part& part) {
-  for (HostFacts& host : machines.hosts) {
-    if (host.name.value == name) return host;
-  }
+  if (HostFacts* const known = find_host(machines, name)) return *known;
   HostFacts& host = machines.hosts.emplace_back();
   host.name.offer(name, source);
   host.path = part.path;
@@ -171,49 +184,56 @@ void take_commands(const YAML::Node& commands, HostFacts& host, const Part& part
 
 /// "ipv4: [192.168.0.1/24, 192.168.0.2/24]" of a link, one an end, or "ipv4: 192.168.0.1/24" of an endpoint; ipv6
 /// likewise.
-void take_link_addresses(const YAML::Node& link, const YAML::Node& endpoint, std::size_t end, NicFacts& nic,
+void take_link_addresses(const YAML::Node& link, const LinkEnd& end, std::size_t index, NicFacts& nic,
                          const Part& part) {
   for (const char* family : {"ipv4", "ipv6"}) {
     const YAML::Node both = at(link, family);
-    if (both && both.IsSequence() && end < both.size()) add_address(nic, text_of(both[end]), source_of(both, part));
-    if (!endpoint.IsMap()) continue;
-    if (const YAML::Node own = at(endpoint, family)) add_address(nic, text_of(own), source_of(own, part));
+    if (both && both.IsSequence() && index < both.size()) add_address(nic, text_of(both[index]), source_of(both, part));
+    if (!end.said.IsMap()) continue;
+    if (const YAML::Node own = at(end.said, family)) add_address(nic, text_of(own), source_of(own, part));
   }
 }
 
-/// An interface of a node whose other end is no node of the file.
-void leave_out(Machines& machines, const std::string& node, const std::string& port, const std::string& reason,
-               const std::string& source) {
-  for (HostFacts& host : machines.hosts) {
-    if (host.name.value == node) host.leave_out({port, reason, source});
-  }
-}
-
-/// "host:x", "mgmt-net:x" and the like as an end, and links with one end ("type: host", "type: dummy").
-bool take_special_link(const YAML::Node& nodes, const YAML::Node& link, const Part& part, Machines& machines) {
-  std::vector<YAML::Node> ends;
+/// A cable where both ends are nodes of the file. Interfaces that lead elsewhere ("host:x", "type: dummy") are listed
+/// as left out.
+void read_link(const YAML::Node& nodes, const YAML::Node& link, const Part& part, Machines& machines) {
+  std::vector<LinkEnd> ends;  // at nodes of the file
+  std::string elsewhere = text_of(at(link, "type"));
+  elsewhere = elsewhere.empty() ? "one end alone" : "a link of type " + elsewhere;
+  const auto take = [&](const YAML::Node& endpoint) {
+    const auto end = link_end(endpoint);
+    if (!end) return;
+    if (at(nodes, end->node.c_str())) return ends.push_back(*end);
+    elsewhere = fmt::format("'{}:{}', which is no node of the file", end->node, end->port);
+  };
   if (const YAML::Node all = at(link, "endpoints"); all && all.IsSequence()) {
-    for (const YAML::Node& each : all) ends.push_back(each);
+    for (const YAML::Node& each : all) take(each);
   } else if (const YAML::Node one = at(link, "endpoint")) {
-    ends.push_back(one);
+    take(one);
   }
-  std::vector<std::pair<std::string, std::string>> own;  // node and port
-  std::string other = text_of(at(link, "type"));
-  if (!other.empty()) other = "a link of type " + other;
-  for (const YAML::Node& end : ends) {
-    std::string node, port;
-    if (!take_endpoint(end, node, port)) continue;
-    if (at(nodes, node.c_str())) {
-      own.emplace_back(node, port);
-    } else {
-      other = fmt::format("'{}:{}', which is no node of the file", node, port);
+  const std::string source = source_of(link, part);
+  if (ends.size() != 2) {
+    for (const LinkEnd& end : ends) {
+      HostFacts* const host = find_host(machines, end.node);
+      if (host != nullptr) host->leave_out({end.port, "leads to " + elsewhere, source});
     }
+    return;
   }
-  if (ends.size() == 2 && own.size() == 2) return false;
-  for (const auto& [node, port] : own) {
-    leave_out(machines, node, port, "leads to " + (other.empty() ? "one end alone" : other), source_of(link, part));
+  GivenCable cable;
+  cable.source = source;
+  for (std::size_t index = 0; index < 2; ++index) {
+    const LinkEnd& end = ends[index];
+    cable.node[index] = end.node;
+    cable.port[index] = end.port;
+    HostFacts* const host = find_host(machines, end.node);
+    if (host == nullptr) continue;  // a switch
+    NicFacts& nic = host->by_netdev(end.port, source, Origin::kConfigured);
+    if (const auto mtu = parse_digits(text_of(at(link, "mtu")), 65535)) {
+      nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), source, Origin::kConfigured);
+    }
+    take_link_addresses(link, end, index, nic, part);
   }
-  return true;
+  machines.cables.push_back(std::move(cable));
 }
 
 /// Linux containers are hosts; every other kind is a network's own machine, a switch here.
@@ -241,25 +261,7 @@ bool read_containerlab(const YAML::Node& topology, const Part& part, Machines& m
   }
   if (!links || !links.IsSequence()) return true;
   for (const YAML::Node& link : links) {
-    if (!link.IsMap() || take_special_link(nodes, link, part, machines)) continue;
-    const YAML::Node endpoints = at(link, "endpoints");
-    GivenCable cable;
-    cable.source = source_of(link, part);
-    const YAML::Node first = endpoints[0], second = endpoints[1];
-    if (!take_endpoint(first, cable.node[0], cable.port[0]) || !take_endpoint(second, cable.node[1], cable.port[1])) {
-      continue;
-    }
-    for (int end = 0; end < 2; ++end) {
-      for (HostFacts& host : machines.hosts) {
-        if (host.name.value != cable.node[end]) continue;
-        NicFacts& nic = host.by_netdev(cable.port[end], cable.source, Origin::kConfigured);
-        if (const auto mtu = parse_digits(text_of(at(link, "mtu")), 65535)) {
-          nic.mtu_bytes.offer(static_cast<std::uint32_t>(*mtu), cable.source, Origin::kConfigured);
-        }
-        take_link_addresses(link, end == 0 ? first : second, static_cast<std::size_t>(end), nic, part);
-      }
-    }
-    machines.cables.push_back(std::move(cable));
+    if (link.IsMap()) read_link(nodes, link, part, machines);
   }
   return true;
 }
