@@ -177,6 +177,14 @@ std::vector<Candidate> candidates(const std::vector<int>& rails) {
           {"standard", name, {with_rails(name, count), fmt::format("[topology]\n{}rails = {}\n", toml, count)}});
     }
   }
+  const std::string room = "[management]\nsubnet = \"198.18.0.0/15\"\n";
+  const std::vector<std::pair<std::string, std::string>> large{{"torus4x4x8", "kind = \"torus\"\nshape = [4, 4, 8]\n"},
+                                                               {"torus8x16", "kind = \"torus\"\nshape = [8, 16]\n"},
+                                                               {"ring128", "kind = \"ring\"\nnodes = 128\n"},
+                                                               {"switch128", "kind = \"switch\"\nnodes = 128\n"}};
+  for (const auto& [name, toml] : large) {
+    all.push_back({"large", name, {name, fmt::format("{}[topology]\n{}", room, toml)}});
+  }
   for (const PlannerCabling& cabling : planner_cablings()) {
     if (cabling.name == "partial5") all.push_back({"standard", cabling.name, cabling});
   }
@@ -216,7 +224,7 @@ std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails, const 
   };
   for (const std::string& name : names) {
     if (std::any_of(all.begin(), all.end(), [&](const Candidate& each) { return is_named(each, name); })) continue;
-    std::vector<std::string> known{"standard", "less-a-cable", "random"};
+    std::vector<std::string> known{"standard", "less-a-cable", "random", "large"};
     for (const Candidate& each : all) {
       if (std::find(known.begin(), known.end(), each.name) == known.end()) known.push_back(each.name);
     }
@@ -224,8 +232,9 @@ std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails, const 
   }
   std::vector<PlannerCabling> cablings;
   for (const Candidate& each : all) {
-    const bool wanted = names.empty() || std::any_of(names.begin(), names.end(),
-                                                     [&](const std::string& name) { return is_named(each, name); });
+    const bool wanted =
+        (names.empty() && each.group != "large") ||
+        std::any_of(names.begin(), names.end(), [&](const std::string& name) { return is_named(each, name); });
     if (wanted) cablings.push_back(each.cabling);
   }
   return cablings;

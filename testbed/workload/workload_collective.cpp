@@ -10,6 +10,7 @@
 #include "models/nccl_environment.h"
 #include "models/pcie.h"
 #include "models/relay.h"
+#include "plugin/coll/plan/mesh.h"
 #include "testbed/base/files.h"
 #include "testbed/base/progress.h"
 #include "testbed/scenario/fault_board.h"
@@ -216,9 +217,6 @@ std::vector<int> node_rates_mbps(const Scenario& scenario, const models::Topolog
   return rates;
 }
 
-/// Larger clusters use switches; and the engine's analysis of the cables takes n^4 steps (plugin/coll/plan/mesh.h).
-constexpr int kCabledNodesMost = 64;
-
 }  // namespace
 
 EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) {
@@ -242,7 +240,7 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
   if (options.channel_devices.empty()) options.rank_devices = devices_by_rank(scenario, topology);
   const bool chooses = workload.algorithm == "auto" || workload.protocol == "auto";
   if (!chooses && workload.algorithm != "mesh") return options;
-  if (is_one_a_node(scenario) && nodes <= kCabledNodesMost) {
+  if (is_one_a_node(scenario) && nodes <= coll::kMeshRanksMost) {
     options.cable_mbps = cable_rates_mbps(topology, nodes);
     options.rank_mbps = node_rates_mbps(scenario, topology, nodes);
   }

@@ -166,17 +166,70 @@ TEST_CASE("the way between any two ranks goes over cables, and over no more of t
         }
       }
     }
-    REQUIRE(mesh.ways.size() == mesh.cable_mbps.size());
+    REQUIRE(mesh.next.size() == mesh.cable_mbps.size());
     for (int from = 0; from < n; ++from) {
       for (int to = 0; to < n; ++to) {
-        const std::vector<int>& way = mesh.ways[at(from, to)];
-        REQUIRE(static_cast<int>(way.size()) == hops[at(from, to)] + 1);
-        CHECK(way.front() == from);
-        CHECK(way.back() == to);
-        for (std::size_t hop = 1; hop < way.size(); ++hop) CHECK(mesh.mbps(way[hop - 1], way[hop]) > 0);
+        int rank = from;
+        for (int left = hops[at(from, to)]; left > 0; --left) {
+          const int next = mesh.next_on_way(rank, to);
+          REQUIRE(next >= 0);
+          CHECK(mesh.mbps(rank, next) > 0);
+          rank = next;
+        }
+        CHECK(rank == to);
+        CHECK(mesh.next_on_way(to, to) == -1);
+        CHECK(mesh.hops(from, to) == hops[at(from, to)]);
       }
     }
   }
+}
+
+TEST_CASE("tori of more ranks than all tops are tried for have trees over all of their cables") {
+  struct Torus {
+    int x, y, z;
+  };
+  for (const Torus& torus : {Torus{4, 4, 8}, Torus{16, 16, 1}, Torus{4, 8, 8}, Torus{5, 13, 1}, Torus{3, 5, 7}}) {
+    std::vector<std::pair<int, int>> pairs;
+    const auto rank_at = [&](int x, int y, int z) {
+      return (x % torus.x * torus.y + y % torus.y) * torus.z + z % torus.z;
+    };
+    for (int x = 0; x < torus.x; ++x) {
+      for (int y = 0; y < torus.y; ++y) {
+        for (int z = 0; z < torus.z; ++z) {
+          if (torus.x > 1) pairs.emplace_back(rank_at(x, y, z), rank_at(x + 1, y, z));
+          if (torus.y > 1) pairs.emplace_back(rank_at(x, y, z), rank_at(x, y + 1, z));
+          if (torus.z > 1) pairs.emplace_back(rank_at(x, y, z), rank_at(x, y, z + 1));
+        }
+      }
+    }
+    const int ranks = torus.x * torus.y * torus.z;
+    CAPTURE(ranks);
+    const Mesh mesh = make_mesh(ranks, cables_of(ranks, pairs));
+    check_trees(mesh);
+    // A torus's strength is that of all its cables over n - 1 (models/strength.h would take long).
+    const double strength = static_cast<double>(pairs.size()) * kCableMbps / (ranks - 1);
+    CHECK(cable_load(Algorithm::kMesh, request_on(mesh)).ns_per_byte * strength / 8000 < 1.3);
+    const RootTrees trees = root_trees(mesh, ranks / 2);
+    REQUIRE(trees.one.size() == 1);
+    CHECK(trees.packed.size() == mesh.trees.size());
+    // Little data by one tree, much by all: the same schedule at both ends of each cable.
+    for (const std::uint64_t count : {std::uint64_t{8}, std::uint64_t{1} << 24U}) {
+      PlanRequest request = request_on(mesh, Collective::kBroadcast);
+      request.root = ranks / 2;
+      request.root_trees = &trees;
+      request.count = count;
+      std::vector<std::uint64_t> balance(static_cast<std::size_t>(ranks));
+      for (request.rank = 0; request.rank < ranks; ++request.rank) {
+        for (const Transfer& transfer : make_schedule(Algorithm::kMesh, request).transfers) {
+          if (transfer.receives) balance[static_cast<std::size_t>(request.rank)] += transfer.range.count;
+        }
+      }
+      for (int rank = 0; rank < ranks; ++rank) {
+        CHECK(balance[static_cast<std::size_t>(rank)] == (rank == request.root ? 0 : count));
+      }
+    }
+  }
+  CHECK(make_mesh(kMeshRanksMost + 1, cables_of(kMeshRanksMost + 1, {{0, 1}})).trees.empty());
 }
 
 TEST_CASE("ranks that do not hang together have no trees") {
@@ -208,9 +261,10 @@ TEST_CASE("a cable's load is what all ranks' schedules send over it, relays incl
         for (request.rank = 0; request.rank < graph.ranks; ++request.rank) {
           for (const Transfer& transfer : make_schedule(algorithm, request).transfers) {
             if (transfer.receives) continue;
-            const auto& way = mesh.ways[static_cast<std::size_t>(request.rank * graph.ranks + transfer.peer)];
-            for (std::size_t hop = 1; hop < way.size(); ++hop) {
-              sent[static_cast<std::size_t>(way[hop - 1] * graph.ranks + way[hop])] += transfer.range.count;
+            for (int rank = request.rank; rank != transfer.peer;) {
+              const int next = mesh.next_on_way(rank, transfer.peer);
+              sent[static_cast<std::size_t>(rank * graph.ranks + next)] += transfer.range.count;
+              rank = next;
             }
           }
         }

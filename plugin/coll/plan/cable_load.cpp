@@ -75,9 +75,12 @@ class Adder {
     return std::max(out, in);
   }
   void flow(int from, int to, double share) {
-    const std::vector<int>& way = mesh_.ways[at(from, to)];
-    for (std::size_t hop = 1; hop < way.size(); ++hop) shares_[at(way[hop - 1], way[hop])] += share;
-    const int hops = static_cast<int>(way.size()) - 1;
+    int hops = 0;
+    for (int rank = from; rank != to; ++hops) {
+      const int next = mesh_.next_on_way(rank, to);
+      shares_[at(rank, next)] += share;
+      rank = next;
+    }
     most_hops_ = std::max(most_hops_, hops);
     all_hops_ += hops;
     ++pairs_;

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -23,64 +25,87 @@ std::size_t at(const Mesh& mesh, int from, int to) { return static_cast<std::siz
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// [rank * ranks + rank] of each cable, with one tree more on it than now; kNever: no cable.
-std::vector<double> next_loads(const Mesh& mesh, const std::vector<int>& crossings) {
-  std::vector<double> loads(crossings.size(), kNever);
-  for (std::size_t cable = 0; cable < loads.size(); ++cable) {
-    const int mbps = mesh.cable_mbps[cable];
-    if (mbps > 0) loads[cable] = static_cast<double>(crossings[cable] + 1) / mbps;
+/// The cables of each rank, by peer: from begin[rank] to begin[rank + 1].
+struct CableLists {
+  std::vector<std::size_t> begin{0};
+  std::vector<int> peers, mbps;
+};
+
+CableLists lists_of(const Mesh& mesh) {
+  CableLists lists;
+  for (int rank = 0; rank < mesh.ranks; ++rank) {
+    for (int peer = 0; peer < mesh.ranks; ++peer) {
+      if (mesh.mbps(rank, peer) == 0) continue;
+      lists.peers.push_back(peer);
+      lists.mbps.push_back(mesh.mbps(rank, peer));
+    }
+    lists.begin.push_back(lists.peers.size());
+  }
+  return lists;
+}
+
+/// [as in `lists`] of each cable, with one tree more on it than now.
+std::vector<double> next_loads(const Mesh& mesh, const CableLists& lists, const std::vector<int>& crossings) {
+  std::vector<double> loads(lists.peers.size());
+  for (int rank = 0; rank < mesh.ranks; ++rank) {
+    for (std::size_t each = lists.begin[static_cast<std::size_t>(rank)];
+         each < lists.begin[static_cast<std::size_t>(rank) + 1]; ++each) {
+      loads[each] = static_cast<double>(crossings[at(mesh, rank, lists.peers[each])] + 1) / lists.mbps[each];
+    }
   }
   return loads;
 }
 
 /// A minimum spanning tree by `loads` (Prim's), grown from `top`; of equal cables the one nearest to it first. No
 /// parents where not all ranks can be reached, or not at a depth below `depth_limit`.
-Grown grow(const Mesh& mesh, const std::vector<double>& loads, int top, int depth_limit) {
+Grown grow(const Mesh& mesh, const CableLists& lists, const std::vector<double>& loads, int top, int depth_limit) {
   struct Offer {
     double load = kNever;
     int depth = 0, parent = -1;
+    bool joined = false;
   };
   std::vector<Offer> offers(static_cast<std::size_t>(mesh.ranks));
-  std::vector<int> outside;  // not joined yet, in order
-  for (int rank = 0; rank < mesh.ranks; ++rank) {
-    if (rank != top) outside.push_back(rank);
-  }
+  using Candidate = std::tuple<double, int, int>;  // load, depth, rank; outdated where the offer is better by now
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
   Grown grown{.parents = std::vector<int>(offers.size(), -1)};
-  for (int newest = top; !outside.empty();) {
-    const int depth = offers[static_cast<std::size_t>(newest)].depth + 1;
-    const double* const from_newest = &loads[at(mesh, newest, 0)];
-    auto next = outside.end();
-    for (auto each = outside.begin(); each != outside.end(); ++each) {
-      Offer& offer = offers[static_cast<std::size_t>(*each)];
-      const double load = from_newest[*each];
-      if (load < offer.load || (load == offer.load && load < kNever && depth < offer.depth)) {
-        offer = {.load = load, .depth = depth, .parent = newest};
-      }
-      if (offer.parent < 0) continue;
-      if (next != outside.end()) {
-        const Offer& best = offers[static_cast<std::size_t>(*next)];
-        if (std::tie(offer.load, offer.depth) >= std::tie(best.load, best.depth)) continue;
-      }
-      next = each;
+  offers[static_cast<std::size_t>(top)].joined = true;
+  int outside = mesh.ranks - 1;
+  for (int newest = top; outside > 0; --outside) {
+    const auto place = static_cast<std::size_t>(newest);
+    const int depth = offers[place].depth + 1;
+    for (std::size_t each = lists.begin[place]; each < lists.begin[place + 1]; ++each) {
+      Offer& offer = offers[static_cast<std::size_t>(lists.peers[each])];
+      const double load = loads[each];
+      if (offer.joined || std::tie(load, depth) >= std::tie(offer.load, offer.depth)) continue;
+      offer = {.load = load, .depth = depth, .parent = newest};
+      candidates.emplace(load, depth, lists.peers[each]);
     }
-    if (next == outside.end()) return {};
-    newest = *next;
-    outside.erase(next);
-    const Offer& joined = offers[static_cast<std::size_t>(newest)];
-    if (joined.depth >= depth_limit) return {};
-    grown.parents[static_cast<std::size_t>(newest)] = joined.parent;
-    grown.depth = std::max(grown.depth, joined.depth);
+    const auto is_outdated = [&](const Candidate& candidate) {
+      const Offer& offer = offers[static_cast<std::size_t>(std::get<2>(candidate))];
+      return offer.joined ||
+             std::tie(std::get<0>(candidate), std::get<1>(candidate)) != std::tie(offer.load, offer.depth);
+    };
+    while (!candidates.empty() && is_outdated(candidates.top())) candidates.pop();
+    if (candidates.empty()) return {};
+    newest = std::get<2>(candidates.top());
+    Offer& joins = offers[static_cast<std::size_t>(newest)];
+    if (joins.depth >= depth_limit) return {};
+    joins.joined = true;
+    grown.parents[static_cast<std::size_t>(newest)] = joins.parent;
+    grown.depth = std::max(grown.depth, joins.depth);
   }
   return grown;
 }
 
-/// The lowest one from whichever rank; the lowest such rank is its top. No branches where there is none.
-MeshTree next_tree(const Mesh& mesh, std::vector<int>* crossings) {
-  const std::vector<double> loads = next_loads(mesh, *crossings);
+/// The lowest one from whichever rank that is tried; the lowest such rank is its top. No branches where there is none.
+MeshTree next_tree(const Mesh& mesh, const CableLists& lists, std::vector<int>* crossings) {
+  const std::vector<double> loads = next_loads(mesh, lists, *crossings);
   Grown best{.parents = {}, .depth = mesh.ranks};
   MeshTree tree;
-  for (int top = 0; top < mesh.ranks; ++top) {
-    Grown grown = grow(mesh, loads, top, best.depth);
+  constexpr int kTopsOfMany = 8;
+  const int step = mesh.ranks <= kEveryTopMost ? 1 : mesh.ranks / kTopsOfMany;
+  for (int top = 0; top < mesh.ranks; top += step) {
+    Grown grown = grow(mesh, lists, loads, top, best.depth);
     if (grown.parents.empty()) continue;
     best = std::move(grown);
     tree.top = top;
@@ -102,13 +127,15 @@ MeshTree next_tree(const Mesh& mesh, std::vector<int>* crossings) {
 }
 
 /// [rank] the next one on the way from there to `to`; -1 there.
-std::vector<int> next_hops(const Mesh& mesh, int to) {
-  std::vector<int> next(static_cast<std::size_t>(mesh.ranks), -1);
+std::vector<std::int16_t> next_hops(const Mesh& mesh, const CableLists& lists, int to) {
+  std::vector<std::int16_t> next(static_cast<std::size_t>(mesh.ranks), -1);
   std::deque<int> queue{to};
   for (; !queue.empty(); queue.pop_front()) {
-    for (int rank = 0; rank < mesh.ranks; ++rank) {
-      if (rank == to || next[static_cast<std::size_t>(rank)] >= 0 || mesh.mbps(rank, queue.front()) == 0) continue;
-      next[static_cast<std::size_t>(rank)] = queue.front();
+    const auto place = static_cast<std::size_t>(queue.front());
+    for (std::size_t each = lists.begin[place]; each < lists.begin[place + 1]; ++each) {
+      const int rank = lists.peers[each];
+      if (rank == to || next[static_cast<std::size_t>(rank)] >= 0) continue;
+      next[static_cast<std::size_t>(rank)] = static_cast<std::int16_t>(queue.front());
       queue.push_back(rank);
     }
   }
@@ -137,12 +164,13 @@ int depth_of(const MeshTree& tree) {
 /// No trees where not all ranks hang together.
 Packing pack(const Mesh& mesh) {
   std::vector<int> crossings(mesh.cable_mbps.size());
+  const CableLists lists = lists_of(mesh);
   // One more tree, and as many more connections, must be worth it.
   constexpr double kWorthIt = 0.99;
   Packing packing;
   std::size_t kept = 0;
   while (packing.trees.size() < kMeshTreesMax) {
-    MeshTree tree = next_tree(mesh, &crossings);
+    MeshTree tree = next_tree(mesh, lists, &crossings);
     if (tree.branches.empty()) return {};
     packing.trees.push_back(std::move(tree));
     const double load = busiest(mesh, crossings, packing.trees.size());
@@ -212,7 +240,7 @@ std::vector<int> order_by_shape(const Mesh& mesh) {
 }
 
 /// What the greedy packing finds depends on the order in which ranks come: so many are tried, drawn from that one by
-/// lot. Each costs n^3, and every rank of a job pays for itself.
+/// lot. Each costs up to n^3, and every rank of a job pays for itself.
 int orders_tried(int ranks) {
   constexpr std::int64_t kMost = 24, kWork = 1 << 17;
   const std::int64_t n = ranks;
@@ -221,7 +249,7 @@ int orders_tried(int ranks) {
 
 /// Rank i of it is rank order[i] of `mesh`.
 Mesh reordered(const Mesh& mesh, const std::vector<int>& order) {
-  return {.ranks = mesh.ranks, .cable_mbps = cables_among(mesh, order), .rank_mbps = {}, .ways = {}, .trees = {}};
+  return {.ranks = mesh.ranks, .cable_mbps = cables_among(mesh, order), .rank_mbps = {}, .next = {}, .trees = {}};
 }
 
 /// Back: trees of reordered()'s ranks as ones of the mesh's own.
@@ -244,8 +272,8 @@ Packing renamed(Packing packing, const std::vector<int>& order) {
 
 Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbps) {
   Mesh mesh{
-      .ranks = ranks, .cable_mbps = std::move(cable_mbps), .rank_mbps = std::move(rank_mbps), .ways = {}, .trees = {}};
-  if (ranks < 2 || mesh.cable_mbps.empty()) return mesh;
+      .ranks = ranks, .cable_mbps = std::move(cable_mbps), .rank_mbps = std::move(rank_mbps), .next = {}, .trees = {}};
+  if (ranks < 2 || ranks > kMeshRanksMost || mesh.cable_mbps.empty()) return mesh;
   Packing best = pack(mesh);
   if (best.trees.empty()) return mesh;
   int tries = orders_tried(ranks);
@@ -260,13 +288,11 @@ Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbp
     }
   }
   mesh.trees = std::move(best.trees);
-  mesh.ways.resize(mesh.cable_mbps.size());
+  mesh.next.resize(mesh.cable_mbps.size());
+  const CableLists lists = lists_of(mesh);
   for (int to = 0; to < ranks; ++to) {
-    const std::vector<int> next = next_hops(mesh, to);
-    for (int from = 0; from < ranks; ++from) {
-      std::vector<int>& way = mesh.ways[at(mesh, from, to)];
-      for (int rank = from; rank >= 0; rank = next[static_cast<std::size_t>(rank)]) way.push_back(rank);
-    }
+    const std::vector<std::int16_t> next = next_hops(mesh, lists, to);
+    for (int from = 0; from < ranks; ++from) mesh.next[at(mesh, from, to)] = next[static_cast<std::size_t>(from)];
   }
   return mesh;
 }

@@ -11,10 +11,11 @@
 // greedy packing comes close: each next tree is a minimum spanning tree by load over rate (Thorup 2007), of those one
 // of the least depth, and of so many trees as many are kept as serve best. Up to kMeshTreesMax ranks, a ring of n
 // gets its n lines and a full mesh its n stars; a line and a star get themselves. Several times: with the ranks as they
-// are numbered, and in orders that follow from the cables alone; the best packing is kept. Cost: n^3 for each
-// tree, from each top, and for the ways.
+// are numbered, and in orders that follow from the cables alone; the best packing is kept. Cost of n ranks with m
+// cables: m log n for each tree from each top, n m for the ways. Above kEveryTopMost ranks few tops are tried.
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace meshbed::coll {
@@ -35,21 +36,28 @@ struct Mesh {
   std::vector<int> cable_mbps;  // [rank * ranks + rank]; 0: no cable
   // [rank] what all of a rank's cables carry together, each direction; empty: as much as they are.
   std::vector<int> rank_mbps;
-  // [rank * ranks + rank] the ranks that a relay goes through, both ends included: fewest cables, then lowest ranks.
-  std::vector<std::vector<int>> ways;
+  // [rank * ranks + to] the next rank on the way to `to`: fewest cables, then lowest ranks; -1: it is there.
+  std::vector<std::int16_t> next;
   std::vector<MeshTree> trees;  // each for an equal share of the data
 
   int mbps(int from, int to) const { return cable_mbps[static_cast<std::size_t>(from * ranks + to)]; }
-  /// Cables that a message crosses; 0: to itself.
+  int next_on_way(int from, int to) const { return next[static_cast<std::size_t>(from * ranks + to)]; }
+  /// Cables that a message crosses; 0: to itself. Takes as many steps.
   int hops(int from, int to) const {
-    return static_cast<int>(ways[static_cast<std::size_t>(from * ranks + to)].size()) - 1;
+    int count = 0;
+    for (int rank = from; rank != to; rank = next_on_way(rank, to)) ++count;
+    return count;
   }
 };
 
 inline constexpr int kMeshTreesMax = 8;
+inline constexpr int kEveryTopMost = 64;
+/// Of more ranks n^2 numbers are too many: each rank of a job has its own.
+inline constexpr int kMeshRanksMost = 256;
 
-/// `cable_mbps`, `rank_mbps`: as Mesh's, the same in both directions; no cables: there are no trees. Trees are packed
-/// by the cables alone: what a rank carries over all of its cables is the same for every packing that loads them alike.
+/// `cable_mbps`, `rank_mbps`: as Mesh's, the same in both directions; no cables, or more than kMeshRanksMost ranks:
+/// there are no trees. Trees are packed by the cables alone: what a rank carries over all of its cables is the same for
+/// every packing that loads them alike.
 Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbps = {});
 /// Of `mesh`'s cables, what is between those ranks, in their order.
 std::vector<int> cables_among(const Mesh& mesh, const std::vector<int>& members);

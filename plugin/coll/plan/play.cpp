@@ -250,9 +250,9 @@ class Player {
   std::size_t cable_of(const Flight& flight) const {
     const PlayedConnection& connection = connections_[flight.connection];
     const auto ranks = static_cast<std::size_t>(request_.ranks);
-    const std::vector<int>& way =
-        mesh_.ways[static_cast<std::size_t>(connection.from) * ranks + static_cast<std::size_t>(connection.to)];
-    return static_cast<std::size_t>(way[flight.hop]) * ranks + static_cast<std::size_t>(way[flight.hop + 1]);
+    int from = connection.from;
+    for (std::size_t hop = 0; hop < flight.hop; ++hop) from = mesh_.next_on_way(from, connection.to);
+    return static_cast<std::size_t>(from) * ranks + static_cast<std::size_t>(mesh_.next_on_way(from, connection.to));
   }
 
   void enqueue(const Flight& flight) {

@@ -120,9 +120,40 @@ int depth_of(const std::vector<MeshTree>& trees) {
   return depth;
 }
 
+/// Of many ranks, for which flows take too long: the all_reduce's trees, of which each cable has as much in either
+/// direction, and that one of them which is the shallowest from the root.
+RootTrees of_mesh(const Mesh& mesh, int root) {
+  RootTrees result;
+  result.packed = mesh.trees;
+  std::vector<int> crossings(mesh.cable_mbps.size());
+  double packed_ns = 0, one_ns = 0;  // for each byte, at 1 Mb/s
+  std::vector<int> depths;
+  for (const MeshTree& tree : mesh.trees) {
+    depths.push_back(depth_of({MeshTree{.top = root, .branches = tree.branches}}));
+    for (int rank = 0; rank < mesh.ranks; ++rank) {
+      for (const Branch& branch : tree.branches[static_cast<std::size_t>(rank)]) {
+        const int crossing = ++crossings[static_cast<std::size_t>(rank * mesh.ranks + branch.rank)];
+        const double mbps = mesh.mbps(rank, branch.rank);
+        packed_ns = std::max(packed_ns, crossing / mbps / static_cast<double>(mesh.trees.size()));
+        one_ns = std::max(one_ns, 1 / mbps);
+      }
+    }
+  }
+  const auto shallowest = std::min_element(depths.begin(), depths.end());
+  const int deeper = *std::max_element(depths.begin(), depths.end()) - *shallowest;
+  result.one = {mesh.trees[static_cast<std::size_t>(shallowest - depths.begin())]};
+  for (auto& branches : result.one.front().branches) {
+    for (Branch& branch : branches) branch.way = 0;
+  }
+  if (one_ns > packed_ns)
+    result.packed_from_bytes = static_cast<std::uint64_t>(deeper * kHopBytes / (one_ns - packed_ns) * one_ns);
+  return result;
+}
+
 }  // namespace
 
 RootTrees root_trees(const Mesh& mesh, int root) {
+  if (mesh.ranks > kEveryTopMost) return of_mesh(mesh, root);
   const double one_mbps = widest(mesh, root, 1);
   RootTrees result;
   result.one = result.packed = pack(mesh, root, 1, one_mbps);
