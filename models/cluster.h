@@ -181,6 +181,8 @@ struct Cluster {
   std::vector<Switch> switches;
   std::vector<Router> routers = {};
   std::optional<ManagementNetwork> management;
+  /// Of nodes that were made as a torus: the length of each dimension, the first one fastest. Empty: of no torus.
+  std::vector<int> torus_shape = {};
 
   // Numbers count from 0; of one that there is not, they throw std::out_of_range.
   const Node& at(int node) const { return nodes.at(static_cast<std::size_t>(node)); }

@@ -286,6 +286,7 @@ Result<Cluster> generate_topology(const TopologyOptions& options) {
   const auto plan = plan_of(options);
   if (!plan) return plan.error();
   Cluster cluster;
+  if (options.kind == TopologyKind::kTorus) cluster.torus_shape = options.shape;
   cluster.nodes.resize(static_cast<std::size_t>(options.nodes));
   for (int node = 0; node < options.nodes; ++node) {
     cluster.at(node).name = "node" + std::to_string(node);

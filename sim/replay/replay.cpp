@@ -10,10 +10,12 @@
 #include <utility>
 
 #include "plugin/base/counted.h"
+#include "sim/replay/halving_schedule.h"
 #include "sim/replay/hops.h"
 #include "sim/replay/plugin_ring.h"
 #include "sim/replay/run.h"
 #include "sim/replay/schedules.h"
+#include "sim/replay/torus_schedule.h"
 
 namespace meshbed::sim {
 namespace {
@@ -53,26 +55,30 @@ bool shares_links(const std::vector<ReplayHop>& hops, std::size_t links) {
 
 /// `make` gives a fresh schedule.
 template <typename Make>
-auto run_schedule(const Make& make, bool shared, Network& network, ReplayOutcome& outcome) {
+auto run_schedule(const Make& make, bool shared, const ReplayRequest& request, Network& network,
+                  ReplayOutcome& outcome) {
   auto schedule = make();
   using Schedule = decltype(schedule);
   const std::size_t links = network.links().size();
-  ReplayTotals totals =
-      shared ? FifoRun<Schedule, true>(schedule, links).run() : FifoRun<Schedule, false>(schedule, links).run();
+  ReplayTotals totals = shared ? FifoRun<Schedule, true>(schedule, links, request.fold, request.give_up_ps).run()
+                               : FifoRun<Schedule, false>(schedule, links, request.fold, request.give_up_ps).run();
   if (totals.contended) {
     schedule = make();
     totals = FabricRun<Schedule>(schedule, network).run();
   }
   outcome.time_ps = totals.end_ps;
-  outcome.events = totals.messages;
+  outcome.events = totals.messages - totals.skipped;
+  outcome.skipped = totals.skipped;
   outcome.messages = totals.messages;
   outcome.payload_bytes = totals.bytes;
   outcome.contended = totals.contended;
+  outcome.gave_up = totals.gave_up;
   outcome.digest = totals.digest;
   return std::pair{std::move(schedule), totals.misplaced};
 }
 
 void prove(ReplayOutcome& outcome, const Planned& planned, std::uint64_t misplaced, bool whole) {
+  if (outcome.gave_up) return;
   outcome.messages *= planned.each_stands_for;
   outcome.payload_bytes *= planned.each_stands_for;
   outcome.closed_form_ps = planned.closed_form_ps;
@@ -108,6 +114,8 @@ class Replay {
   Result<ReplayOutcome> ring();
   Result<ReplayOutcome> chain();
   Result<ReplayOutcome> tree();
+  Result<ReplayOutcome> halving();
+  Result<ReplayOutcome> torus();
   Result<ReplayOutcome> pairs();
   Result<ReplayOutcome> with_plugin();
 
@@ -180,7 +188,7 @@ Result<ReplayOutcome> Replay::ring() {
   outcome.folded = request_.fold && alike && n() > 1;
   if (outcome.folded) planned.each_stands_for = n();
   const auto make = [&] { return RingSchedule(request_, outcome.folded ? folded : *hops, outcome.folded); };
-  const auto [schedule, misplaced] = run_schedule(make, shared, hops_.network(), outcome);
+  const auto [schedule, misplaced] = run_schedule(make, shared, request_, hops_.network(), outcome);
   prove(outcome, planned, misplaced, true);
   return outcome;
 }
@@ -193,7 +201,7 @@ Result<ReplayOutcome> Replay::chain() {
   const bool shared = shares_links(*hops, links());
   const auto make = [&] { return ChainSchedule(request_, *hops); };
   ReplayOutcome outcome;
-  const auto [schedule, misplaced] = run_schedule(make, shared, hops_.network(), outcome);
+  const auto [schedule, misplaced] = run_schedule(make, shared, request_, hops_.network(), outcome);
   Planned planned;
   planned.bytes = (n() - 1) * request_.elements * request_.element_bytes;
   const auto steps = static_cast<Picoseconds>(n() - 1);
@@ -235,7 +243,7 @@ Result<ReplayOutcome> Replay::tree() {
   const bool is_both = request_.collective == Collective::kAllReduce;
   const auto make = [&] { return TreeSchedule(request_, up, down); };
   ReplayOutcome outcome;
-  const auto [schedule, misplaced] = run_schedule(make, true, hops_.network(), outcome);
+  const auto [schedule, misplaced] = run_schedule(make, true, request_, hops_.network(), outcome);
   Planned planned;
   planned.messages = (is_both ? 2 : 1) * (n() - 1);
   planned.bytes = planned.messages * request_.elements * request_.element_bytes;
@@ -250,6 +258,101 @@ Result<ReplayOutcome> Replay::tree() {
                           : request_.collective == Collective::kReduce
                               ? fmt::format("the root's sum has {} ranks", n())
                               : fmt::format("each of {} ranks gets the buffer once", n());
+  prove(outcome, planned, misplaced, schedule.is_whole());
+  return outcome;
+}
+
+Result<ReplayOutcome> Replay::halving() {
+  if (request_.channels != 1) {
+    return refused("halving and doubling has one channel in a replay; set workload.channels = 1");
+  }
+  const HalvingSteps steps(static_cast<std::uint32_t>(request_.ranks));
+  std::vector<std::vector<ReplayHop>> hops(n());
+  std::optional<ReplayHop> first;
+  bool alike = true;
+  Planned planned;
+  for (std::uint32_t rank = 0; rank < n(); ++rank) {
+    planned.messages += steps.count_of(rank);
+    for (std::uint32_t index = 0; index < steps.count_of(rank); ++index) {
+      const std::uint32_t to = steps.partner(rank, steps.first_of(rank) + index);
+      const auto hop = hops_.hop(static_cast<int>(rank), static_cast<int>(to), 0);
+      if (!hop) return hop.error();
+      if (!first) first = *hop;
+      alike = alike && same(*hop, *first);
+      hops[rank].push_back(*hop);
+    }
+  }
+  const auto make = [&] { return HalvingSchedule(request_, hops); };
+  ReplayOutcome outcome;
+  const auto [schedule, misplaced] = run_schedule(make, true, request_, hops_.network(), outcome);
+  // Of two positions one gives what the other keeps, at each of the exchanges, both ways; a pair gives all, twice.
+  const std::uint64_t power = std::bit_floor(n()), pairs = n() - power;
+  planned.bytes = request_.element_bytes * request_.elements * (2 * (power - 1) + 2 * pairs);
+  if (alike && pairs == 0 && request_.elements % n() == 0) {
+    for (std::uint64_t part = 2; part <= n(); part *= 2) {
+      planned.closed_form_ps +=
+          2 * (wire_time_ps(request_.elements / part * request_.element_bytes, first->rate_bps) + first->latency_ps);
+    }
+  }
+  planned.contributions = fmt::format("each of {} ranks has all contributions once when it begins to double", power);
+  prove(outcome, planned, misplaced, schedule.is_whole());
+  return outcome;
+}
+
+Result<ReplayOutcome> Replay::torus() {
+  if (request_.channels != 1) return refused("a torus has one channel in a replay; set workload.channels = 1");
+  const TorusShape shape(request_.shape);
+  if (shape.ranks() != n() || shape.dimensions() == 0) {
+    return refused("the ranks are no torus of several nodes (topology.kind = torus)");
+  }
+  const std::uint32_t d = shape.dimensions(), parts = shape.parts();
+  if (request_.elements < parts * n()) {
+    return refused(fmt::format("{} in {} on {}: a replay needs an element of each for every message",
+                               counted(request_.elements, "element"), counted(parts, "part"), counted(n(), "rank")));
+  }
+  std::vector<ReplayHop> hops;
+  bool alike = shape.is_cube() && shape.length(0) > 2 && request_.elements % (parts * n()) == 0;
+  for (std::uint32_t rank = 0; rank < n(); ++rank) {
+    for (std::uint32_t way = 0; way < parts; ++way) {
+      const std::uint32_t to = shape.neighbour(rank, way % d, way < d);
+      const auto hop = hops_.hop(static_cast<int>(rank), static_cast<int>(to), 0);
+      if (!hop) return hop.error();
+      alike = alike && (hops.empty() || same(*hop, hops.front()));
+      hops.push_back(*hop);
+    }
+  }
+  // Alike: at every time all parts are in the same phase, in different dimensions or directions.
+  ReplayOutcome outcome;
+  outcome.folded = request_.fold && alike;
+  Planned planned;
+  if (outcome.folded) {
+    hops.resize(parts);
+    planned.each_stands_for = n();
+  }
+  const auto make = [&] { return TorusSchedule(request_, shape, hops, outcome.folded); };
+  const auto [schedule, misplaced] = run_schedule(make, !outcome.folded, request_, hops_.network(), outcome);
+  planned.messages = std::uint64_t{parts} * n() * schedule.steps(0);
+  // In a ring of a dimension each chunk crosses all hops but one; together the rings of a phase have the part once for
+  // each of the ranks that the dimensions before have not divided it among.
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const std::uint64_t elements = Shares(request_.elements, parts).of(part);
+    std::uint64_t copies = n();
+    for (std::uint32_t each = 0; each < d; ++each) {
+      const std::uint64_t length = shape.length((part + each) % d);
+      copies /= length;
+      planned.bytes += 2 * (length - 1) * copies * elements * request_.element_bytes;
+    }
+  }
+  if (alike) {
+    std::uint64_t chunk = request_.elements / parts;
+    for (std::uint32_t each = 0; each < d; ++each) {
+      chunk /= shape.length(0);
+      planned.closed_form_ps +=
+          2 * static_cast<Picoseconds>(shape.length(0) - 1) *
+          (wire_time_ps(chunk * request_.element_bytes, hops.front().rate_bps) + hops.front().latency_ps);
+    }
+  }
+  planned.contributions = fmt::format("all rings of {} parts have passed on every chunk in order", parts);
   prove(outcome, planned, misplaced, schedule.is_whole());
   return outcome;
 }
@@ -274,7 +377,7 @@ Result<ReplayOutcome> Replay::pairs() {
   outcome.folded = request_.fold && alike;
   const auto make = [&] { return PairsSchedule(request_, hops_, outcome.folded); };
   // Folded, each rank's messages meet no other's: at step k all ranks send to the one k places on.
-  auto [schedule, misplaced] = run_schedule(make, !outcome.folded, hops_.network(), outcome);
+  auto [schedule, misplaced] = run_schedule(make, !outcome.folded, request_, hops_.network(), outcome);
   Planned planned;
   if (outcome.folded) planned.each_stands_for = n();
   planned.messages = n() * (n() - 1);
@@ -352,7 +455,7 @@ Result<ReplayOutcome> Replay::with_plugin() {
 Result<ReplayOutcome> replay(const ReplayRequest& request) {
   if (request.ranks < 2) return refused("a replay needs two ranks or more: one rank sends no message");
   if (request.elements == 0) return refused("a replay needs a byte or more: without data no message is sent");
-  const bool divides = request.algorithm == ReplayAlgorithm::kRing && request.collective == Collective::kAllReduce;
+  const bool divides = request.algorithm != ReplayAlgorithm::kTree && request.collective == Collective::kAllReduce;
   const std::uint64_t least =
       static_cast<std::uint64_t>(request.channels) * (divides ? static_cast<std::uint64_t>(request.ranks) : 1U);
   if (request.elements < least) {
@@ -366,6 +469,8 @@ Result<ReplayOutcome> replay(const ReplayRequest& request) {
   switch (request.collective) {
     case Collective::kAllReduce:
       if (request.algorithm == ReplayAlgorithm::kTree) return run.tree();
+      if (request.algorithm == ReplayAlgorithm::kHalvingDoubling) return run.halving();
+      if (request.algorithm == ReplayAlgorithm::kTorus) return run.torus();
       if (request.algorithm == ReplayAlgorithm::kRing) return run.ring();
       break;
     case Collective::kAllGather:

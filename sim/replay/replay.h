@@ -20,6 +20,10 @@
 //   reduce          the same                       a chain that ends at the root
 // Binomial tree, n a power of two:
 //   all_reduce      2 log2(n) (S/B + L);  broadcast, reduce  log2(n) (S/B + L)
+// Halving and doubling, n a power of two that divides the elements (sim/replay/halving_schedule.h):
+//   all_reduce      2 log2(n) L + 2(n-1) S/(nB)
+// Torus of k^d ranks, elements that 2d n divides (sim/replay/torus_schedule.h):
+//   all_reduce      2d(k-1) L + (n-1)/n S/(d B)
 // Pairs, rank r to r + 1, r + 2, ... in turn, all ranks on one switch:
 //   alltoall        (n-1) S/(nB) + L
 //
@@ -37,7 +41,7 @@
 
 namespace meshbed::sim {
 
-enum class ReplayAlgorithm : std::uint8_t { kRing, kTree, kPairs };
+enum class ReplayAlgorithm : std::uint8_t { kRing, kTree, kHalvingDoubling, kTorus, kPairs };
 
 /// What is simulated: data messages alone, or also what the net plugin adds (sim/replay/plugin_ring.h).
 enum class ReplayDetail : std::uint8_t { kData, kPlugin };
@@ -56,6 +60,7 @@ struct ReplayRequest {
   ReplayAlgorithm algorithm = ReplayAlgorithm::kRing;
   int ranks = 2;
   int root = 0;
+  std::vector<int> shape{};  // of a torus: the length of each dimension, the first one fastest; kTorus
   /// Of the buffer (all_reduce, broadcast, reduce), or of one rank's block.
   std::uint64_t elements = 0;
   std::uint64_t element_bytes = 4;
@@ -65,7 +70,10 @@ struct ReplayRequest {
   std::uint64_t slice_elements = 1;            // of the engine's plan; detail kPlugin
   int warmup = 1;                              // iterations before the one that is simulated; detail kPlugin
   std::vector<ReplayRecord>* trace = nullptr;  // gets each simulated message; detail kPlugin
-  bool fold = true;                            // one rank stands for all where they are provably alike
+  /// One rank stands for all where they are provably alike, and periods that repeat exactly are not simulated
+  /// (sim/replay/steady_state.h; detail kData).
+  bool fold = true;
+  Picoseconds give_up_ps = 0;  // not to be simulated beyond this time; 0: to the end. On the chunk fabric always that
 };
 
 struct ReplayOutcome {
@@ -74,8 +82,10 @@ struct ReplayOutcome {
   std::uint64_t messages = 0;       // of all ranks, those that were folded included
   std::uint64_t payload_bytes = 0;  // likewise
   std::uint64_t events = 0;         // messages that were simulated one by one
+  std::uint64_t skipped = 0;        // messages in periods that repeated exactly
   bool folded = false;
   bool contended = false;     // links were shared; times are the chunk fabric's
+  bool gave_up = false;       // it takes longer than give_up_ps; nothing else is known
   std::uint64_t digest = 0;   // over each simulated message's stream, content and time of arrival, in any order
   std::vector<Proof> proofs;  // messages, bytes, contributions, closed form
 };

@@ -29,7 +29,7 @@ struct Shares {
 /// all_gather. Stream: channel * ranks + rank; folded, the channel.
 class RingSchedule {
  public:
-  static constexpr bool kPaced = false;
+  static constexpr bool kPaced = false, kRepeats = true;
 
   struct Channel {
     std::uint64_t long_bytes = 0, short_bytes = 0;
@@ -96,6 +96,17 @@ class RingSchedule {
     return in_place;
   }
 
+  std::uint32_t alike(std::uint32_t number) const { return streams_[number].longer == 0 ? steps_ : 0; }
+  std::uint64_t alike_bytes(std::uint32_t number) const { return streams_[number].short_bytes; }
+  void skip(std::uint32_t number, std::uint32_t sent, std::uint32_t received) {
+    Stream& stream = streams_[number];
+    stream.chunk = before(stream.chunk, sent);
+    stream.expected = before(stream.expected, received);
+  }
+  std::uint32_t tag_after(std::uint32_t, std::uint32_t tag, std::uint32_t skipped) const {
+    return before(tag, skipped);
+  }
+
  private:
   struct Stream {
     std::uint32_t next = 0, longer = 0, chunk = 0, expected = 0;
@@ -103,6 +114,9 @@ class RingSchedule {
     std::uint64_t short_bytes = 0, long_bytes = 0;
   };
   std::uint32_t before(std::uint32_t chunk) const { return chunk == 0 ? ranks_ - 1 : chunk - 1; }
+  std::uint32_t before(std::uint32_t chunk, std::uint32_t steps) const {
+    return (chunk + ranks_ - steps % ranks_) % ranks_;
+  }
 
   std::uint32_t ranks_;
   bool is_all_reduce_;
@@ -114,7 +128,7 @@ class RingSchedule {
 /// Along the ring from its first rank to its last, slice after slice. Stream: channel * ranks + place in the chain.
 class ChainSchedule {
  public:
-  static constexpr bool kPaced = false;
+  static constexpr bool kPaced = false, kRepeats = true;
 
   /// `hops`: [stream], those of the last place unused.
   ChainSchedule(const ReplayRequest& request, std::vector<ReplayHop> hops)
@@ -152,6 +166,14 @@ class ChainSchedule {
 
   bool arrive(std::uint32_t, std::uint32_t index, std::uint32_t tag) { return index == tag; }
 
+  std::uint32_t alike(std::uint32_t stream) const {
+    const Channel& channel = channels_[stream / ranks_];
+    return channel.slices == 0 || channel.last_bytes == channel.slice_bytes ? channel.slices : channel.slices - 1;
+  }
+  std::uint64_t alike_bytes(std::uint32_t stream) const { return channels_[stream / ranks_].slice_bytes; }
+  void skip(std::uint32_t, std::uint32_t, std::uint32_t) {}
+  std::uint32_t tag_after(std::uint32_t, std::uint32_t tag, std::uint32_t skipped) const { return tag + skipped; }
+
   struct Channel {
     std::uint32_t slices = 0;
     std::uint64_t slice_bytes = 0, last_bytes = 0;
@@ -168,7 +190,7 @@ class ChainSchedule {
 /// its lowest bit. Up: to the parent, when all children have come. Down: to the children, the largest subtree first.
 class TreeSchedule {
  public:
-  static constexpr bool kPaced = false;
+  static constexpr bool kPaced = false, kRepeats = false;
 
   /// `hops_up`: [place] to its parent; `hops_down`: [place] from its parent.
   TreeSchedule(const ReplayRequest& request, std::vector<ReplayHop> hops_up, std::vector<ReplayHop> hops_down)
@@ -249,7 +271,7 @@ class TreeSchedule {
 /// Each rank to every other, the next one first, one after the other. Stream: rank; folded, there is one.
 class PairsSchedule {
  public:
-  static constexpr bool kPaced = true;
+  static constexpr bool kPaced = true, kRepeats = false;
 
   PairsSchedule(const ReplayRequest& request, ReplayHops& hops, bool folded)
       : ranks_(static_cast<std::uint32_t>(request.ranks)),

@@ -8,6 +8,7 @@
 // and popping allocate nothing once warm.
 // Cost: O(1) for a push, O(64) amortised for a pop; events of one time cost two moves each.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -34,12 +35,38 @@ class TimeQueue {
   }
 
   bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
 
   /// The earliest event; of several, the one that was pushed first.
   TimedEvent pop() {
     if (next_ == buckets_[0].size()) advance();
     --size_;
     return buckets_[0][next_++];
+  }
+
+  /// All events, in the order in which they would be popped.
+  std::vector<TimedEvent> pending() const {
+    std::vector<TimedEvent> events(buckets_[0].begin() + static_cast<std::ptrdiff_t>(next_), buckets_[0].end());
+    for (std::size_t bucket = 1; bucket < buckets_.size(); ++bucket) {
+      events.insert(events.end(), buckets_[bucket].begin(), buckets_[bucket].end());
+    }
+    std::stable_sort(events.begin(), events.end(),
+                     [](const TimedEvent& left, const TimedEvent& right) { return left.when_ps < right.when_ps; });
+    return events;
+  }
+
+  /// `time_ps` passes before all events: `change` may give each another tag.
+  template <typename Change>
+  void delay(Picoseconds time_ps, const Change& change) {
+    const std::vector<TimedEvent> events = pending();
+    for (std::vector<TimedEvent>& bucket : buckets_) bucket.clear();
+    next_ = size_ = 0;
+    now_ps_ += time_ps;
+    for (TimedEvent event : events) {
+      event.when_ps += time_ps;
+      change(event);
+      push(event);
+    }
   }
 
  private:

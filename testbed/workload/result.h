@@ -31,13 +31,22 @@ struct MatrixOutcome {
   std::vector<std::uint64_t> data;  // by rank, as RunResult's; once more where rounding shows the order of a reduction
 };
 
+/// What `auto` chose from.
+struct ReplayChoice {
+  std::string algorithm;
+  Picoseconds time_ps = 0;  // 0: it takes longer than the fastest, or is refused
+  std::string refused;      // why there is none on this network
+};
+
 /// A run of a schedule without plugin code (sim/replay/replay.h).
 struct ReplayFacts {
-  std::string detail;        // "data", "plugin"
-  std::string algorithm;     // "ring", "tree", "pairs"
-  std::uint64_t events = 0;  // messages that were simulated one by one
-  bool folded = false;       // one rank stood for all
-  bool contended = false;    // messages shared links: times are the chunk fabric's
+  std::string detail;         // "data", "plugin"
+  std::string algorithm;      // "ring", "tree", "halving-doubling", "torus", "pairs"
+  std::uint64_t events = 0;   // messages that were simulated one by one
+  std::uint64_t skipped = 0;  // messages in periods that repeated exactly
+  bool folded = false;        // one rank stood for all
+  bool contended = false;     // messages shared links: times are the chunk fabric's
+  std::vector<ReplayChoice> choices{};
 };
 
 struct RingOutcome;  // testbed/workload/megakernel/outcome.h

@@ -78,34 +78,79 @@ void check_plugin_detail(const Scenario& scenario, models::Collective collective
   }
 }
 
-sim::ReplayAlgorithm algorithm_of(const Scenario& scenario, models::Collective collective) {
-  const std::string& name = scenario.workload.algorithm;
+struct NamedAlgorithm {
+  const char* name;
+  sim::ReplayAlgorithm algorithm;
+};
+constexpr NamedAlgorithm kRing{"ring", sim::ReplayAlgorithm::kRing};
+constexpr NamedAlgorithm kTree{"tree", sim::ReplayAlgorithm::kTree};
+constexpr NamedAlgorithm kHalvingDoubling{"halving-doubling", sim::ReplayAlgorithm::kHalvingDoubling};
+constexpr NamedAlgorithm kTorus{"torus", sim::ReplayAlgorithm::kTorus};
+constexpr NamedAlgorithm kPairs{"pairs", sim::ReplayAlgorithm::kPairs};
+
+/// Those that do the collective; those with fewest messages first.
+std::vector<NamedAlgorithm> algorithms_for(models::Collective collective, const std::string& detail, bool is_torus) {
   switch (pattern_of(collective)) {
     case CollectivePattern::kRing:
     case CollectivePattern::kChain:
-      if (name == "auto" || name == "ring") return sim::ReplayAlgorithm::kRing;
-      if (name == "tree") return sim::ReplayAlgorithm::kTree;
-      refuse(scenario, fmt::format("algorithm {} is not replayed", name), "set workload.algorithm = ring or tree");
+      if (detail == "plugin") return {kRing};
+      if (collective == models::Collective::kAllReduce && is_torus) return {kTree, kTorus, kHalvingDoubling, kRing};
+      if (collective == models::Collective::kAllReduce) return {kTree, kHalvingDoubling, kRing};
+      return has_root(collective) ? std::vector<NamedAlgorithm>{kTree, kRing} : std::vector<NamedAlgorithm>{kRing};
     case CollectivePattern::kPairs:
-      if (collective == models::Collective::kAllToAll) return sim::ReplayAlgorithm::kPairs;
-      break;
+      if (collective == models::Collective::kAllToAll) return {kPairs};
+      return {};
     default:
-      break;
+      return {};
   }
-  refuse(scenario, fmt::format("{} is not replayed", scenario.workload.collective),
-         "replayed are all_reduce, all_gather, reduce_scatter, broadcast, reduce and alltoall");
 }
 
-const char* name_of_algorithm(sim::ReplayAlgorithm algorithm) {
-  switch (algorithm) {
-    case sim::ReplayAlgorithm::kTree:
-      return "tree";
-    case sim::ReplayAlgorithm::kPairs:
-      return "pairs";
-    case sim::ReplayAlgorithm::kRing:
-      break;
+/// What to replay: the scenario's algorithm, or all where it is the fastest one.
+std::vector<NamedAlgorithm> candidates(const Scenario& scenario, models::Collective collective) {
+  const std::string& name = scenario.workload.algorithm;
+  const std::vector<NamedAlgorithm> known =
+      algorithms_for(collective, scenario.replay_detail, !scenario.cluster.torus_shape.empty());
+  if (known.empty()) {
+    refuse(scenario, fmt::format("{} is not replayed", scenario.workload.collective),
+           "replayed are all_reduce, all_gather, reduce_scatter, broadcast, reduce and alltoall");
   }
-  return "ring";
+  if (name == "auto" || pattern_of(collective) == CollectivePattern::kPairs) return known;
+  std::string names;
+  for (const NamedAlgorithm& each : known) {
+    if (name == each.name) return {each};
+    names += (names.empty() ? "" : ", ") + std::string(each.name);
+  }
+  refuse(scenario, fmt::format("{} by algorithm {} is not replayed", scenario.workload.collective, name),
+         fmt::format("set workload.algorithm to one of: auto, {}", names));
+}
+
+struct Chosen {
+  sim::ReplayOutcome outcome;
+  std::string algorithm;
+  std::vector<ReplayChoice> choices;  // empty: there was one candidate
+};
+
+/// The fastest of them: each is replayed until it takes longer than one before it.
+Chosen fastest(const Scenario& scenario, sim::ReplayRequest request, const std::vector<NamedAlgorithm>& algorithms) {
+  Chosen best;
+  std::string refusal;
+  for (const NamedAlgorithm& each : algorithms) {
+    request.algorithm = each.algorithm;
+    request.give_up_ps = best.outcome.time_ps;
+    const Result<sim::ReplayOutcome> outcome = sim::replay(request);
+    if (!outcome) {
+      refusal = outcome.error().text;
+      best.choices.push_back({.algorithm = each.name, .time_ps = 0, .refused = refusal});
+      continue;
+    }
+    best.choices.push_back({.algorithm = each.name, .time_ps = outcome->gave_up ? 0 : outcome->time_ps, .refused = ""});
+    if (outcome->gave_up || (!best.algorithm.empty() && outcome->time_ps >= best.outcome.time_ps)) continue;
+    best.outcome = *outcome;
+    best.algorithm = each.name;
+  }
+  if (best.algorithm.empty()) throw ScenarioError(scenario.path, "--mode replay: " + refusal);
+  if (algorithms.size() == 1) best.choices.clear();
+  return best;
 }
 
 /// Of any algorithm on the ports of the nodes that have ranks.
@@ -156,9 +201,9 @@ RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* t
   const CollectiveShape shape = shape_of(collective, workload.bytes, ranks, type);
   sim::ReplayRequest request{.cluster = &scenario.cluster,
                              .collective = collective,
-                             .algorithm = algorithm_of(scenario, collective),
                              .ranks = ranks,
                              .root = workload.root,
+                             .shape = scenario.cluster.torus_shape,
                              .elements = shape.count,
                              .element_bytes = coll::size_of(type),
                              .channels = workload.channels,
@@ -174,28 +219,30 @@ RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* t
     request.warmup = workload.warmup + workload.iterations - 1;
     request.trace = trace;
   }
-  const Result<sim::ReplayOutcome> outcome = sim::replay(request);
-  if (!outcome) throw ScenarioError(scenario.path, "--mode replay: " + outcome.error().text);
+  const Chosen chosen = fastest(scenario, request, candidates(scenario, collective));
+  const sim::ReplayOutcome& outcome = chosen.outcome;
 
   RunResult result;
   result.world = run_world(WorldKind::kSimulated).facts();
   result.workload = workload.collective;
   result.bytes = shape.bytes;
   result.iterations = 1;
-  result.time_ps = outcome->time_ps;
+  result.time_ps = outcome.time_ps;
   result.busbw_factor = models::bus_factor(collective, ranks);
   result.bound_ps = bound_of(scenario, collective, shape.bytes);
   result.replay = {.detail = scenario.replay_detail,
-                   .algorithm = name_of_algorithm(request.algorithm),
-                   .events = outcome->events,
-                   .folded = outcome->folded,
-                   .contended = outcome->contended};
-  result.messages.messages = result.messages.succeeded = outcome->messages;
-  result.messages.payload_bytes = outcome->payload_bytes;
-  result.simulation.elapsed_ps = outcome->time_ps;
+                   .algorithm = chosen.algorithm,
+                   .events = outcome.events,
+                   .skipped = outcome.skipped,
+                   .folded = outcome.folded,
+                   .contended = outcome.contended,
+                   .choices = chosen.choices};
+  result.messages.messages = result.messages.succeeded = outcome.messages;
+  result.messages.payload_bytes = outcome.payload_bytes;
+  result.simulation.elapsed_ps = outcome.time_ps;
   result.proofs.push_back(sim::bound_kept("no algorithm is faster", result.time_ps, result.bound_ps));
-  result.proofs.insert(result.proofs.end(), outcome->proofs.begin(), outcome->proofs.end());
-  result.digest = digest_of(result, *outcome);
+  result.proofs.insert(result.proofs.end(), outcome.proofs.begin(), outcome.proofs.end());
+  result.digest = digest_of(result, outcome);
   return result;
 }
 
