@@ -317,10 +317,16 @@ Steps steps_of(const CollectiveCall& call, CollectiveAlgorithm algorithm) {
   return {ranks - 1, nodes - 1};
 }
 
+double mean_ring_hops(int nodes) {
+  if (nodes < 2) return 1;
+  const double all = nodes;
+  return nodes % 2 == 0 ? all * all / (4 * (all - 1)) : (all + 1) / 4;
+}
+
 double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cabling cabling) {
   const auto bytes = static_cast<double>(call.bytes);
   const double ranks = call.ranks, nodes = call.nodes;
-  // Around a ring of N nodes a pair is N/4 hops apart, over two directions' cables: half of that on each.
+  // Fitted classes of one-shot kernels around a ring count N/4 hops for each pair of nodes.
   const double relayed = cabling == Cabling::kRing && nodes > 3 ? nodes / 4 : 1;
   if (algorithm == CollectiveAlgorithm::kTree) return 2 * bytes * (nodes - 1) / nodes;
   const bool direct = algorithm == CollectiveAlgorithm::kDirect;
@@ -329,7 +335,7 @@ double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cab
   }
   if (is_all_to_all(call.collective)) {
     const double here = nodes > 1 ? ranks / nodes : 1;
-    return here * bytes * (ranks - here) / ranks * relayed;
+    return here * bytes * (ranks - here) / ranks * (cabling == Cabling::kRing ? mean_ring_hops(call.nodes) : 1);
   }
   if (!has_shares(call.collective)) return bytes;
   return bytes * (ranks - 1) / ranks * (direct && !is_of_pairs(call) ? relayed : 1);

@@ -99,7 +99,12 @@ struct Steps {
 };
 Steps steps_of(const CollectiveCall& call, CollectiveAlgorithm algorithm);
 
-/// W: bytes that a node sends to others, or a rank where there is one node only.
+/// Hops on average from a node of a ring to each other one, the shorter way round: N^2 / (4 (N-1)) of an even N, else
+/// (N+1) / 4.
+double mean_ring_hops(int nodes);
+
+/// W: bytes that a node sends to others, or a rank where there is one node only. Of an alltoall around a ring, with
+/// those that it forwards for others.
 double sent_bytes(const CollectiveCall& call, CollectiveAlgorithm algorithm, Cabling cabling);
 
 /// Never more than that of a larger call, but for kinds and sizes that the class was fitted to: where thresholds or
