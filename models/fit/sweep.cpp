@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "models/time/concurrent_time.h"
+
 namespace meshbed::models {
 namespace {
 
@@ -26,6 +28,10 @@ int expert_kind(const SweepPoint& point) {
   return 1 + static_cast<int>(point.expert->mode) * 2 + (point.expert->combine ? 1 : 0);
 }
 
+ConcurrentTime at_once_time(const Machine& machine, const SweepPoint& point) {
+  return concurrent_time(machine, std::vector<CollectiveCall>(static_cast<std::size_t>(point.at_once), point.call));
+}
+
 /// Points of one collective and size of job, in order of size.
 using Kind = std::tuple<bool, Collective, int, int, bool, bool, int>;
 std::map<Kind, std::vector<SweepPoint>> kinds_of(const std::vector<SweepPoint>& points) {
@@ -33,7 +39,8 @@ std::map<Kind, std::vector<SweepPoint>> kinds_of(const std::vector<SweepPoint>& 
   for (const SweepPoint& point : points) {
     kinds[{point.is_message, point.call.collective, point.call.ranks, point.call.nodes, point.message.latency,
            point.message.read,
-           expert_kind(point) + (point.message.both_ways ? 8 : 0) + (point.message.batch > 1 ? 16 : 0)}]
+           expert_kind(point) + (point.message.both_ways ? 8 : 0) + (point.message.batch > 1 ? 16 : 0) +
+               32 * (point.at_once - 1)}]
         .push_back(point);
   }
   for (auto& [kind, of_kind] : kinds) {
@@ -91,11 +98,12 @@ bool is_of_kind(const Machine& machine, const SweepPoint& point) {
 
 double predicted_us(const Machine& machine, const SweepPoint& point) {
   if (point.expert) return expert_time(machine, *point.expert).us;
+  if (point.at_once > 1) return at_once_time(machine, point).us;
   return point.is_message ? message_us(machine, point.message, point.call.bytes) : collective_us(machine, point.call);
 }
 
 double fitted_us(const Machine& machine, const SweepPoint& point) {
-  const bool is_collective = !point.expert && !point.is_message;
+  const bool is_collective = !point.expert && !point.is_message && point.at_once == 1;
   return is_collective ? collective_us_of_size(machine, point.call) : predicted_us(machine, point);
 }
 
@@ -105,10 +113,20 @@ std::string measured_kind(const SweepPoint& point) {
     return std::string(call.combine ? "ep_combine " : "ep_dispatch ") + name_of(call.mode) + ", " +
            ranks_text(call.ranks, call.nodes);
   }
-  return point.is_message ? measured_kind(point.message) : measured_kind(point.call);
+  if (point.is_message) return measured_kind(point.message);
+  return measured_kind(point.call) + (point.at_once > 1 ? ", " + std::to_string(point.at_once) + " at once" : "");
 }
 
 Interval interval_of(const Machine& machine, const SweepPoint& point, Standing standing, const IntervalTable& table) {
+  if (point.at_once > 1) {
+    const ConcurrentTime time = at_once_time(machine, point);
+    const double alone_us = time.calls.front().alone.us;
+    Interval interval = interval_of(machine, point.call, alone_us, standing, table);
+    interval.low_us *= time.sharing_us / alone_us;
+    interval.high_us *= point.at_once;
+    interval.outside += (interval.outside.empty() ? "" : "; ") + std::string("calls at once");
+    return interval;
+  }
   const double us = predicted_us(machine, point);
   return point.is_message ? interval_of(machine, measured_kind(point), point.call.bytes, us, standing, table)
                           : interval_of(machine, point.call, us, standing, table);

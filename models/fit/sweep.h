@@ -21,6 +21,7 @@ struct SweepPoint {
   CollectiveCall call;      // its bytes, ranks and nodes hold for all
   MessageTest message;
   std::optional<ExpertCall> expert{};  // dispatch or combine of a mixture of experts
+  int at_once = 1;                     // so many such calls started together; `time_us` until the last ended
   double time_us = 0;                  // measured
 };
 

@@ -239,6 +239,17 @@ models::MessageTest with_set_up(models::MessageTest test, const std::string& set
   return test;
 }
 
+/// 2 of the variant "concurrent2": calls that were started together. 1 of one without the word; nothing where the
+/// number is none.
+std::optional<int> calls_at_once_of(const std::string& variant) {
+  constexpr int kMostAtOnce = 1024;
+  const std::string kind = lower_case(variant), word = "concurrent";
+  const std::size_t at = kind.find(word);
+  if (at == std::string::npos) return 1;
+  const auto count = count_in(kind.substr(at + word.size()));
+  return count && *count <= kMostAtOnce ? count : std::nullopt;
+}
+
 /// Empty, and the row filled in; or why not.
 std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& file, const MeasuredOptions& options) {
   taken.placement = row.text("placement");
@@ -276,6 +287,10 @@ std::string take_row(MeasuredRow& taken, const Row& row, const MeasuredFile& fil
   }
   if (collective) point.call.collective = *collective;
   point.is_message = !collective;
+  const auto at_once = calls_at_once_of(taken.variant);
+  if (!at_once) return fmt::format("variant \"{}\": concurrent needs a number of calls, 1 to 1024", taken.variant);
+  if (*at_once > 1 && !collective) return fmt::format("{} at once; only collectives have a model of that", *at_once);
+  point.at_once = *at_once;
   if (message && !collective) point.message = with_set_up(*message, file.set_up, taken.variant);
   if (expert) {
     try {

@@ -2,6 +2,8 @@
 // A file of measured times: a header of comments, then rows with the columns collective, ranks, nodes, bytes, time_us,
 // algbw_GBps, busbw_GBps, placement and variant, in any order. Others are ignored.
 //
+// A variant with the word "concurrent2" is the time in which two such calls end that are started together.
+//
 // Missing values are derived from others: the time from a bandwidth, the collective from the file's name, the nodes
 // from the profile. A row that cannot be used is kept with its line and the reason.
 
