@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/time/collective_time.h"
+#include "models/time/concurrent_time.h"
 #include "models/time/expert_time.h"
 #include "testbed/fidelity/nearest_expert.h"
 
@@ -51,6 +52,8 @@ DecodeTime decode_time(const DecodePlan& plan, const models::Machine& machine,
     both += models::expert_time(expert, call).us;
     time.experts_us = plan.layers * both;
   }
+  time.exposed_us = models::exposed_us(time.communication_us(),
+                                       {.compute_us = time.compute_us, .share = plan.overlap, .held = plan.held});
   return time;
 }
 

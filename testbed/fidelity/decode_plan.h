@@ -10,8 +10,8 @@
 // with each model left out of the fit). Communication: layers x calls all_reduces of batch x hidden x 2 bytes over the
 // tensor ranks; p-1 messages of that size and one back; with e expert ranks one of the all_reduces of a layer becomes a
 // dispatch and a combine in low latency. Not modelled: speculative decoding (several tokens a step), attention over a
-// longer context than in the one-rank time, queueing of requests, concurrent prefill, CUDA graphs on only one side,
-// overlap of computing and communication.
+// longer context than in the one-rank time, queueing of requests, concurrent prefill, CUDA graphs on only one side. Of
+// computing, the share `overlap` runs beside the communication (models/time/concurrent_time.h: exposed_us).
 
 #include <cstdint>
 #include <optional>
@@ -29,6 +29,8 @@ struct DecodePlan {
   int top_k = 8, experts = 256;
   double compute_us = 0;  // a step of one rank
   double weights_us = 0;  // of it, reading weights; not more than it
+  double overlap = 0;     // of the split computing, what does not wait for the communication, 0 to 1
+  double held = 0;        // part of a GPU's SMs that the communication's kernels hold, where they overlap
 };
 
 struct DecodeShares {
@@ -37,7 +39,9 @@ struct DecodeShares {
 
 struct DecodeTime {
   double compute_us = 0, reduces_us = 0, pipeline_us = 0, experts_us = 0;
-  double step_us() const { return compute_us + reduces_us + pipeline_us + experts_us; }
+  double exposed_us = 0;  // what communication adds to the computing: all of it without overlap
+  double communication_us() const { return reduces_us + pipeline_us + experts_us; }
+  double step_us() const { return compute_us + exposed_us; }
 };
 
 /// `profiles`: for as_expert() where a machine of collectives has to dispatch.

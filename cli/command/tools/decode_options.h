@@ -10,11 +10,11 @@
 namespace meshbed::testbed {
 
 struct DecodeOptions {
-  std::string measured, profile, topology, compute, gpu = "GB10", total = "0", active = "0", bits = "4";
+  std::string measured, profile, topology, compute, overlap = "0", gpu = "GB10", total = "0", active = "0", bits = "4";
   std::string batch = "1", tensor, pipeline = "1", expert_ranks = "1", hidden, layers, calls, ranks;
 
   void describe(boost::program_options::options_description& options);
-  /// Names of the options, for Syntax::only_with.
+  /// Names of the options that need --decode, for Syntax::only_with.
   static std::vector<std::string> names();
   /// Whether a plan of one profile, or a measured file, was requested.
   bool is_plan() const { return !measured.empty() || !profile.empty(); }

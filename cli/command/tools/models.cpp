@@ -13,6 +13,7 @@
 
 #include "cli/command/commands.h"
 #include "cli/command/tools/decode_options.h"
+#include "cli/command/tools/prediction_sections.h"
 #include "cli/common/document_output.h"
 #include "models/queue.h"
 #include "models/time/collective_time.h"
@@ -135,37 +136,6 @@ void list_profiles(document::Document& document) {
 
 double us_of(Picoseconds time_ps) {
   return static_cast<double>(time_ps) / static_cast<double>(kPicosecondsPerMicrosecond);
-}
-
-document::Table part_table() {
-  return {.key = "parts",
-          .meaning = "what the time is made of",
-          .columns = {document::text("name", "of the part"), document::number("us", "us", "that it takes")}};
-}
-
-/// In text, one that two decimals would show as nothing is left out.
-void add_part(document::Section& section, const models::TimePart& part, double whole_us) {
-  section.table("parts").add({part.name, part.us});
-  constexpr double kShownLeast_us = 0.005;
-  if (part.us < kShownLeast_us) return;
-  section.line("    {:<20} {:>12.2f} us  {:>5.1f} %", part.name, part.us, 100 * part.us / whole_us);
-}
-
-std::vector<document::Field> interval_fields() {
-  using document::number;
-  return {number("us", "us", "the prediction"), number("low_us", "us", "9 of 10 measurements lie from here"),
-          number("high_us", "us", "to here"), document::text("basis", "of the interval")};
-}
-
-void explain_interval(document::Section& section, const models::Interval& interval, double us) {
-  section.set("us", us);
-  section.set("low_us", interval.low_us);
-  section.set("high_us", interval.high_us);
-  section.set("basis", models::basis_text(interval));
-  section.line("  9 of 10 measurements lie between {:.2f} and {:.2f} us ({}), half within {:.1f} %", interval.low_us,
-               interval.high_us, models::range_text(interval, us), 100 * interval.half);
-  section.line("  {} ({} points of {} files that were left out)", models::basis_text(interval), interval.left_out,
-               interval.left_from);
 }
 
 document::Section collective_section(const models::Machine& machine, const models::CollectiveCall& call);
@@ -346,7 +316,7 @@ void explain_message(const models::Machine& machine, std::uint64_t bytes, docume
 }  // namespace
 
 int models_command(const Arguments& arguments, std::ostream& out, std::ostream& /*err*/) {
-  std::string name, collective, bytes, ranks;
+  std::string name, collective, bytes, ranks, matrix, at_once;
   bool all = false, decode = false;
   DocumentOutput output;
   ExpertOptions expert;
@@ -364,7 +334,12 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       ("calls", po::value(&calls)->value_name("N")->default_value(calls), "with --decode: all_reduces a layer")  //
       ("all", po::bool_switch(&all), "values on which the profile is silent, too")                               //
       ("collective", po::value(&collective)->value_name("NAME"),
-       "that is predicted; default: all_reduce; ep_dispatch and ep_combine are those of a mixture of experts")  //
+       "that is predicted; default: all_reduce; ep_dispatch and ep_combine are those of a mixture of experts; several "
+       "at once as all_reduce:48K,all_gather:4M")
+      //
+      ("at-once", po::value(&at_once)->value_name("N"), "so many times --collective, all started at once")  //
+      ("matrix", po::value(&matrix)->value_name("FILE"),
+       "with --profile: the exchange of a point-to-point matrix, a CSV line of bytes for each sending rank")  //
       ("mode", po::value(&expert.mode)->value_name("ll|normal")->default_value(expert.mode),
        "low latency (a message for each token and expert) or normal (a token once to each node)")                  //
       ("tokens", po::value(&expert.tokens)->value_name("N"), "of a rank; default: 128, in normal mode 4096")       //
@@ -373,22 +348,27 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
       ("experts", po::value(&expert.experts)->value_name("N")->default_value(expert.experts), "of all ranks")      //
       ("format", po::value(&expert.format)->value_name("fp8|bf16"), "of a token; default: dispatch fp8, combine bf16")
       //
-      ("sms", po::value(&expert.multiprocessors)->value_name("N"), "multiprocessors of the kernels")  //
-      ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                       //
+      ("sms", po::value(&expert.multiprocessors)->value_name("N"), "multiprocessors that the kernels hold")  //
+      ("bytes", po::value(&bytes)->value_name("SIZE"), "its size; default: 1M")                              //
       ("ranks", po::value(&ranks)->value_name("N"), "how many; default: two nodes full, four around a ring of nodes");
   syntax.options.add_options()("json", po::bool_switch(&output.json), "print JSON; not with --decode");
   decoding.describe(syntax.options);
   syntax.only_with({"decode"}, {"layers", "calls"});
   syntax.only_with({"decode"}, DecodeOptions::names());
-  syntax.only_with({"explain"}, {"all", "collective", "mode", "tokens", "top-k", "experts", "format", "sms"});
-  syntax.only_with({"explain", "decode"}, {"hidden"});
-  syntax.only_with({"explain", "decode"}, {"bytes", "ranks"});
+  syntax.only_with({"explain"}, {"all"});
+  syntax.only_with({"explain", "profile"}, {"collective", "mode", "tokens", "top-k", "experts", "format", "at-once"});
+  syntax.only_with({"explain", "profile", "decode"}, {"bytes", "ranks", "hidden", "compute", "gpu", "sms"});
+  syntax.only_with({"compute", "decode"}, {"overlap"});
+  syntax.only_with({"decode", "matrix"}, {"topology"});
+  syntax.only_with({"profile"}, {"matrix"});
+  syntax.only_without({"explain"}, {"profile"});
+  syntax.only_without({"decode"}, {"collective", "at-once", "matrix", "explain", "sms"});
+  syntax.only_without({"matrix"}, {"collective", "at-once", "bytes", "ranks", "compute", "overlap", "decode"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (bytes.empty()) bytes = decode ? "48K" : "1M";
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
   if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
   if (decode) {
-    if (!name.empty()) throw std::runtime_error("--explain has no effect with --decode; remove one of them");
     if (output.json) throw std::runtime_error("--json has no effect with --decode; remove one of them");
     if (decoding.is_plan()) {
       decoding.layers = layers;
@@ -407,27 +387,39 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
     return kExitOk;
   }
   document::Document document{.title = "models"};
+  const bool with_values = !name.empty();
+  if (name.empty()) name = decoding.profile;
   if (name.empty()) {
     list_profiles(document);
     output.finish(document, out);
     return kExitOk;
   }
   const models::Profile profile = find_profile(name);
+  if (!matrix.empty()) {
+    if (!profile.machine_class()) {
+      throw std::runtime_error(fmt::format("--profile {}: it is not a class of machines; --matrix needs one", name));
+    }
+    document.sections.push_back(matrix_section(machine_of_profile(profile), matrix, decoding.topology));
+    output.finish(document, out);
+    return kExitOk;
+  }
   if (collective.empty()) {
     const bool is_expert = profile.machine_class() && profile.machine_class()->transport == "expert";
     collective = is_expert ? "ep_dispatch" : "all_reduce";
   }
+  const bool is_list = !at_once.empty() || collective.find_first_of(",:") != std::string::npos;
   const auto combine = expert_operation(collective);
   std::vector<std::string> names = models::collective_names();
   names.insert(names.end(), {"ep_dispatch", "ep_combine"});
-  require_choice("--collective", "collective", collective, names);
+  if (!is_list) require_choice("--collective", "collective", collective, names);
   require_choice("--mode", "mode", expert.mode, {"ll", "normal"});
   if (!expert.format.empty()) require_choice("--format", "format", expert.format, {"fp8", "bf16"});
   const std::uint64_t size_bytes = *size;
   constexpr std::uint64_t kRanksMost = 1'000'000;
   std::optional<int> asked_ranks;
   if (!ranks.empty()) asked_ranks = static_cast<int>(parse_count("--ranks", ranks, 2, kRanksMost));
-  if (combine && !profile.machine_class()) {
+  const bool has_computing = !decoding.compute.empty();
+  if ((combine || is_list || has_computing) && !profile.machine_class()) {
     throw std::runtime_error(fmt::format("--collective {}: {} is not a class of machines", collective, name));
   }
   if (!profile.machine_class()) {
@@ -445,9 +437,24 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   if (machine.transport == models::MachineTransport::kMessage && combine) {
     throw std::runtime_error(fmt::format("--collective {}: {} is of single messages", collective, name));
   }
+  if ((is_list || has_computing) && (combine || machine.transport == models::MachineTransport::kMessage)) {
+    throw std::runtime_error(fmt::format(
+        "--collective {}: calls at once and computing beside them are predicted of collectives alone", collective));
+  }
   if (combine) machine = as_expert(machine, shipped_machines());
-  explain_values(machine, all, document);
-  if (combine) {
+  if (with_values) explain_values(machine, all, document);
+  if (is_list || has_computing) {
+    constexpr std::uint64_t kMostAtOnce = 1024;
+    const int times = at_once.empty() ? 1 : static_cast<int>(parse_count("--at-once", at_once, 1, kMostAtOnce));
+    const std::vector<models::CollectiveCall> calls =
+        calls_at_once(machine, collective, size_bytes, asked_ranks, times);
+    const models::ConcurrentTime time = models::concurrent_time(machine, calls);
+    document.sections.push_back(is_list ? at_once_section(machine, time) : collective_section(machine, calls.front()));
+    if (has_computing) {
+      document.sections.push_back(
+          overlap_section(machine, time, {decoding.compute, decoding.overlap, decoding.gpu, expert.multiprocessors}));
+    }
+  } else if (combine) {
     document.sections.push_back(expert_section(machine, expert.call(machine, *combine, asked_ranks)));
   } else if (machine.transport == models::MachineTransport::kMessage) {
     explain_message(machine, size_bytes, document);
