@@ -362,13 +362,14 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   syntax.only_with({"decode", "matrix"}, {"topology"});
   syntax.only_with({"profile"}, {"matrix"});
   syntax.only_without({"explain"}, {"profile"});
-  syntax.only_without({"decode"}, {"collective", "at-once", "matrix", "explain", "sms"});
+  syntax.only_without({"decode"}, {"collective", "at-once", "matrix", "sms"});
   syntax.only_without({"matrix"}, {"collective", "at-once", "bytes", "ranks", "compute", "overlap", "decode"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (bytes.empty()) bytes = decode ? "48K" : "1M";
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
   if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
   if (decode) {
+    if (!name.empty()) throw std::runtime_error("--explain has no effect with --decode; remove one of them");
     if (output.json) throw std::runtime_error("--json has no effect with --decode; remove one of them");
     if (decoding.is_plan()) {
       decoding.layers = layers;
