@@ -159,9 +159,13 @@ HeldSms held_sms(const Machine& machine, const CollectiveCall& call) {
   };
   const int own = static_cast<int>(std::lround(machine[MachineParameter::kChannels]));
   if (own >= 1) return {.expected = by_size(own), .least = by_size(own), .most = by_size(own)};
+  // Of kernels that are not NCCL's neither channels nor blocks are known.
+  const bool is_nccl = machine.transport != MachineTransport::kKernel && !is_one_shot(machine);
   const int rings = static_cast<int>(std::lround(std::max(1.0, nics_used(machine, 1))));
   constexpr int kDoubled = 2;
-  return {.expected = by_size(std::min(kDoubled * rings, kMostChannels)), .least = 1, .most = by_size(kMostChannels)};
+  const int expected = std::min(kDoubled * rings, kMostChannels);
+  if (!is_nccl) return {.expected = static_cast<double>(expected), .least = 1, .most = kMostChannels};
+  return {.expected = by_size(expected), .least = 1, .most = by_size(kMostChannels)};
 }
 
 double exposed_us(double us, const Overlap& overlap) {

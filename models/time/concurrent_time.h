@@ -46,7 +46,7 @@ ConcurrentTime concurrent_time(const Machine& machine, const std::vector<Collect
 /// SMs that a call's kernel holds: a block, and so an SM, for each channel (NCCL v2.30.7-1, src/enqueue.cc:1758).
 /// `expected`: by size of the class's `channels`, or of two for each adapter of a rank where the class has none
 /// (src/graph/connect.cc:460 doubles the rings found). least, most: the range of a class without a value, most by size
-/// of NCCL's 64 (src/include/device.h:91).
+/// of NCCL's 64 (src/include/device.h:91); of kernels that are not NCCL's at any size.
 struct HeldSms {
   double expected = 1, least = 1, most = 1;
 };

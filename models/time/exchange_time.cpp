@@ -7,20 +7,12 @@
 #include <limits>
 #include <utility>
 
-#include "models/pcie.h"
-
 namespace meshbed::models {
 namespace {
 
 constexpr double kExchangeBytesPerUs = 1e3;  // of 1 GB/s
 
 Error exchange_refused(std::string text) { return {.code = ErrorCode::kInvalidArgument, .text = std::move(text)}; }
-
-/// Part of the line's bits that is payload.
-double payload_share(const Machine& machine) {
-  const double payload = machine[MachineParameter::kMtuBytes];
-  return payload / (payload + machine[MachineParameter::kPacketOverheadBytes]);
-}
 
 /// Hops to every node, -1 where there is no way. O(nodes + hops).
 std::vector<int> hops_to_all(const std::vector<std::vector<ExchangeFabric::Hop>>& hops, int from) {
@@ -50,6 +42,7 @@ class Loads {
   explicit Loads(const ExchangeFabric& fabric)
       : fabric_(fabric), out_(fabric.adapters.size()), in_(out_.size()), forwarded_(out_.size()) {
     if (fabric.direct) return;
+    of_shared_.resize(fabric.shared.size());
     for (std::size_t node = 0; node < out_.size(); ++node) {
       of_hop_.emplace_back(fabric.hops[node].size());
       distance_.push_back(hops_to_all(fabric.hops, static_cast<int>(node)));
@@ -63,9 +56,10 @@ class Loads {
   void add(const std::vector<NodeMessage>& messages);
 
   int relays() const { return relays_; }
+  bool is_split() const { return split_; }
 
   /// The time of the busiest of nodes' adapters and hops at the rates that the library reaches.
-  std::pair<double, ExchangeLoad> busiest(int ranks_of_node) const;
+  std::pair<double, ExchangeLoad> busiest(int ranks, int ranks_of_node) const;
   /// What the line's rates allow at least, in microseconds.
   double bound_us() const;
 
@@ -85,9 +79,11 @@ class Loads {
   const ExchangeFabric& fabric_;
   std::vector<std::uint64_t> out_, in_, forwarded_;  // [node]
   std::vector<std::vector<std::uint64_t>> of_hop_;   // [node][place in its hops]
+  std::vector<double> of_shared_;                    // [shared]
   std::vector<std::vector<int>> distance_;
   double byte_hops_ = 0;
   int relays_ = 0;
+  bool split_ = false;
 };
 
 void Loads::carry(const NodeMessage& message, const std::vector<std::size_t>& way, bool is_new) {
@@ -95,6 +91,13 @@ void Loads::carry(const NodeMessage& message, const std::vector<std::size_t>& wa
   for (std::size_t step = 0; step + 1 < way.size(); ++step) {
     change(of_hop_[way[step]][place_of(way[step], way[step + 1])]);
     if (step > 0) change(forwarded_[way[step]]);
+    const auto parts = fabric_.parts.find({static_cast<int>(way[step]), static_cast<int>(way[step + 1])});
+    if (parts == fabric_.parts.end()) continue;
+    for (const ExchangeFabric::Share& share : parts->second) {
+      const double bytes = share.part * static_cast<double>(message.bytes);
+      of_shared_[static_cast<std::size_t>(share.shared)] += is_new ? bytes : -bytes;
+      split_ = split_ || share.part < 1;
+    }
   }
 }
 
@@ -166,12 +169,11 @@ std::vector<std::size_t> Loads::best_way(const NodeMessage& message) const {
   return way;
 }
 
-std::string adapters_text(std::size_t node, int ranks_of_node, const char* direction) {
-  const std::string place = std::to_string(node);
-  return "adapters of " + std::string(ranks_of_node == 1 ? "rank " : "node ") + place + ", " + direction;
+std::string adapters_text(std::size_t node, bool is_rank, const char* direction) {
+  return std::string("adapters of ") + (is_rank ? "rank " : "node ") + std::to_string(node) + ", " + direction;
 }
 
-std::pair<double, ExchangeLoad> Loads::busiest(int ranks_of_node) const {
+std::pair<double, ExchangeLoad> Loads::busiest(int ranks, int ranks_of_node) const {
   double most_us = 0;
   ExchangeLoad load;
   const auto take = [&](std::uint64_t bytes, std::uint64_t forwarded, double GBps, const auto& what) {
@@ -184,10 +186,9 @@ std::pair<double, ExchangeLoad> Loads::busiest(int ranks_of_node) const {
   for (std::size_t node = 0; node < out_.size(); ++node) {
     const double GBps = fabric_.adapters[node].reached_GBps;
     if (GBps <= 0) continue;  // without a cable, and so without a byte
-    take(out_[node] + forwarded_[node], forwarded_[node], GBps,
-         [&] { return adapters_text(node, ranks_of_node, "out"); });
-    take(in_[node] + forwarded_[node], forwarded_[node], GBps,
-         [&] { return adapters_text(node, ranks_of_node, "in"); });
+    const bool is_rank = ranks_of_node == 1 && node < static_cast<std::size_t>(ranks);
+    take(out_[node] + forwarded_[node], forwarded_[node], GBps, [&] { return adapters_text(node, is_rank, "out"); });
+    take(in_[node] + forwarded_[node], forwarded_[node], GBps, [&] { return adapters_text(node, is_rank, "in"); });
   }
   for (std::size_t node = 0; node < of_hop_.size(); ++node) {
     for (std::size_t place = 0; place < of_hop_[node].size(); ++place) {
@@ -195,6 +196,12 @@ std::pair<double, ExchangeLoad> Loads::busiest(int ranks_of_node) const {
       take(of_hop_[node][place], 0, hop.rate.reached_GBps,
            [&] { return "path from node " + std::to_string(node) + " to node " + std::to_string(hop.to); });
     }
+  }
+  for (std::size_t index = 0; index < of_shared_.size(); ++index) {
+    const ExchangeFabric::Shared& shared = fabric_.shared[index];
+    if (shared.rate.reached_GBps <= 0) continue;  // without a limit
+    take(static_cast<std::uint64_t>(std::llround(of_shared_[index])), 0, shared.rate.reached_GBps,
+         [&] { return shared.what; });
   }
   return {most_us, load};
 }
@@ -326,60 +333,6 @@ CollectiveCall call_that_sends(const Machine& machine, CollectiveCall call, doub
 
 }  // namespace
 
-ExchangeFabric exchange_fabric(const Machine& machine, Cabling cabling, int nodes) {
-  const int ranks_of_node = machine.ranks_per_node;
-  const ExchangeFabric::Rate rate{.reached_GBps = node_GBps(machine, ranks_of_node),
-                                  .line_GBps = nics_used(machine, ranks_of_node) * machine[MachineParameter::kNicGBps]};
-  ExchangeFabric fabric;
-  fabric.name = name_of(cabling);
-  fabric.adapters.assign(static_cast<std::size_t>(nodes), rate);
-  if (cabling != Cabling::kRing || nodes < 4) return fabric;
-  fabric.direct = false;
-  for (int node = 0; node < nodes; ++node) {
-    const int before = (node + nodes - 1) % nodes, after = (node + 1) % nodes;
-    fabric.hops.push_back({{std::min(before, after), rate}, {std::max(before, after), rate}});
-  }
-  return fabric;
-}
-
-Result<ExchangeFabric> exchange_fabric(const Machine& machine, const Topology& topology, int nodes) {
-  const auto there = topology.segments_of_node.size();
-  if (static_cast<int>(there) < nodes) {
-    return exchange_refused("the topology has " + std::to_string(there) + " nodes, and the ranks are on " +
-                            std::to_string(nodes));
-  }
-  constexpr double kBitsPerUs = 8e9;  // of 1 GB/s
-  const double reached = payload_share(machine) * machine[MachineParameter::kNicFraction];
-  const auto rate_of = [&](std::uint64_t bps) {
-    const double line = static_cast<double>(bps) / kBitsPerUs;
-    return ExchangeFabric::Rate{.reached_GBps = std::min(line * reached, machine[MachineParameter::kHostCapGBps]),
-                                .line_GBps = line};
-  };
-  ExchangeFabric fabric;
-  fabric.name = "scenario";
-  fabric.direct = false;
-  for (std::size_t node = 0; node < there; ++node) {
-    std::vector<PortRate> ports;
-    for (const int index : topology.segments_of_node[node]) {
-      const Segment& segment = topology.segments[static_cast<std::size_t>(index)];
-      for (std::size_t place = 0; place < segment.ports.size(); ++place) {
-        const PortRef& port = segment.ports[place];
-        const bool is_known =
-            std::any_of(ports.begin(), ports.end(), [&port](const PortRate& each) { return each.port == port; });
-        if (port.node != static_cast<int>(node) || is_known) continue;
-        ports.push_back({port, segment.port_rates_bps[place]});
-      }
-    }
-    fabric.adapters.push_back(rate_of(joint_rate_bps(topology.shared_links, ports)));
-    std::vector<ExchangeFabric::Hop> hops;
-    for (const int other : neighbours(topology, static_cast<int>(node))) {
-      hops.push_back({other, rate_of(joint_rate_bps(topology, direct_paths(topology, static_cast<int>(node), other)))});
-    }
-    fabric.hops.push_back(std::move(hops));
-  }
-  return fabric;
-}
-
 Result<ExchangeTime> exchange_time(const Machine& machine, const ExchangeMatrix& matrix, const ExchangeFabric& fabric) {
   if (machine.transport == MachineTransport::kMessage || machine.transport == MachineTransport::kExpert) {
     return exchange_refused(machine.name + " is of " + name_of(machine.transport) +
@@ -413,13 +366,14 @@ Result<ExchangeTime> exchange_time(const Machine& machine, const ExchangeMatrix&
       }
     }
     loads.add(messages);
-    auto [busy_us, busiest] = loads.busiest(ranks_of_node);
+    auto [busy_us, busiest] = loads.busiest(matrix.ranks, ranks_of_node);
     if (ranks_of_node > 1) take_ranks(machine, all, fabric, ranks_of_node, busy_us, busiest);
     const double GBps = node_GBps(machine, ranks_of_node);
     // Where what is busiest has the rate of the class's nodes, its bytes without rounding.
     sent = busiest.GBps == GBps ? static_cast<double>(busiest.bytes) : busy_us * GBps * kExchangeBytesPerUs;
     time.busiest = std::move(busiest);
     time.relays = loads.relays();
+    time.split = loads.is_split();
     time.bound_us = loads.bound_us();
   }
   time.as = call_that_sends(machine, call, sent);
@@ -444,10 +398,10 @@ Result<ExchangeTime> exchange_time(const Machine& machine, const ExchangeMatrix&
   return time;
 }
 
-Interval interval_of(const Machine& machine, const ExchangeTime& time) {
-  if (time.is_call) return interval_of(machine, time.as, time.us);
+Interval interval_of(const Machine& machine, const ExchangeTime& time, Standing standing) {
+  if (time.is_call) return interval_of(machine, time.as, time.us, standing);
   return interval_of(machine, "point-to-point matrix, " + ranks_text(time.as.ranks, time.as.nodes), time.as.bytes,
-                     time.us);
+                     time.us, standing);
 }
 
 }  // namespace meshbed::models

@@ -4,7 +4,7 @@
 // Nomenclature: n ranks on N nodes, rank r on node r / (n/N rounded up); m(i,j) - bytes from rank i to rank j, of which
 // m(i,i) stays on its GPU and costs nothing here; relay - a node that forwards messages of two others; carrier - what
 // messages share: a node's adapters in one direction, one rank's part of them, what joins two nodes in one direction,
-// or a rank's links within its node.
+// a trunk or router (exchange_fabric.h), or a rank's links within its node.
 // Time = that of the uniform call (collective_time.h) whose busiest carrier has as many bytes: sendrecv where no rank
 // sends to or receives from more than one other rank, else alltoall; with the peers of the rank that has most, and with
 // wire_us for each relay of the longest way. So a matrix of equal entries is an alltoall and a permutation a sendrecv,
@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "models/time/collective_time.h"
+#include "models/time/exchange_fabric.h"
 #include "models/time/interval.h"
-#include "models/topology.h"
 #include "plugin/base/result.h"
 
 namespace meshbed::models {
@@ -41,27 +41,6 @@ struct ExchangeMatrix {
     return bytes[static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(to)];
   }
 };
-
-/// What joins the nodes. Rates in GB/s of payload, one direction: as the library reaches them, and of the line.
-struct ExchangeFabric {
-  struct Rate {
-    double reached_GBps = 0, line_GBps = 0;
-  };
-  struct Hop {
-    int to = 0;
-    Rate rate;
-  };
-  std::string name;                    // "switch", "ring", "mesh", or a scenario's
-  bool direct = true;                  // each pair of nodes has a path that only the nodes' adapters limit
-  std::vector<Rate> adapters;          // [node] of all of a node's
-  std::vector<std::vector<Hop>> hops;  // [node] neighbours, ascending; unused where `direct`
-};
-
-/// Of a class: the adapters of each node carry the class's rate, over all its cables together.
-ExchangeFabric exchange_fabric(const Machine& machine, Cabling cabling, int nodes);
-/// Of the topology of a scenario: its cables, switch ports and PCIe links, of which the class reaches its share.
-/// Refused where it has fewer nodes.
-Result<ExchangeFabric> exchange_fabric(const Machine& machine, const Topology& topology, int nodes);
 
 /// The busiest carrier.
 struct ExchangeLoad {
@@ -80,6 +59,7 @@ struct ExchangeTime {
   ExchangeLoad busiest;
   int most_peers = 0;                          // of a rank
   int relays = 0;                              // of the longest way
+  bool split = false;                          // over equal trunks, of which a hash of flows may use fewer
   std::uint64_t bytes = 0, between_nodes = 0;  // of all messages to other ranks, and of those to other nodes
 };
 
@@ -88,6 +68,7 @@ struct ExchangeTime {
 Result<ExchangeTime> exchange_time(const Machine& machine, const ExchangeMatrix& matrix, const ExchangeFabric& fabric);
 
 /// That of the uniform call where the matrix is one; else that of an operation which was not measured on its ranks.
-Interval interval_of(const Machine& machine, const ExchangeTime& time);
+/// `standing`: kNearClass on a fabric that is not the class's own.
+Interval interval_of(const Machine& machine, const ExchangeTime& time, Standing standing = Standing::kOwnClass);
 
 }  // namespace meshbed::models

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/time/concurrent_time.h"
+
 namespace meshbed::testbed {
 namespace {
 
@@ -19,8 +21,12 @@ constexpr Kind kSoftware[] = {{"NCCL, eager", "spark-ring-nccl-eager", false},
                               {"persistent kernels (libsircl)", "spark-ring-sircl", false}};
 
 /// "37 to 46 %": of a token that computes for so long besides.
-std::string share_text(const DecodeRow& row, double computing_ms) {
-  const auto share = [&](double step_ms) { return 100 * step_ms / (step_ms + computing_ms); };
+std::string share_text(const DecodeStep& step, const DecodeRow& row, double computing_ms) {
+  const models::Overlap overlap{.compute_us = computing_ms * kUsPerMs, .share = step.overlap, .held = row.held};
+  const auto share = [&](double step_ms) {
+    const double exposed_ms = models::exposed_us(step_ms * kUsPerMs, overlap) / kUsPerMs;
+    return 100 * exposed_ms / (exposed_ms + computing_ms);
+  };
   const double step_ms = row.step_us / kUsPerMs;
   return fmt::format("{:.0f} % ({:.0f} to {:.0f})", share(step_ms), share(step_ms * row.interval.low_us / row.call_us),
                      share(step_ms * row.interval.high_us / row.call_us));
@@ -42,6 +48,7 @@ std::vector<DecodeRow> decode_rows(const DecodeStep& step, const std::vector<mod
                     .profile = kind.profile,
                     .call_us = us,
                     .step_us = us * step.layers * step.calls_per_layer,
+                    .held = std::min(1.0, models::held_sms(*machine, call).expected / step.gpu_sms),
                     .interval = models::interval_of(*machine, call, us)});
   }
   return rows;
@@ -56,8 +63,8 @@ std::string decode_table(const DecodeStep& step, const std::vector<models::Machi
     const double step_ms = row.step_us / kUsPerMs;
     text += fmt::format("| {} | `{}` | {:.1f} us | {:.2f} ms ({:.2f} to {:.2f}) | {} | {} | {} |\n", row.software,
                         row.profile, row.call_us, step_ms, step_ms * row.interval.low_us / row.call_us,
-                        step_ms * row.interval.high_us / row.call_us, share_text(row, kShortMs),
-                        share_text(row, kLongMs), models::basis_text(row.interval));
+                        step_ms * row.interval.high_us / row.call_us, share_text(step, row, kShortMs),
+                        share_text(step, row, kLongMs), models::basis_text(row.interval));
   }
   return text;
 }

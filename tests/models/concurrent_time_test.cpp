@@ -151,6 +151,10 @@ TEST_CASE("held SMs: the class's channels by size; without them two for each ada
   machine.set(MachineParameter::kChannelGBps, {3, Basis::kMeasured, "this test"});
   CHECK(held_sms(machine, large).least == 16);
   CHECK(held_sms(machine, large).most == 16);
+  Machine kernel = plain();
+  kernel.transport = MachineTransport::kKernel;
+  CHECK(held_sms(kernel, small).expected == 2);
+  CHECK(held_sms(kernel, small).most == 64);
   CollectiveCall limited = large;
   limited.limits.most_channels = 4;
   CHECK(held_sms(machine, limited).expected == 4);

@@ -215,11 +215,11 @@ TEST_CASE(
       {{1, parted.adapters[0]}}, {{0, parted.adapters[0]}}, {{3, parted.adapters[0]}}, {{2, parted.adapters[0]}}};
   cell(matrix, 1, 2) = 1;
   CHECK(error_of(matrix, parted) == "no cables lead from node 1 to node 2");
-  Topology two;
-  two.segments_of_node.resize(2);
+  Cluster two;
+  two.nodes.resize(2);
   const auto fabric = exchange_fabric(machine, two, 4);
   REQUIRE_FALSE(fabric);
-  CHECK(fabric.error().text == "the topology has 2 nodes, and the ranks are on 4");
+  CHECK(fabric.error().text == "the topology has 2 nodes, and the ranks are on 4; give one with as many");
   machine.transport = MachineTransport::kMessage;
   CHECK(error_of(matrix, all) == "plain is of messages; a matrix needs a class with collectives");
 }

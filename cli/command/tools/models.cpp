@@ -363,7 +363,8 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   syntax.only_with({"profile"}, {"matrix"});
   syntax.only_without({"explain"}, {"profile"});
   syntax.only_without({"decode"}, {"collective", "at-once", "matrix", "sms"});
-  syntax.only_without({"matrix"}, {"collective", "at-once", "bytes", "ranks", "compute", "overlap", "decode"});
+  syntax.only_without({"matrix"}, {"collective", "at-once", "bytes", "ranks", "compute", "overlap", "decode", "gpu",
+                                   "sms", "mode", "tokens", "hidden", "top-k", "experts", "format"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
   if (bytes.empty()) bytes = decode ? "48K" : "1M";
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
@@ -383,8 +384,16 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
     out << decode_table({.layers = static_cast<int>(parse_count("--layers", layers, 1, kMost)),
                          .calls_per_layer = static_cast<int>(parse_count("--calls", calls, 1, kMost)),
                          .bytes = *size,
-                         .ranks = ranks.empty() ? 4 : static_cast<int>(parse_count("--ranks", ranks, 2, kMost))},
+                         .ranks = ranks.empty() ? 4 : static_cast<int>(parse_count("--ranks", ranks, 2, kMost)),
+                         .overlap = parse_overlap(decoding.overlap),
+                         .gpu_sms = sms_of_gpu(decoding.gpu)},
                         shipped_machines());
+    if (parse_overlap(decoding.overlap) > 0) {
+      out << fmt::format(
+          "assumed: {} of computing waits for no communication; kernels hold an SM of {} for each "
+          "channel, two for each adapter unless the class has a number; memory is not slower\n",
+          decoding.overlap, decoding.gpu);
+    }
     return kExitOk;
   }
   document::Document document{.title = "models"};

@@ -30,7 +30,7 @@ models::ExchangeFabric fabric_of(const models::Machine& machine, const std::stri
         fmt::format("--topology {}: it is switch, ring or mesh, or the path of a scenario file", topology));
   }
   const Result<models::ExchangeFabric> fabric =
-      models::exchange_fabric(machine, models::analyse(read_scenario(topology, {}).cluster), nodes);
+      models::exchange_fabric(machine, read_scenario(topology, {}).cluster, nodes);
   if (!fabric) throw std::runtime_error(fmt::format("--topology {}: {}", topology, fabric.error().text));
   return *fabric;
 }
@@ -96,8 +96,9 @@ document::Section matrix_section(const models::Machine& machine, const std::stri
                 integer("bytes", "B", "of all messages to other ranks"),
                 integer("between_nodes_bytes", "B", "of them, to other nodes"),
                 text("as", "the call whose mechanisms hold"), integer("peers", "", "of the rank that has most"),
-                integer("relays", "", "of the longest way"), text("busiest", "what carries its bytes the longest"),
-                integer("busiest_bytes", "B", "that cross it"),
+                integer("relays", "", "of the longest way"),
+                document::flag("split", "over equal trunks, of which a hash of flows may use fewer"),
+                text("busiest", "what carries its bytes the longest"), integer("busiest_bytes", "B", "that cross it"),
                 integer("forwarded_bytes", "B", "of them, of other nodes' messages"),
                 number("bound_us", "us", "no library takes less; null: none is known").or_null()});
   section.with(interval_fields());
@@ -112,6 +113,7 @@ document::Section matrix_section(const models::Machine& machine, const std::stri
   section.set("as", name_of(time.as.collective));
   section.set("peers", time.most_peers);
   section.set("relays", time.relays);
+  section.set("split", time.split);
   section.set("busiest", time.busiest.what);
   section.set("busiest_bytes", time.busiest.bytes);
   section.set("forwarded_bytes", time.busiest.forwarded);
@@ -122,8 +124,12 @@ document::Section matrix_section(const models::Machine& machine, const std::stri
   for (const models::TimePart& part : time.parts) add_part(section, part, time.us);
   section.line("  bottleneck: {}, {} bytes{}", time.busiest.what, time.busiest.bytes,
                time.busiest.forwarded > 0 ? fmt::format(", {} of them forwarded", time.busiest.forwarded) : "");
+  if (time.split)
+    section.line("  assumed: bytes split evenly over equal trunks; a hash of flows may use fewer of them");
   if (time.bound_us > 0) section.line("  lower bound: {:.2f} us, by the adapters' line rates alone", time.bound_us);
-  explain_interval(section, models::interval_of(machine, time), time.us);
+  const bool is_own = topology.empty() || topology == name_of(machine.cabling);
+  const auto standing = is_own ? models::Standing::kOwnClass : models::Standing::kNearClass;
+  explain_interval(section, models::interval_of(machine, time, standing), time.us);
   return section;
 }
 
