@@ -261,6 +261,10 @@ TEST_CASE("models --decode --overlap: a step is never longer with it, and as bef
   CHECK(step_ms(all) < step_ms(none));
   CHECK(run_meshbed(words + " --overlap 2").status == 2);
   // The table of four kinds of software: a share of what is exposed, by the 4 of 48 SMs of NCCL's kernels.
+  // The table has its own computing.
+  const CommandResult refused = run_meshbed("models --decode --compute 17ms 2>&1");
+  CHECK(refused.status == 2);
+  CHECK(has(refused.output, "--compute"));
   const std::string table = run_meshbed("models --decode --overlap 1").output;
   CHECK(has(table,
             "| NCCL, CUDA graph | `spark-ring-nccl-graph` | 114.2 us | 14.17 ms (11.78 to 20.15) | 6 % (5 to 8) |"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,7 +95,14 @@ void run_planner_sweep(const PlannerSweep& sweep, document::Section& section, co
         row.emplace_back(nullptr);
         continue;
       }
-      const double us = point_time_us(what, algorithm);
+      double us = 0;
+      try {
+        us = point_time_us(what, algorithm);
+      } catch (const std::runtime_error& error) {
+        section.line("{} by {}: {}", what.cabling.name, algorithm, error.what());
+        row.emplace_back(nullptr);
+        continue;
+      }
       row.emplace_back(us);
       best = best == 0 ? us : std::min(best, us);
     }

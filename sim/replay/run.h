@@ -120,7 +120,7 @@ class FifoRun {
   }
 
   /// How many periods of that kind lie ahead, all of messages that are alike. The last such message is always
-  /// simulated: it tells when all before it have arrived.
+  /// simulated: when it arrives, all before it have.
   std::uint32_t periods_ahead(const Period& period) const {
     std::uint32_t times = ~std::uint32_t{0};
     for (std::uint32_t number = 0; number < streams_.size(); ++number) {

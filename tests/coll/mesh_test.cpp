@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 
@@ -230,6 +231,21 @@ TEST_CASE("tori of more ranks than all tops are tried for have trees over all of
     }
   }
   CHECK(make_mesh(kMeshRanksMost + 1, cables_of(kMeshRanksMost + 1, {{0, 1}})).trees.empty());
+}
+
+TEST_CASE("no algorithm is chosen whose connections would be too long") {
+  for (const int ranks : {18, 64, 100}) {
+    std::vector<std::pair<int, int>> pairs;
+    for (int rank = 0; rank < ranks; ++rank) pairs.emplace_back(rank, (rank + 1) % ranks);
+    const Mesh mesh = make_mesh(ranks, cables_of(ranks, pairs));
+    for (const std::uint64_t count : {2, 1000, 100'000, 10'000'000}) {
+      PlanRequest request = request_on(mesh);
+      request.count = count;
+      const Algorithm chosen = choose_algorithm({.automatic = true}, request, {});
+      CHECK((chosen == Algorithm::kRing || chosen == Algorithm::kMesh));
+      CHECK(std::isinf(cost_ns(Algorithm::kDirect, request, {})));
+    }
+  }
 }
 
 TEST_CASE("ranks that do not hang together have no trees") {

@@ -357,7 +357,10 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   syntax.only_with({"decode"}, DecodeOptions::names());
   syntax.only_with({"explain"}, {"all"});
   syntax.only_with({"explain", "profile"}, {"collective", "mode", "tokens", "top-k", "experts", "format", "at-once"});
-  syntax.only_with({"explain", "profile", "decode"}, {"bytes", "ranks", "hidden", "compute", "gpu", "sms"});
+  syntax.only_with({"explain", "profile", "decode"}, {"bytes", "ranks", "gpu", "sms"});
+  // The table of --decode has its own computing and sizes.
+  syntax.only_with({"explain", "profile", "measured"},
+                   {"compute", "hidden", "total", "active", "bits", "batch", "tensor", "pipeline", "expert-ranks"});
   syntax.only_with({"compute", "decode"}, {"overlap"});
   syntax.only_with({"decode", "matrix"}, {"topology"});
   syntax.only_with({"profile"}, {"matrix"});

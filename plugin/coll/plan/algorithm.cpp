@@ -304,6 +304,7 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
                                  ? link_mbps
                                  : std::numeric_limits<double>::infinity();
     const CableLoad load = cable_load(algorithm, request, mbps_most);
+    if (load.most_hops > kHopsMost) return std::numeric_limits<double>::infinity();
     if (is_played(algorithm, request)) {
       const double least_ns = model.message_ns + bytes * load.ns_per_byte;
       const double begun_ns = memory_ns + kBeforeFirst * model.message_ns;

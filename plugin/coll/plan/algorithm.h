@@ -59,7 +59,7 @@ inline double link_mbps_of(const CostModel& model) { return model.gigabits_per_s
 /// cable_load.h. Lines add bytes, but their memory need not be registered. The estimate only has to order the
 /// algorithms and protocols. On a mesh, trees and halving-doubling are played (play.h), and so are the others if ring
 /// neighbours have relays between them, unless that cannot cost less than `ns_most`: then the result is a lower bound,
-/// no less than `ns_most`.
+/// no less than `ns_most`. Infinite: it needs connections between ranks that are too far apart.
 double cost_ns(Algorithm algorithm, const PlanRequest& request, const CostModel& model,
                Protocol protocol = Protocol::kSimple, double ns_most = std::numeric_limits<double>::infinity());
 

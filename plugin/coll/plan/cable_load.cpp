@@ -58,6 +58,7 @@ class Adder {
       load.ns_per_byte = ns_per_byte;
       load.by_rank = true;
     }
+    load.most_hops = most_hops_;
     // Round a ring, a slice crosses each pair once.
     load.hops = algorithm == Algorithm::kRing ? static_cast<double>(all_hops_) / pairs_ : most_hops_;
     return load;

@@ -11,9 +11,14 @@ namespace meshbed::coll {
 
 inline constexpr double kNsPerByteAtOneMbps = 8000;
 
+/// Farther ranks get no connection: the net plugin's NCCL_MESH_MAX_RELAY_HOPS, as it comes
+/// (plugin/net/process/config.h).
+inline constexpr int kHopsMost = 8;
+
 struct CableLoad {
   double ns_per_byte = 0;  // of request.count elements: through the busiest cable, or the busiest rank's all, one way
   double hops = 1;         // cables that a message crosses: the farthest pair's; on average, where they take turns
+  int most_hops = 1;       // the farthest pair's
   // Of an all_reduce's bytes through the busiest cable what is on its way before anything comes back: the least of all
   // cables that are as busy.
   double first_part = 0.5;
