@@ -166,6 +166,19 @@ TEST_CASE("models --matrix prints time, parts, bottleneck, bound and interval, a
   CHECK(on_cables.at("us").get<double>() > told.at("us").get<double>());
 }
 
+TEST_CASE("a matrix of many ranks around a ring takes bounded time, or is refused with the limit") {
+  const auto around = [](int ranks) {
+    std::string row = "1K", text;
+    for (int rank = 1; rank < ranks; ++rank) row += ",1K";
+    for (int rank = 0; rank < ranks; ++rank) text += row + "\n";
+    return "models --profile spark-ring-nccl-graph --topology ring --matrix " + file_with("many.csv", text);
+  };
+  CHECK(run_meshbed(around(300)).status == 0);  // more hops than are balanced
+  const CommandResult refused = run_meshbed(around(1200));
+  CHECK(refused.status == 2);
+  CHECK_MESSAGE(has(refused.output, "400000000 at most; give fewer ranks, or --topology switch"), refused.output);
+}
+
 TEST_CASE("a matrix that is none is refused with file, line, column, cause and fix") {
   struct Case {
     const char *text, *error;
@@ -184,6 +197,11 @@ TEST_CASE("a matrix that is none is refused with file, line, column, cause and f
     CHECK(refused.status == 2);
     CHECK_MESSAGE(has(refused.output, each.error), each.error, " in ", refused.output);
   }
+  // As a spreadsheet writes it.
+  CHECK(run_meshbed("models --profile t4-efa --matrix " + file_with("marked.csv",
+                                                                    "\xef\xbb\xbf"
+                                                                    "0,1K\r\n1K,0\r\n"))
+            .status == 0);
   const std::string good = file_with("good.csv", "0,1K\n1K,0\n");
   for (const auto& [words, error] :
        {std::pair{std::string("models --profile t4-efa --matrix /no/such.csv"), "/no/such.csv"},

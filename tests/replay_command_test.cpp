@@ -209,6 +209,12 @@ TEST_CASE("what a replay does not do is refused by name, with what to do instead
   CHECK(has(error_of("scale-ring", plugin + "--set environment.NCCL_DEBUG=INFO"), "NCCL_DEBUG of node0"));
   CHECK(has(error_of("scale-ring", "--trace"), "with replay.detail = plugin alone"));
   CHECK(has(error_of("scale-ring", "--set replay.detail=plugn"), "plugn"));
+  CHECK(has(error_of("scale-ring", "--set limits.time=1us"), "it takes longer than limits.time, 1.000 us"));
+  CHECK(has(error_of("scale-ring", "--iterations"), "one iteration is replayed"));
+  for (const char* option : {"--prom-out metrics", "--zernel-out events", "--inspector-out logs"}) {
+    CHECK(has(error_of("scale-ring", option), "are of what the plugin counts, which a replay does not run"));
+  }
+  CHECK(has(error_of("scale-torus", "--set workload.channels=2"), "a torus has one channel in a replay"));
   CHECK(has(error_of("scale-ring", "--set workload.bytes=0"), "0 is too few"));
   CHECK(has(error_of("scale-ring", "--set workload.bytes=16"), "4 elements for 8 ranks on 1 channel"));
   CHECK(has(error_of("scale-ring", "--world metal"), "--mode replay is simulated"));

@@ -42,10 +42,11 @@ bool carries_out(const char* algorithm, models::Collective collective) {
   return choice.algorithm == coll::Algorithm::kRing || coll::has_schedule(choice.algorithm, collective);
 }
 
-/// Of more ranks these two relay so much where there are only cables that a run takes minutes.
-bool is_measured(const std::string& algorithm, int ranks) {
+/// Of more ranks these two relay so much where there is no switch that a run takes minutes.
+bool is_measured(const std::string& algorithm, const Scenario& scenario) {
   constexpr int kRanksMost = 64;
-  return ranks <= kRanksMost || (algorithm != "direct" && algorithm != "halving-doubling");
+  const bool relays_much = ranks_of(scenario) > kRanksMost && scenario.cluster.switches.empty();
+  return !relays_much || (algorithm != "direct" && algorithm != "halving-doubling");
 }
 
 constexpr std::array<const char*, 5> kAlgorithms{"ring", "tree", "halving-doubling", "direct", "mesh"};
@@ -89,9 +90,9 @@ void run_planner_sweep(const PlannerSweep& sweep, document::Section& section, co
   const auto measure = [&](const SweepPoint& what) {
     std::vector<document::Value> row{what.cabling.name, std::string(name_of(what.collective)), what.bytes};
     double best = 0;
-    const int ranks = ranks_of(parse_scenario(what.cabling.toml, what.cabling.name, {}));
+    const Scenario scenario = parse_scenario(what.cabling.toml, what.cabling.name, {});
     for (const char* algorithm : kAlgorithms) {
-      if (!carries_out(algorithm, what.collective) || !is_measured(algorithm, ranks)) {
+      if (!carries_out(algorithm, what.collective) || !is_measured(algorithm, scenario)) {
         row.emplace_back(nullptr);
         continue;
       }

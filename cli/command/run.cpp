@@ -337,6 +337,15 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
     if (!options.perfetto_out.empty()) {
       throw std::runtime_error("--perfetto-out: a replay keeps no messages; leave --mode replay out");
     }
+    if (options.each_iteration) {
+      throw std::runtime_error("--iterations: one iteration is replayed; leave --mode replay out");
+    }
+    const TelemetryOptions& telemetry = options.telemetry;
+    if (!telemetry.zernel_out.empty() || !telemetry.prom_out.empty() || !telemetry.inspector_out.empty()) {
+      throw std::runtime_error(
+          "--prom-out, --inspector-out and --zernel-out are of what the plugin counts, which a replay does not run; "
+          "leave --mode replay out");
+    }
     return run_as_replay(world, scenario, options, arguments, out, err);
   }
   check_telemetry_options(options.telemetry, world.facts());

@@ -52,8 +52,8 @@ class Loads {
   /// Hops from one node to the other; -1: there is no way.
   int distance(std::size_t from, std::size_t to) const { return fabric_.direct ? 1 : distance_[from][to]; }
 
-  /// Takes them as a whole: each way depends on the others'.
-  void add(const std::vector<NodeMessage>& messages);
+  /// Takes them as a whole: each way depends on the others'. Refused where they have too many hops.
+  Result<void> add(const std::vector<NodeMessage>& messages);
 
   int relays() const { return relays_; }
   bool is_split() const { return split_; }
@@ -72,7 +72,7 @@ class Loads {
     return static_cast<std::size_t>(found - hops.begin());
   }
 
-  std::vector<std::size_t> best_way(const NodeMessage& message) const;
+  std::vector<std::size_t> best_way(const NodeMessage& message);
   /// Adds the message to the way's loads, or takes it from them.
   void carry(const NodeMessage& message, const std::vector<std::size_t>& way, bool is_new);
 
@@ -81,6 +81,8 @@ class Loads {
   std::vector<std::vector<std::uint64_t>> of_hop_;   // [node][place in its hops]
   std::vector<double> of_shared_;                    // [shared]
   std::vector<std::vector<int>> distance_;
+  std::vector<double> cost_;         // [node] of the best way so far; between searches none is known
+  std::vector<std::size_t> before_;  // [node] on that way
   double byte_hops_ = 0;
   int relays_ = 0;
   bool split_ = false;
@@ -101,8 +103,21 @@ void Loads::carry(const NodeMessage& message, const std::vector<std::size_t>& wa
   }
 }
 
-void Loads::add(const std::vector<NodeMessage>& messages) {
-  std::vector<std::vector<std::size_t>> ways(messages.size());
+/// Hops of all messages together: above the first, ways are chosen once and not balanced again, as each must be kept
+/// for that; above the second, the choice alone takes minutes.
+constexpr std::uint64_t kBalancedHopsMost = 5'000'000, kHopsMost = 400'000'000;
+
+Result<void> Loads::add(const std::vector<NodeMessage>& messages) {
+  std::uint64_t all_hops = 0;
+  for (const NodeMessage& message : messages)
+    all_hops += static_cast<std::uint64_t>(distance(message.from, message.to));
+  if (!fabric_.direct && all_hops > kHopsMost) {
+    return exchange_refused(std::to_string(messages.size()) + " messages between nodes cross " +
+                            std::to_string(all_hops) + " cables over relays, of which a prediction follows " +
+                            std::to_string(kHopsMost) + " at most; give fewer ranks, or --topology switch");
+  }
+  const bool is_balanced = all_hops <= kBalancedHopsMost;
+  std::vector<std::vector<std::size_t>> ways(is_balanced ? messages.size() : 0);
   for (std::size_t index = 0; index < messages.size(); ++index) {
     const NodeMessage& message = messages[index];
     const int hops = distance(message.from, message.to);
@@ -111,11 +126,12 @@ void Loads::add(const std::vector<NodeMessage>& messages) {
     byte_hops_ += static_cast<double>(message.bytes) * hops;
     relays_ = std::max(relays_, hops - 1);
     if (fabric_.direct) continue;
-    ways[index] = best_way(message);
-    carry(message, ways[index], true);
+    std::vector<std::size_t> way = best_way(message);
+    carry(message, way, true);
+    if (is_balanced) ways[index] = std::move(way);
   }
   constexpr int kMostRounds = 8;
-  bool changed = relays_ > 0 && !fabric_.direct;
+  bool changed = relays_ > 0 && !fabric_.direct && is_balanced;
   for (int round = 0; round < kMostRounds && changed; ++round) {
     changed = false;
     for (std::size_t index = 0; index < messages.size(); ++index) {
@@ -127,11 +143,12 @@ void Loads::add(const std::vector<NodeMessage>& messages) {
       carry(messages[index], ways[index], true);
     }
   }
+  return {};
 }
 
 /// Of the shortest ways the one that adds least to the sum of the squared times of all hops and relays; of equal ones
 /// that over the lowest nodes.
-std::vector<std::size_t> Loads::best_way(const NodeMessage& message) const {
+std::vector<std::size_t> Loads::best_way(const NodeMessage& message) {
   const auto& [from, to, bytes] = message;
   const int length = distance_[from][to];
   if (length == 1) return {from, to};
@@ -140,8 +157,11 @@ std::vector<std::size_t> Loads::best_way(const NodeMessage& message) const {
     const auto own = static_cast<double>(message.bytes);
     return own * (own + 2 * static_cast<double>(load)) / (GBps * GBps);
   };
-  std::vector<double> cost(out_.size(), kNone);
-  std::vector<std::size_t> before(out_.size(), from), level{from};
+  std::vector<double>& cost = cost_;
+  std::vector<std::size_t>& before = before_;
+  cost.resize(out_.size(), kNone);
+  before.resize(out_.size());
+  std::vector<std::size_t> level{from}, seen{from};
   cost[from] = 0;
   for (int step = 0; step < length; ++step) {
     std::vector<std::size_t> next;
@@ -154,7 +174,10 @@ std::vector<std::size_t> Loads::best_way(const NodeMessage& message) const {
         if (there != to) {
           with += added(forwarded_[there] + std::max(out_[there], in_[there]), fabric_.adapters[there].reached_GBps);
         }
-        if (cost[there] == kNone) next.push_back(there);
+        if (cost[there] == kNone) {
+          next.push_back(there);
+          seen.push_back(there);
+        }
         if (with >= cost[there]) continue;
         cost[there] = with;
         before[there] = node;
@@ -166,6 +189,7 @@ std::vector<std::size_t> Loads::best_way(const NodeMessage& message) const {
   std::vector<std::size_t> way{to};
   while (way.back() != from) way.push_back(before[way.back()]);
   std::reverse(way.begin(), way.end());
+  for (const std::size_t node : seen) cost[node] = kNone;
   return way;
 }
 
@@ -365,7 +389,7 @@ Result<ExchangeTime> exchange_time(const Machine& machine, const ExchangeMatrix&
                                 std::to_string(message.to));
       }
     }
-    loads.add(messages);
+    if (const auto added = loads.add(messages); !added) return added.error();
     auto [busy_us, busiest] = loads.busiest(matrix.ranks, ranks_of_node);
     if (ranks_of_node > 1) take_ranks(machine, all, fabric, ranks_of_node, busy_us, busiest);
     const double GBps = node_GBps(machine, ranks_of_node);

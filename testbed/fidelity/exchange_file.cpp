@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "testbed/base/files.h"
@@ -41,7 +42,8 @@ std::uint64_t cell_bytes(const std::string& text, const std::string& place) {
 
 models::ExchangeMatrix parse_exchange(const std::string& text, const std::string& path) {
   std::vector<std::vector<std::uint64_t>> rows;
-  std::istringstream lines(text);
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of UTF-8, as spreadsheets write it
+  std::istringstream lines(text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text);
   int number = 0, first_line = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;

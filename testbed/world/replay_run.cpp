@@ -11,6 +11,7 @@
 #include "models/pcie.h"
 #include "plugin/coll/plan/plan.h"
 #include "sim/trace/digest.h"
+#include "testbed/base/units.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/world/world.h"
@@ -134,19 +135,32 @@ struct Chosen {
 Chosen fastest(const Scenario& scenario, sim::ReplayRequest request, const std::vector<NamedAlgorithm>& algorithms) {
   Chosen best;
   std::string refusal;
+  bool too_long = false;
+  const auto limit_ps = static_cast<Picoseconds>(std::min(scenario.time_limit_s, 1e6) * 1e12);
   for (const NamedAlgorithm& each : algorithms) {
     request.algorithm = each.algorithm;
-    request.give_up_ps = best.outcome.time_ps;
+    request.give_up_ps = best.algorithm.empty() ? limit_ps : best.outcome.time_ps;
     const Result<sim::ReplayOutcome> outcome = sim::replay(request);
     if (!outcome) {
-      refusal = outcome.error().text;
-      best.choices.push_back({.algorithm = each.name, .time_ps = 0, .refused = refusal});
+      const std::string& text = outcome.error().text;
+      if (refusal.empty() || each.algorithm == sim::ReplayAlgorithm::kTorus) refusal = text;
+      best.choices.push_back({.algorithm = each.name, .time_ps = 0, .refused = text});
+      continue;
+    }
+    if (best.algorithm.empty() && (outcome->gave_up || outcome->time_ps > limit_ps)) {
+      too_long = true;
+      best.choices.push_back({.algorithm = each.name, .time_ps = 0, .refused = ""});
       continue;
     }
     best.choices.push_back({.algorithm = each.name, .time_ps = outcome->gave_up ? 0 : outcome->time_ps, .refused = ""});
     if (outcome->gave_up || (!best.algorithm.empty() && outcome->time_ps >= best.outcome.time_ps)) continue;
     best.outcome = *outcome;
     best.algorithm = each.name;
+  }
+  if (best.algorithm.empty() && too_long) {
+    throw ScenarioError(
+        scenario.path,
+        fmt::format("--mode replay: it takes longer than limits.time, {}; set that higher", duration_text(limit_ps)));
   }
   if (best.algorithm.empty()) throw ScenarioError(scenario.path, "--mode replay: " + refusal);
   if (algorithms.size() == 1) best.choices.clear();

@@ -13,7 +13,7 @@
 // as many are packed as load the busiest cable least. A full mesh of n gets n-1 trees, a ring its two lines, a line and
 // a star themselves. The other way round they carry the reduce. Cost: a flow, n^2, for each pair of ranks and tree at
 // most: n^4 for a full mesh, so callers keep the result. Above kEveryTopMost ranks the all_reduce's trees serve, with
-// which a broadcast takes up to twice that bound.
+// which the busiest cable carries up to twice as much.
 
 #include <cstdint>
 #include <vector>
