@@ -212,7 +212,6 @@ TEST_CASE("tori of more ranks than all tops are tried for have trees over all of
     CHECK(cable_load(Algorithm::kMesh, request_on(mesh)).ns_per_byte * strength / 8000 < 1.3);
     const RootTrees trees = root_trees(mesh, ranks / 2);
     REQUIRE(trees.one.size() == 1);
-    CHECK(trees.packed.size() == mesh.trees.size());
     // Little data by one tree, much by all: the same schedule at both ends of each cable.
     for (const std::uint64_t count : {std::uint64_t{8}, std::uint64_t{1} << 24U}) {
       PlanRequest request = request_on(mesh, Collective::kBroadcast);

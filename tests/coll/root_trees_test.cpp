@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "models/cut.h"
 #include "plugin/coll/plan/cable_load.h"
@@ -66,6 +68,30 @@ void check_bound(const Mesh& mesh) {
 }
 
 }  // namespace
+
+TEST_CASE("a root on a ring or torus of many ranks has as many trees as its ranks have cables") {
+  struct Torus {
+    int x, y, cables;
+  };
+  for (const Torus& torus : {Torus{100, 1, 2}, Torus{8, 16, 4}, Torus{5, 13, 4}, Torus{256, 1, 2}, Torus{16, 16, 4}}) {
+    std::vector<std::pair<int, int>> pairs;
+    const int ranks = torus.x * torus.y;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int x = rank % torus.x, y = rank / torus.x;
+      pairs.emplace_back(rank, y * torus.x + (x + 1) % torus.x);
+      if (torus.y > 1) pairs.emplace_back(rank, (y + 1) % torus.y * torus.x + x);
+    }
+    CAPTURE(ranks);
+    const Mesh mesh = make_mesh(ranks, cables_of(ranks, pairs));
+    const RootTrees trees = root_trees(mesh, 3);
+    check_trees(mesh, 3, trees.packed);
+    PlanRequest request{.collective = Collective::kBroadcast, .ranks = ranks, .root = 3};
+    request.count = 1U << 30U;
+    request.mesh = &mesh;
+    request.root_trees = &trees;
+    CHECK(cable_load(Algorithm::kMesh, request).ns_per_byte == doctest::Approx(8000.0 / (torus.cables * kCableMbps)));
+  }
+}
 
 TEST_CASE("on each named cabling, full mesh and ring, a root's trees load no cable more than its least cut must be") {
   for (const MeshGraph& graph : named_graphs()) {

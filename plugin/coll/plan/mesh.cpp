@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "plugin/base/prng.h"
+#include "plugin/coll/plan/cable_lists.h"
 
 namespace meshbed::coll {
 namespace {
@@ -24,25 +25,6 @@ struct Grown {
 std::size_t at(const Mesh& mesh, int from, int to) { return static_cast<std::size_t>(from * mesh.ranks + to); }
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-/// The cables of each rank, by peer: from begin[rank] to begin[rank + 1].
-struct CableLists {
-  std::vector<std::size_t> begin{0};
-  std::vector<int> peers, mbps;
-};
-
-CableLists lists_of(const Mesh& mesh) {
-  CableLists lists;
-  for (int rank = 0; rank < mesh.ranks; ++rank) {
-    for (int peer = 0; peer < mesh.ranks; ++peer) {
-      if (mesh.mbps(rank, peer) == 0) continue;
-      lists.peers.push_back(peer);
-      lists.mbps.push_back(mesh.mbps(rank, peer));
-    }
-    lists.begin.push_back(lists.peers.size());
-  }
-  return lists;
-}
 
 /// [as in `lists`] of each cable, with one tree more on it than now.
 std::vector<double> next_loads(const Mesh& mesh, const CableLists& lists, const std::vector<int>& crossings) {
@@ -164,7 +146,7 @@ int depth_of(const MeshTree& tree) {
 /// No trees where not all ranks hang together.
 Packing pack(const Mesh& mesh) {
   std::vector<int> crossings(mesh.cable_mbps.size());
-  const CableLists lists = lists_of(mesh);
+  const CableLists lists = cable_lists(mesh);
   // One more tree, and as many more connections, must be worth it.
   constexpr double kWorthIt = 0.99;
   Packing packing;
@@ -270,6 +252,22 @@ Packing renamed(Packing packing, const std::vector<int>& order) {
 
 }  // namespace
 
+CableLists cable_lists(const Mesh& mesh) {
+  CableLists lists;
+  for (int rank = 0; rank < mesh.ranks; ++rank) {
+    for (int peer = 0; peer < mesh.ranks; ++peer) {
+      if (mesh.mbps(rank, peer) == 0) continue;
+      lists.peers.push_back(peer);
+      lists.mbps.push_back(mesh.mbps(rank, peer));
+    }
+    lists.begin.push_back(lists.peers.size());
+  }
+  // By rank and peer: the cables of a rank are met in the order of their other ends.
+  std::vector<std::size_t> next(lists.begin.begin(), lists.begin.end() - 1);
+  for (const int peer : lists.peers) lists.back.push_back(next[static_cast<std::size_t>(peer)]++);
+  return lists;
+}
+
 Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbps) {
   Mesh mesh{
       .ranks = ranks, .cable_mbps = std::move(cable_mbps), .rank_mbps = std::move(rank_mbps), .next = {}, .trees = {}};
@@ -289,7 +287,7 @@ Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbp
   }
   mesh.trees = std::move(best.trees);
   mesh.next.resize(mesh.cable_mbps.size());
-  const CableLists lists = lists_of(mesh);
+  const CableLists lists = cable_lists(mesh);
   for (int to = 0; to < ranks; ++to) {
     const std::vector<std::int16_t> next = next_hops(mesh, lists, to);
     for (int from = 0; from < ranks; ++from) mesh.next[at(mesh, from, to)] = next[static_cast<std::size_t>(from)];

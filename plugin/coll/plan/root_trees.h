@@ -11,9 +11,8 @@
 // takes a cable into a rank that it lacks if the remaining cables still admit k-1 trees into that rank, which a flow
 // computes. Here a cable counts as often as its share of the load has room for a tree, and of 1 to kMeshTreesMax trees
 // as many are packed as load the busiest cable least. A full mesh of n gets n-1 trees, a ring its two lines, a line and
-// a star themselves. The other way round they carry the reduce. Cost: a flow, n^2, for each pair of ranks and tree at
-// most: n^4 for a full mesh, so callers keep the result. Above kEveryTopMost ranks the all_reduce's trees serve, with
-// which the busiest cable carries up to twice as much.
+// a star themselves. The other way round they carry the reduce. Cost of m cables: a flow, m, for each cable and tree at
+// most: n^4 for a full mesh, so callers keep the result.
 
 #include <cstdint>
 #include <vector>
