@@ -96,7 +96,8 @@ TEST_CASE("an option that would be ignored is refused, with what it needs or wha
            Case{"models --explain t4-efa --layers 3", "models: --layers says nothing without --decode"},
            Case{"models --decode --all", "models: --all says nothing without --explain"},
            Case{"models --ranks 4",
-                "models: --ranks says nothing without --explain or --profile or --decode: add --explain or --profile or"},
+                "models: --ranks says nothing without --explain or --profile or --decode: add --explain or --profile "
+                "or"},
            Case{"lint --dictionary --set seed=1", "lint: --set says nothing beside --dictionary"},
            Case{"fuzz --faults --print 3 --count 5", "fuzz: --count says nothing beside --print"},
            Case{"compare here there --results x", "compare: --results says nothing without --scenario"},
