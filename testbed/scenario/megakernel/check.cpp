@@ -9,6 +9,7 @@
 #include "plugin/ring/abi/abi.h"
 #include "plugin/ring/queue/ibgda_wqe.h"
 #include "testbed/base/closest_name.h"
+#include "testbed/base/units.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/megakernel/graph_generators.h"
 #include "testbed/scenario/megakernel/graph_order.h"
