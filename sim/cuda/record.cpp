@@ -16,7 +16,7 @@ double microseconds(Picoseconds time_ps) {
   return static_cast<double>(time_ps) / static_cast<double>(kPicosecondsPerMicrosecond);
 }
 
-std::string quoted(const std::string& text) {
+std::string json_text(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -90,14 +90,14 @@ std::string perfetto_of(const Record& record, bool json) {
   std::string text = "{\"traceEvents\":[";
   for (std::size_t track = 0; track < tracks.size(); ++track) {
     text += fmt::format("{}{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":0,\"tid\":{},\"args\":{{\"name\":{}}}}}",
-                        track == 0 ? "\n" : ",\n", track, quoted(tracks[track]));
+                        track == 0 ? "\n" : ",\n", track, json_text(tracks[track]));
   }
   for (const Span& span : record.spans) {
     if (span.track == kCallTrack) continue;
     const auto track = std::find(tracks.begin(), tracks.end(), span.track) - tracks.begin();
-    text +=
-        fmt::format(",\n{{\"ph\":\"X\",\"name\":{},\"pid\":0,\"tid\":{},\"ts\":{:.6f},\"dur\":{:.6f}}}",
-                    quoted(span.name), track, microseconds(span.begin_ps), microseconds(span.end_ps - span.begin_ps));
+    text += fmt::format(",\n{{\"ph\":\"X\",\"name\":{},\"pid\":0,\"tid\":{},\"ts\":{:.6f},\"dur\":{:.6f}}}",
+                        json_text(span.name), track, microseconds(span.begin_ps),
+                        microseconds(span.end_ps - span.begin_ps));
   }
   return text + "\n]}\n";
 }
