@@ -91,15 +91,15 @@ TEST_CASE(
                                 "' --set topology.kind=" + kind + " --set workload." + each.workload);
       const std::string cables = file_with("cables.toml", "description = \"four nodes\"\n[topology]\nkind = \"" + kind +
                                                               "\"\nnodes = 4\n[workload]\nbytes = \"1M\"\n");
-      const json told =
+      const json answer =
           run_json("models --matrix " + matrix + " --profile " + profile + " --topology " + cables).at("exchange");
       const double run_us = run.at("time_ns").get<double>() / 1e3;
       CAPTURE(each.workload);
       CAPTURE(kind);
-      CHECK(told.at("us").get<double>() == doctest::Approx(run_us).epsilon(0.02));
-      CHECK(told.at("bound_us").get<double>() < run_us);
-      CHECK(told.at("low_us").get<double>() <= told.at("us").get<double>());
-      CHECK(told.at("high_us").get<double>() >= told.at("us").get<double>());
+      CHECK(answer.at("us").get<double>() == doctest::Approx(run_us).epsilon(0.02));
+      CHECK(answer.at("bound_us").get<double>() < run_us);
+      CHECK(answer.at("low_us").get<double>() <= answer.at("us").get<double>());
+      CHECK(answer.at("high_us").get<double>() >= answer.at("us").get<double>());
     }
   }
 }
@@ -120,15 +120,15 @@ TEST_CASE(
        {Case{"scenarios/star5.toml", five, "adapters of rank 0, out"}, Case{"scenarios/partial5.toml", five, ""},
         Case{"scenarios/leaf-spine.toml", over_spine, "trunk from leaf0 to spine0"}}) {
     const json run = run_json("run " + each.scenario + " --no-trace --results '" + scratch_folder("shared") + "'");
-    const json told = run_json("models --matrix " + file_with("shared.csv", csv_of(each.matrix)) + " --profile " +
-                               profile + " --topology " + each.scenario)
-                          .at("exchange");
+    const json answer = run_json("models --matrix " + file_with("shared.csv", csv_of(each.matrix)) + " --profile " +
+                                 profile + " --topology " + each.scenario)
+                            .at("exchange");
     const double run_us = run.at("time_ns").get<double>() / 1e3;
     CAPTURE(each.scenario);
-    CHECK(told.at("us").get<double>() == doctest::Approx(run_us).epsilon(0.04));
-    CHECK(told.at("bound_us").get<double>() < run_us);
-    CHECK(has(told.at("busiest"), each.busiest));
-    CHECK(told.at("split") == false);
+    CHECK(answer.at("us").get<double>() == doctest::Approx(run_us).epsilon(0.04));
+    CHECK(answer.at("bound_us").get<double>() < run_us);
+    CHECK(has(answer.at("busiest"), each.busiest));
+    CHECK(answer.at("split") == false);
   }
   // Over several trunks a hash selects one for each queue pair, which no prediction knows: it is stated.
   Matrix pods(16, std::vector<std::uint64_t>(16));
@@ -148,14 +148,14 @@ TEST_CASE("models --matrix prints time, parts, bottleneck, bound and interval, a
                            "9 of 10 measurements lie between", "same class, other operation or setting"}) {
     CHECK_MESSAGE(has(text, line), line, " in ", text);
   }
-  const json told = run_json(words).at("exchange");
-  CHECK(told.at("topology") == "ring");
-  CHECK(told.at("relays") == 1);
-  CHECK(told.at("busiest_bytes") == 21037056);
-  CHECK(told.at("us").get<double>() > told.at("bound_us").get<double>());
+  const json answer = run_json(words).at("exchange");
+  CHECK(answer.at("topology") == "ring");
+  CHECK(answer.at("relays") == 1);
+  CHECK(answer.at("busiest_bytes") == 21037056);
+  CHECK(answer.at("us").get<double>() > answer.at("bound_us").get<double>());
   double sum = 0;
-  for (const json& part : told.at("parts")) sum += part.at("us").get<double>();
-  CHECK(sum == doctest::Approx(told.at("us").get<double>()));
+  for (const json& part : answer.at("parts")) sum += part.at("us").get<double>();
+  CHECK(sum == doctest::Approx(answer.at("us").get<double>()));
   // Another cabling: nothing is relayed on a switch.
   const json switched = run_json(words + " --topology switch").at("exchange");
   CHECK(switched.at("relays") == 0);
@@ -163,7 +163,7 @@ TEST_CASE("models --matrix prints time, parts, bottleneck, bound and interval, a
   // A cable of a scenario's ring is narrower than the class's adapters.
   const json on_cables = run_json(words + " --topology scenarios/ring4.toml").at("exchange");
   CHECK(on_cables.at("busiest") == "path from node 2 to node 1");
-  CHECK(on_cables.at("us").get<double>() > told.at("us").get<double>());
+  CHECK(on_cables.at("us").get<double>() > answer.at("us").get<double>());
 }
 
 TEST_CASE("a matrix of many ranks around a ring takes bounded time, or is refused with the limit") {
@@ -219,13 +219,13 @@ TEST_CASE("a matrix that is none is refused with file, line, column, cause and f
 
 TEST_CASE("models --at-once: each call's time and that of all, with sharing and serial inside the interval") {
   const std::string words = "models --profile spark-ring-nccl-graph --collective all_reduce:48K,all_gather:4M ";
-  const json told = run_json(words + "--at-once 2").at("at_once");
-  CHECK(told.at("calls").size() == 4);
-  CHECK(told.at("sharing_us").get<double>() <= told.at("us").get<double>());
-  CHECK(told.at("us").get<double>() <= told.at("serial_us").get<double>());
-  CHECK(told.at("low_us").get<double>() <= told.at("sharing_us").get<double>());
-  CHECK(told.at("high_us").get<double>() >= told.at("serial_us").get<double>());
-  CHECK(has(told.at("basis"), "no file has calls at once: from perfect sharing"));
+  const json answer = run_json(words + "--at-once 2").at("at_once");
+  CHECK(answer.at("calls").size() == 4);
+  CHECK(answer.at("sharing_us").get<double>() <= answer.at("us").get<double>());
+  CHECK(answer.at("us").get<double>() <= answer.at("serial_us").get<double>());
+  CHECK(answer.at("low_us").get<double>() <= answer.at("sharing_us").get<double>());
+  CHECK(answer.at("high_us").get<double>() >= answer.at("serial_us").get<double>());
+  CHECK(has(answer.at("basis"), "no file has calls at once: from perfect sharing"));
   const std::string text = run_meshbed(words).output;
   CHECK(has(text, "2 calls at once, 4 ranks on 4 nodes, profile spark-ring-nccl-graph"));
   CHECK(has(text, "all_gather            4194304"));
@@ -296,9 +296,9 @@ TEST_CASE("validate reads rows of calls at once by their variant, and refuses a 
                                                      "all_reduce,4,4,4194304,600,,,out,concurrent2\n"
                                                      "all_reduce,4,4,4194304,330,,,out,\n"
                                                      "all_reduce,4,4,4194304,600,,,out,concurrent0\n");
-  const json told = run_json("validate " + path + " --profile spark-ring-nccl-graph");
-  REQUIRE(told.at("rows").size() == 2);
-  const json& both = told.at("rows").at(0);
+  const json answer = run_json("validate " + path + " --profile spark-ring-nccl-graph");
+  REQUIRE(answer.at("rows").size() == 2);
+  const json& both = answer.at("rows").at(0);
   const json at_once =
       run_json("models --profile spark-ring-nccl-graph --collective all_reduce:4M --at-once 2").at("at_once");
   CHECK(both.at("predicted_us").get<double>() == doctest::Approx(at_once.at("us").get<double>()));

@@ -11,7 +11,7 @@
 // but for relays, which those models do not have.
 // Grouped sends and receives go out together: NCCL runs 8 of them at a time in each channel (v2.30.7-1,
 // src/include/device.h:391, src/enqueue.cc:1051), and lowers the channels of a peer until all peers fit into one round
-// (src/graph/paths.cc:993). So one hop is counted, whatever the number of peers.
+// (src/graph/paths.cc:993). So one hop is counted for any number of peers.
 //
 // A carrier's load: all bytes that cross it. Messages between nodes without a path of their own take a shortest way; of
 // several, the one that adds least to the sum of all hops' and relays' squared times, which balances them. A relay's
