@@ -210,6 +210,8 @@ TEST_CASE("a matrix that is none is refused with file, line, column, cause and f
         {"models --profile dgx-spark-ring --matrix " + good, "it is not a class of machines"},
         {"models --profile t4-efa --topology star --matrix " + good, "it is switch, ring or mesh, or the path of"},
         {"models --profile t4-efa --bytes 4K --matrix " + good, "--bytes says nothing beside --matrix"},
+        {"models --profile t4-efa --bytes 1M --collective all_reduce:4M,all_gather:4M",
+         "--bytes says nothing beside --collective"},
         {"models --profile t4-efa --sms 4 --matrix " + good, "--sms says nothing beside --matrix"}}) {
     const CommandResult refused = run_meshbed(words);
     CHECK(refused.status == 2);

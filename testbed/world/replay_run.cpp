@@ -136,7 +136,9 @@ Chosen fastest(const Scenario& scenario, sim::ReplayRequest request, const std::
   Chosen best;
   std::string refusal;
   bool too_long = false;
-  const auto limit_ps = static_cast<Picoseconds>(std::min(scenario.time_limit_s, 1e6) * 1e12);
+  constexpr double kLimitMost_s = 1e6;  // fits into picoseconds
+  const auto limit_ps = static_cast<Picoseconds>(std::min(scenario.time_limit_s, kLimitMost_s) *
+                                                 static_cast<double>(kPicosecondsPerSecond));
   for (const NamedAlgorithm& each : algorithms) {
     request.algorithm = each.algorithm;
     request.give_up_ps = best.algorithm.empty() ? limit_ps : best.outcome.time_ps;

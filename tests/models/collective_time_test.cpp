@@ -8,28 +8,14 @@
 
 #include "models/time/channels.h"
 #include "models/time/message_time.h"
+#include "tests/models/plain_machine.h"
 
 namespace collective_time_test {
 
 using namespace meshbed::models;
+using meshbed::test::plain_ring_machine;
 
 namespace {
-
-/// One adapter of 10 GB/s without headers, hops of 10 us, launch 5 us; Simple around a ring.
-Machine plain() {
-  Machine machine;
-  const auto set = [&](MachineParameter parameter, double value) {
-    machine.set(parameter, {value, Basis::kMeasured, "this test"});
-  };
-  set(MachineParameter::kLaunchUs, 5);
-  set(MachineParameter::kNicGBps, 10);
-  set(MachineParameter::kPacketOverheadBytes, 0);
-  set(MachineParameter::kNetSimpleUs, 10);
-  set(MachineParameter::kLlMaxBytes, 1);
-  set(MachineParameter::kLl128MaxBytes, 1);
-  set(MachineParameter::kTreeMaxBytes, 1);
-  return machine;
-}
 
 CollectiveCall call_of(Collective collective, int ranks, std::uint64_t bytes) {
   return {.collective = collective, .ranks = ranks, .nodes = ranks, .bytes = bytes};
@@ -45,7 +31,7 @@ double part_of(const CollectiveTime& time, const std::string& name) {
 }  // namespace
 
 TEST_CASE("a ring takes its launch, its steps and its bytes over the rate: every collective, 2 to 9 ranks") {
-  const Machine machine = plain();
+  const Machine machine = plain_ring_machine();
   for (int ranks = 2; ranks <= 9; ++ranks) {
     const double n = ranks, bytes = 1 << 20;
     const auto us = [&](Collective collective) { return collective_us(machine, call_of(collective, ranks, 1 << 20)); };
@@ -61,13 +47,13 @@ TEST_CASE("a ring takes its launch, its steps and its bytes over the rate: every
 }
 
 TEST_CASE("the parts of a prediction are the whole, and a mechanism that is switched on adds its own") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   const CollectiveCall call = call_of(Collective::kAllReduce, 4, 64 << 20);
   const double before = collective_us(machine, call);
   for (const auto& [parameter, value] : {std::pair{MachineParameter::kFillStages, 0.5},
                                          {MachineParameter::kRampDepth, 0.3},
                                          {MachineParameter::kReduceGBps, 50.0}}) {
-    Machine more = plain();
+    Machine more = plain_ring_machine();
     more.set(parameter, {value, Basis::kGuess, "this test"});
     CHECK(collective_us(more, call) > before);
     machine.set(parameter, {value, Basis::kGuess, "this test"});
@@ -86,7 +72,7 @@ TEST_CASE("the parts of a prediction are the whole, and a mechanism that is swit
 
 TEST_CASE(
     "the cost table chooses what is cheapest by latency and rate; a threshold overrules it; force overrules both") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   for (const MachineParameter each :
        {MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes, MachineParameter::kTreeMaxBytes}) {
     machine.clear(each);
@@ -111,7 +97,7 @@ TEST_CASE(
 }
 
 TEST_CASE("time never falls with size or with ranks, whatever is chosen") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   for (const MachineParameter each :
        {MachineParameter::kLlMaxBytes, MachineParameter::kLl128MaxBytes, MachineParameter::kTreeMaxBytes}) {
     machine.clear(each);
@@ -131,7 +117,7 @@ TEST_CASE("time never falls with size or with ranks, whatever is chosen") {
 
 TEST_CASE(
     "sends and receives are set up for all peers at once: alltoall, gather and scatter, and no other collective") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   machine.set(MachineParameter::kPairsUs, {3, Basis::kMeasured, "this test"});
   for (const int ranks : {2, 8, 64}) {
     for (const Collective collective : {Collective::kAllToAll, Collective::kGather, Collective::kScatter})
@@ -143,7 +129,7 @@ TEST_CASE(
 
 TEST_CASE("where each message is a kernel of its own each peer costs one: an exchange one, an alltoall all others") {
   // libsircl's README, point-to-point channels: "A message of n bytes is one launch of the point-to-point pack".
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   machine.set(MachineParameter::kPeerUs, {15, Basis::kMeasured, "this test"});
   const auto peers_us = [&](CollectiveCall call) { return part_of(collective_time(machine, call), "peers"); };
   for (const int ranks : {2, 4, 8}) {
@@ -174,7 +160,7 @@ TEST_CASE("channels are taken by size, as NCCL v2.30.7 does, and a class that ha
   CHECK(used(Collective::kAllReduce, 2, 65536, kLl) == 16);
   CHECK(used(Collective::kAllReduce, 16, 65536, kLl) == 4);
   CHECK(used(Collective::kAllToAll, 8, 64, kSimple) == 32);
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   CollectiveCall call = call_of(Collective::kBroadcast, 2, 65536);
   CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx(65536 / 10e3));
   machine.set(MachineParameter::kChannels, {8, Basis::kMeasured, "this test"});
@@ -185,7 +171,7 @@ TEST_CASE("channels are taken by size, as NCCL v2.30.7 does, and a class that ha
 }
 
 TEST_CASE("within a node no call is free, NVLink's domain is one node, and a message goes over one adapter") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   CollectiveCall call = call_of(Collective::kBroadcast, 8, 1 << 30);
   call.nodes = 1;
   CHECK(part_of(collective_time(machine, call), "wire") == doctest::Approx((1 << 30) / 13.1e3));  // PCIe 3.0 x16
@@ -203,14 +189,14 @@ TEST_CASE("within a node no call is free, NVLink's domain is one node, and a mes
 }
 
 TEST_CASE("never is of a call of one byte, too") {
-  Machine machine = plain();  // thresholds of 1: never
+  Machine machine = plain_ring_machine();  // thresholds of 1: never
   CollectiveCall call{.collective = Collective::kAllReduce, .ranks = 64, .nodes = 8, .bytes = 1};
   CHECK(collective_time(machine, call).algorithm == CollectiveAlgorithm::kRing);
   CHECK(collective_time(machine, call).protocol == CollectiveProtocol::kSimple);
 }
 
 TEST_CASE("iterations of one test share what its ranks begin apart; a call that is of no test has none of it") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   machine.set(MachineParameter::kSkewUs, {160, Basis::kMeasured, "this test"});
   CollectiveCall call = call_of(Collective::kAllReduce, 4, 4096);
   const double alone_us = collective_us(machine, call);
@@ -223,7 +209,7 @@ TEST_CASE("iterations of one test share what its ranks begin apart; a call that 
 TEST_CASE("a library without plans for calls with a root has everyone send its broadcast, and all have its reduce") {
   // libsircl's STATUS.md: ncclBroadcast is "an all-gather of the root's tiles", ncclReduce "the all-reduce, kept on the
   // root".
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   const std::uint64_t bytes = 1 << 20;
   const auto us = [&](Collective collective, int ranks) {
     return collective_us(machine, call_of(collective, ranks, bytes));
@@ -242,7 +228,7 @@ TEST_CASE("a library without plans for calls with a root has everyone send its b
 }
 
 TEST_CASE("GPUs of one node on PCIe share it both ways, unless a profile says that they reach one another") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   machine.transport = MachineTransport::kWithin;
   CollectiveCall both = call_of(Collective::kAllReduce, 2, 64 << 20),
                  one = call_of(Collective::kBroadcast, 2, 64 << 20);
@@ -314,7 +300,7 @@ TEST_CASE(
 }
 
 TEST_CASE("headers take their share of the wire, and a host that feeds less is what counts") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   machine.set(MachineParameter::kPacketOverheadBytes, {82, Basis::kDataSheet, "models/link.h"});
   CHECK(node_GBps(machine) == doctest::Approx(10.0 * 4096 / (4096 + 82)));
   machine.set(MachineParameter::kHostCapGBps, {3, Basis::kMeasured, "this test"});
@@ -323,7 +309,7 @@ TEST_CASE("headers take their share of the wire, and a host that feeds less is w
 
 TEST_CASE("GPUs use the NICs nearest to them: one of eight GPUs one of eight NICs, and two of thirty-two four each") {
   // NCCL v2.30.7 src/graph/topo.cc, ncclTopoGetLocalNet: NICs of a GPU are DIVUP(near NICs, GPUs near to them).
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   machine.ranks_per_node = 8;
   const auto used = [&](double nics, int ranks) {
     machine.set(MachineParameter::kNics, {nics, Basis::kMeasured, "this test"});
@@ -354,7 +340,7 @@ TEST_CASE("GPUs use the NICs nearest to them: one of eight GPUs one of eight NIC
 }
 
 TEST_CASE("a message alone takes wire, fetch and bytes; in a stream it takes the slower of NIC and wire") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   for (const auto& [parameter, value] : {std::pair{MachineParameter::kWireUs, 1.0},
                                          {MachineParameter::kDmaUs, 0.5},
                                          {MachineParameter::kMessageUs, 0.25}}) {
@@ -373,7 +359,7 @@ namespace {
 
 /// Every mechanism on at once, on two adapters of 12.5 GB/s and eight ranks a node.
 Machine all_on() {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   machine.ranks_per_node = 8;
   for (const auto& [parameter, value] : {std::pair{MachineParameter::kNics, 2.0},
                                          {MachineParameter::kNicGBps, 12.5},

@@ -8,28 +8,14 @@
 
 #include "models/fit/sweep.h"
 #include "plugin/base/prng.h"
+#include "tests/models/plain_machine.h"
 
 namespace concurrent_time_test {
 
 using namespace meshbed::models;
+using meshbed::test::plain_ring_machine;
 
 namespace {
-
-/// Launch 5 us, hops of 10 us, 10 GB/s.
-Machine plain() {
-  Machine machine;
-  const auto set = [&](MachineParameter parameter, double value) {
-    machine.set(parameter, {value, Basis::kMeasured, "this test"});
-  };
-  set(MachineParameter::kLaunchUs, 5);
-  set(MachineParameter::kNicGBps, 10);
-  set(MachineParameter::kPacketOverheadBytes, 0);
-  set(MachineParameter::kNetSimpleUs, 10);
-  set(MachineParameter::kLlMaxBytes, 1);
-  set(MachineParameter::kLl128MaxBytes, 1);
-  set(MachineParameter::kTreeMaxBytes, 1);
-  return machine;
-}
 
 CollectiveCall call_of(Collective collective, std::uint64_t bytes) {
   return {.collective = collective, .ranks = 4, .nodes = 4, .bytes = bytes};
@@ -38,7 +24,7 @@ CollectiveCall call_of(Collective collective, std::uint64_t bytes) {
 }  // namespace
 
 TEST_CASE("one call at once is the call alone, with its interval") {
-  const Machine machine = plain();
+  const Machine machine = plain_ring_machine();
   const CollectiveCall call = call_of(Collective::kAllReduce, 1 << 20);
   const ConcurrentTime time = concurrent_time(machine, {call});
   const double us = collective_us(machine, call);
@@ -51,7 +37,7 @@ TEST_CASE("one call at once is the call alone, with its interval") {
 }
 
 TEST_CASE("equal calls overlap their starts and share the wire; a short one ends before a long one") {
-  const Machine machine = plain();
+  const Machine machine = plain_ring_machine();
   const CollectiveCall call = call_of(Collective::kAllGather, 40'000'000);
   // Launch and three hops, then 3 ms of wire each.
   const ConcurrentTime three = concurrent_time(machine, {call, call, call});
@@ -67,7 +53,7 @@ TEST_CASE("equal calls overlap their starts and share the wire; a short one ends
 }
 
 TEST_CASE("a call whose channels fill half of the wire leaves the rest to another one") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   machine.set(MachineParameter::kChannels, {1, Basis::kMeasured, "this test"});
   machine.set(MachineParameter::kChannelGBps, {5, Basis::kMeasured, "this test"});
   const CollectiveCall call = call_of(Collective::kAllGather, 40'000'000);
@@ -80,7 +66,7 @@ TEST_CASE("a call whose channels fill half of the wire leaves the rest to anothe
 TEST_CASE("random lists: sharing <= at once <= serial, both inside the interval, and more calls never take less") {
   meshbed::Prng prng(53);
   for (int round = 0; round < 200; ++round) {
-    Machine machine = plain();
+    Machine machine = plain_ring_machine();
     machine.set(MachineParameter::kReduceGBps,
                 {5 + static_cast<double>(prng.below(100)), Basis::kMeasured, "this test"});
     machine.set(MachineParameter::kChannels, {1.0 + static_cast<double>(prng.below(8)), Basis::kMeasured, "this test"});
@@ -109,7 +95,7 @@ TEST_CASE("random lists: sharing <= at once <= serial, both inside the interval,
 }
 
 TEST_CASE("a measured point of several calls is predicted as such, and its interval holds both ends") {
-  const Machine machine = plain();
+  const Machine machine = plain_ring_machine();
   SweepPoint point;
   point.call = call_of(Collective::kAllReduce, 8 << 20);
   const Interval alone = interval_of(machine, point, Standing::kOwnClass);
@@ -139,7 +125,7 @@ TEST_CASE("exposed communication: all without overlap, what computing does not c
 }
 
 TEST_CASE("held SMs: the class's channels by size; without them two for each adapter, from 1 to NCCL's most by size") {
-  Machine machine = plain();
+  Machine machine = plain_ring_machine();
   const CollectiveCall large = call_of(Collective::kAllReduce, 256 << 20),
                        small = call_of(Collective::kAllReduce, 1024);
   CHECK(held_sms(machine, large).expected == 2);
@@ -151,7 +137,7 @@ TEST_CASE("held SMs: the class's channels by size; without them two for each ada
   machine.set(MachineParameter::kChannelGBps, {3, Basis::kMeasured, "this test"});
   CHECK(held_sms(machine, large).least == 16);
   CHECK(held_sms(machine, large).most == 16);
-  Machine kernel = plain();
+  Machine kernel = plain_ring_machine();
   kernel.transport = MachineTransport::kKernel;
   CHECK(held_sms(kernel, small).expected == 2);
   CHECK(held_sms(kernel, small).most == 64);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plugin/base/prng.h"
+#include "tests/models/plain_machine.h"
 
 namespace exchange_time_test {
 
@@ -18,21 +19,12 @@ using namespace meshbed::models;
 
 namespace {
 
-/// One adapter of 10 GB/s without headers a node, hops of 10 us, launch 5 us.
 Machine plain() {
-  Machine machine;
+  Machine machine = meshbed::test::plain_machine({{MachineParameter::kPairsUs, 3},
+                                                  {MachineParameter::kPeerUs, 2},
+                                                  {MachineParameter::kFillStages, 0.5},
+                                                  {MachineParameter::kRampDepth, 0.3}});
   machine.name = "plain";
-  const auto set = [&](MachineParameter parameter, double value) {
-    machine.set(parameter, {value, Basis::kMeasured, "this test"});
-  };
-  set(MachineParameter::kLaunchUs, 5);
-  set(MachineParameter::kPairsUs, 3);
-  set(MachineParameter::kPeerUs, 2);
-  set(MachineParameter::kNicGBps, 10);
-  set(MachineParameter::kPacketOverheadBytes, 0);
-  set(MachineParameter::kNetSimpleUs, 10);
-  set(MachineParameter::kFillStages, 0.5);
-  set(MachineParameter::kRampDepth, 0.3);
   return machine;
 }
 

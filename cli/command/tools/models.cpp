@@ -369,6 +369,11 @@ int models_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   syntax.only_without({"matrix"}, {"collective", "at-once", "bytes", "ranks", "compute", "overlap", "decode", "gpu",
                                    "sms", "mode", "tokens", "hidden", "top-k", "experts", "format"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  const auto entries = std::count(collective.begin(), collective.end(), ',') + 1;
+  if (!bytes.empty() && std::count(collective.begin(), collective.end(), ':') == entries) {
+    throw std::runtime_error("--bytes says nothing beside --collective " + collective +
+                             ", which has the size of each call; leave it out");
+  }
   if (bytes.empty()) bytes = decode ? "48K" : "1M";
   const Result<std::uint64_t> size = parse_size_bytes(bytes);
   if (!size) throw std::runtime_error("--bytes " + bytes + ": " + size.error().text);
