@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -175,6 +176,33 @@ TEST_CASE("a barrier without a rank that failed and left says why it failed, wha
   REQUIRE_FALSE(barrier.has_value());
   CHECK(barrier.error().code == ErrorCode::kRemote);
   CHECK_MESSAGE(barrier.error().text == "rank 1: its plugin does not load", barrier.error().text);
+}
+
+TEST_CASE("an abort is sent before anything that its rank does because of it") {
+  // Another thread of the rank finds the abort at once and refuses a peer: the peer must not read that refusal alone.
+  int read_alone = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const std::string address = free_address();
+    auto server = serve(address, 2);
+    auto aborts = join(address, 0, 2), peer = join(address, 1, 2);
+    const auto asked = peer->begin_get("outcome");
+    REQUIRE(asked.has_value());
+    std::atomic<bool> waits{false};
+    std::thread service([&] {
+      waits = true;
+      while (!aborts->aborted()) CHECK(aborts->set("another", "value").has_value());
+      CHECK(aborts->set("outcome", "refused").has_value());
+    });
+    aborts->abort(std::string(kFrameBodyBytesMax, 'x'));
+    std::optional<std::string> refusal;
+    while (!refusal) {
+      REQUIRE(peer->poll(5000).has_value());
+      refusal = peer->take(*asked);
+    }
+    if (!peer->failure()) ++read_alone;
+    service.join();
+  }
+  CHECK(read_alone == 0);
 }
 
 TEST_CASE("a barrier that a failed rank is in opens for no rank") {

@@ -116,8 +116,12 @@ Result<void> StoreClient::send(const Frame& frame) {
 }
 
 bool StoreClient::write(const Frame& frame) {
-  std::string bytes = encode(frame);
   const std::lock_guard<std::mutex> lock(sending_);
+  return write_alone(frame);
+}
+
+bool StoreClient::write_alone(const Frame& frame) {
+  std::string bytes = encode(frame);
   const Deadline deadline = Deadline::after_ms(kSendTimeoutMs);
   for (;;) {
     const SocketOutcome outcome = write_from(socket_, &bytes);
@@ -362,13 +366,12 @@ void StoreClient::announce_failure(const std::string& text, int culprit) {
 }
 
 void StoreClient::abort(const std::string& text) {
-  {
-    const std::lock_guard<std::mutex> lock(sending_);
-    if (aborted()) return;
-    abort_text_ = text.substr(0, kAnnouncementBytesMax);
-    aborted_.store(true, std::memory_order_release);
-  }
-  (void)write({FrameType::kFail, kAbortedBit, abort_text_});  // as above
+  // One lock for both: who finds aborted() refuses peers, and they must read the abort before that.
+  const std::lock_guard<std::mutex> lock(sending_);
+  if (aborted()) return;
+  abort_text_ = text.substr(0, kAnnouncementBytesMax);
+  aborted_.store(true, std::memory_order_release);
+  (void)write_alone({FrameType::kFail, kAbortedBit, abort_text_});  // as above
 }
 
 }  // namespace meshbed::coll

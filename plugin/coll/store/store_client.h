@@ -86,7 +86,7 @@ class StoreClient {
   /// From any thread: announces an abort, without waiting. A thread that waits here finds a failure within a second,
   /// whether or not rank 0 replies.
   void abort(const std::string& text);
-  /// abort() was called: the next poll() finds it.
+  /// abort() was called: the next poll() finds it. What is sent after this is true arrives behind the abort.
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 
   /// Receives what has arrived, waiting at most `timeout_ms` (0: not at all) where nothing has.
@@ -110,6 +110,8 @@ class StoreClient {
   Result<void> send(const Frame& frame);
   /// False: the connection is lost. Any thread.
   bool write(const Frame& frame);
+  /// The same, for a caller that holds `sending_`.
+  bool write_alone(const Frame& frame);
   Result<void> introduce(const std::optional<JobKey>& key, const Identity& identity, Deadline deadline);
   Result<std::string> await_answer(FrameType wanted, Deadline deadline);
   Result<std::string> ask_who_waits(const std::string& question);
