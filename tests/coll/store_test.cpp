@@ -205,6 +205,28 @@ TEST_CASE("an abort is sent before anything that its rank does because of it") {
   CHECK(read_alone == 0);
 }
 
+TEST_CASE("who has caught up with rank 0 knows of a failure that another rank knows of") {
+  for (int round = 0; round < 200; ++round) {
+    constexpr int kWorld = 8;
+    const std::string address = free_address();
+    auto server = serve(address, kWorld);
+    std::vector<std::unique_ptr<StoreClient>> clients;
+    for (int rank = 0; rank < kWorld; ++rank) clients.push_back(join(address, rank, kWorld));
+    std::atomic<bool> is_known{false};
+    std::thread fails([&] {
+      clients.front()->announce_failure("no more");
+      is_known = true;
+    });
+    // The last that rank 0 passes it on to.
+    StoreClient& last = *clients.back();
+    while (!is_known) {
+    }
+    last.catch_up();
+    CHECK(last.failure().has_value());
+    fails.join();
+  }
+}
+
 TEST_CASE("a barrier that a failed rank is in opens for no rank") {
   const std::string address = free_address();
   auto server = serve(address, 2);

@@ -98,6 +98,8 @@ void Communicator::serve(Call& call, const std::function<Result<void>()>& body) 
   Error error = result.error();
   if (store_ != nullptr) {
     (void)store_->poll(0);  // why others have given up may be here already
+    // Or rank 0 is passing it on: ranks that have read it close their connections before the last one has it.
+    if (options_.world > 1 && !store_->failure() && store_->failed_rank() < 0) store_->catch_up();
     const bool aborted = store_->failure() && store_->failure_is_abort();
     // An abort is the root cause of any other error; so is a failure elsewhere for errors of closed connections.
     const bool told = aborted || (store_->failure() && error.code == ErrorCode::kRemote);

@@ -83,6 +83,8 @@ class StoreClient {
   /// Announces to every rank that the communicator is broken (the first text wins), and waits for a limited time until
   /// rank 0 has passed it on. `culprit`: the rank that failed; -1: ours.
   void announce_failure(const std::string& text, int culprit = -1);
+  /// Waits until rank 0 has replied once, or for two seconds: what it began to pass on before that has arrived.
+  void catch_up() { (void)ask_who_waits({}); }
   /// From any thread: announces an abort, without waiting. A thread that waits here finds a failure within a second,
   /// whether or not rank 0 replies.
   void abort(const std::string& text);
