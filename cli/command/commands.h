@@ -23,6 +23,10 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
 /// first diverging message is named. Times are shown and never compared.
 int compare_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
 
+/// meshbed record: runs a scenario, writes which messages it had and what each waited for, and replays that at once
+/// beside the run.
+int record_command(const Arguments& arguments, std::ostream& out, std::ostream& err);
+
 /// meshbed topo: looks at a scenario's cluster without running anything.
 ///
 /// meshbed topo check FILE [--all] [--set KEY=VALUE]..., meshbed topo draw FILE [-o FILE.svg].

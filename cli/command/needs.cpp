@@ -74,7 +74,7 @@ NamedScenario scenario_in(const Arguments& words) {
 bool runs_engine_alone(const Arguments& words, const Scenario& scenario) {
   const std::vector<std::string> worlds = values_of(words, "--world");
   const bool simulated = worlds.empty() || worlds == Arguments{name_of(WorldKind::kSimulated)};
-  return words.front() == "run" && simulated && scenario.workload.kind != WorkloadKind::kProgram;
+  return words.front() != "exec" && simulated && scenario.workload.kind != WorkloadKind::kProgram;
 }
 
 std::vector<std::string> targets_of_scenario(const Arguments& words) {
@@ -92,7 +92,7 @@ std::vector<std::string> targets_of(const Arguments& words, const Arguments& all
   const std::string& command = words.front();
   const std::string action = words.size() > 1 ? words[1] : "";
   if (command == "install") return {"installed"};
-  if (command == "run" || command == "exec") return targets_of_scenario(words);
+  if (command == "run" || command == "record" || command == "exec") return targets_of_scenario(words);
   if (command == "shell" || command == "emu" || command == "doctor") return {kRankTargets};
   if (has_word(kRunningTools, command) || (command == "nccl" && (action == "run" || action == "compare"))) {
     std::vector<std::string> targets{kRankTargets, kToolsTarget, kCudaTargets};

@@ -30,6 +30,7 @@
 #include "testbed/workload/outcome.h"
 #include "testbed/workload/workload.h"
 #include "testbed/world/fault_folder.h"
+#include "testbed/world/recorded_run.h"
 #include "testbed/world/replay_run.h"
 #include "testbed/world/run_workload.h"
 #include "testbed/world/world.h"
@@ -154,13 +155,17 @@ int run_here(const RunWorld& world, const Scenario& scenario, const RunCommandOp
 int run_as_replay(const RunWorld& world, const Scenario& scenario, const RunCommandOptions& options,
                   const Arguments& arguments, std::ostream& out, std::ostream& err) {
   const WorldFacts facts = world.facts();
-  if (options.trace && scenario.replay_detail != "plugin") {
-    throw std::runtime_error("--trace: a replay writes its messages with replay.detail = plugin alone; set that");
+  const bool is_recorded = !scenario.replay_schedule.empty();
+  if (options.trace && scenario.replay_detail != "plugin" && !is_recorded) {
+    throw std::runtime_error(
+        "--trace: a replay writes its messages with replay.detail = plugin alone; set that, or replay a schedule of "
+        "meshbed record");
   }
-  std::vector<sim::ReplayRecord> messages;
-  RunResult result = run_replay(scenario, options.trace ? &messages : nullptr);
+  std::string messages_csv;
+  std::string* const trace = options.trace ? &messages_csv : nullptr;
+  RunResult result = is_recorded ? replay_recorded(scenario, trace) : run_replay(scenario, trace);
   ResultsFolder folder = results_folder(options, scenario, facts.name);
-  if (options.trace) write_text_file(folder.aside("messages.csv"), replay_csv(messages));
+  if (options.trace) write_text_file(folder.aside("messages.csv"), messages_csv);
   (options.run.json ? err : out) << seed_line(scenario, facts.name) << std::flush;
   add_process_usage(result);
   return conclude(folder, scenario, result, options, arguments, out, err);

@@ -65,6 +65,7 @@ int post_send(System& system, QueuePair& qp, const BackendSendWr& wr) {
   entry.payload_bytes = payload_bytes;
   entry.wire_bytes = request_wire_bytes(qp, wr.opcode, payload_bytes);
   entry.posted_ps = system.world.now();
+  entry.post_number = system.next_post++;
   entry.started_ps = entry.delivered_ps = -1;
   entry.rkey = wr.rkey;
   entry.imm_data = wr.imm_data;

@@ -54,6 +54,11 @@ void record(System& system, const QueuePair& qp, const SendEntry& entry, ibv_wc_
   record.tries = entry.tries;
   record.deliveries = entry.deliveries;
   record.immediate = has_imm(entry.opcode) ? ntohl(entry.imm_data) : 0;
+  record.flow = qp.route.flow;
+  record.post_number = entry.post_number;
+  record.reads_most = qp.attr.max_rd_atomic;
+  record.is_fenced = (entry.send_flags & IBV_SEND_FENCE) != 0;
+  if (has_response(entry.opcode) && peer != nullptr) record.response_wire_bytes = response_wire_bytes(*peer, entry);
   system.sink->message(record);
 }
 

@@ -40,6 +40,7 @@ struct SendEntry {
   std::uint64_t payload_bytes;
   std::uint64_t wire_bytes;  // of the request: a read's or atomic's is one packet
   Picoseconds posted_ps, started_ps, delivered_ps;
+  std::uint64_t post_number;
   std::uint32_t rkey;
   std::uint32_t imm_data;
   std::uint32_t first_psn, packet_count;

@@ -49,6 +49,7 @@ struct System {
   HandleTable<QueuePair> queue_pairs{kFirstQueuePair};
   MemoryTable memory;
   PostedWrites posted_writes;
+  std::uint64_t next_post = 0;  // numbers all send requests
   Pool<Flight> flights;
   Pool<Block> blocks;
   std::set<std::string> refused;  // what was asked for and is not implemented: one WARN each

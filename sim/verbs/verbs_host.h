@@ -25,11 +25,16 @@ struct MessageRecord {
   models::PortRef source, destination;
   models::RawGid source_gid{}, destination_gid{};  // of the address vector; all 0: not given
   std::uint32_t source_qp = 0, destination_qp = 0;
-  std::uint32_t opcode = 0;      // ibv_wr_opcode
-  std::uint32_t status = 0;      // ibv_wc_status at the requester
-  std::uint32_t tries = 0;       // 1: no retransmission
-  std::uint32_t deliveries = 0;  // times executed at the responder: 1 where all is well
-  std::uint32_t immediate = 0;   // in host order; 0 where the opcode has none
+  std::uint32_t opcode = 0;               // ibv_wr_opcode
+  std::uint32_t status = 0;               // ibv_wc_status at the requester
+  std::uint32_t tries = 0;                // 1: no retransmission
+  std::uint32_t deliveries = 0;           // times executed at the responder: 1 where all is well
+  std::uint32_t immediate = 0;            // in host order; 0 where the opcode has none
+  std::uint64_t flow = 0;                 // what switches of several boxes and bonds select its links by
+  std::uint64_t post_number = 0;          // counts ibv_post_send's requests of all ranks
+  std::uint64_t response_wire_bytes = 0;  // of a read or atomic whose responder is known
+  std::uint32_t reads_most = 0;           // of its queue pair: reads and atomics under way at one time
+  bool is_fenced = false;                 // IBV_SEND_FENCE
 };
 
 /// Receives each message once, when it completes (or is flushed). Must not block.

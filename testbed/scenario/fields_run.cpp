@@ -43,6 +43,10 @@ const Section<ReplaySpec> kReplay{
          [](const Value& v, ReplaySpec& s) {
            v.choice(s.detail, {"data", "plugin"});
          }},
+        {"schedule", "text", "''",
+         "a schedule that `meshbed record` wrote, beside the scenario or in the current folder: replayed on this "
+         "scenario's links instead of its workload",
+         [](const Value& v, ReplaySpec& s) { v.text(s.schedule); }},
     }};
 
 const Section<ModelsSpec> kModels{"[models]",

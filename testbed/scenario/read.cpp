@@ -107,6 +107,7 @@ Scenario assemble(const ScenarioSpec& spec, const std::string& file, const model
   scenario.fabric = spec.fabric.kind;
   scenario.fold = spec.fabric.fold;
   scenario.replay_detail = spec.replay.detail;
+  scenario.replay_schedule = spec.replay.schedule;
   scenario.time_limit_s = static_cast<double>(spec.limits.time_ps) / static_cast<double>(kPicosecondsPerSecond);
   for (const auto& fault : spec.faults) scenario.faults.push_back(fault.value);
   scenario.expect = spec.expect.value;

@@ -203,6 +203,7 @@ struct Scenario {
   std::string fabric = "auto";         // auto fluid chunk
   bool fold = true;                    // a replay: one rank represents all that are provably alike
   std::string replay_detail = "data";  // data plugin
+  std::string replay_schedule;         // a file beside the scenario, or in the current folder; empty: none
   double time_limit_s = 3600;          // simulated
   std::vector<Fault> faults;
   Expect expect;

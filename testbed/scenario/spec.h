@@ -161,6 +161,7 @@ struct FabricSpec : Entry {
 
 struct ReplaySpec : Entry {
   std::string detail;
+  std::string schedule;
 };
 
 struct ModelsSpec : Entry {

@@ -10,6 +10,7 @@
 #include "models/algorithm.h"
 #include "models/pcie.h"
 #include "plugin/coll/plan/plan.h"
+#include "sim/replay/replay.h"
 #include "sim/trace/digest.h"
 #include "testbed/base/units.h"
 #include "testbed/scenario/collective_shape.h"
@@ -206,9 +207,21 @@ std::string digest_of(const RunResult& result, const sim::ReplayOutcome& outcome
   return digest.hex();
 }
 
+std::string replay_csv(std::vector<sim::ReplayRecord> messages) {
+  std::stable_sort(messages.begin(), messages.end(), [](const sim::ReplayRecord& left, const sim::ReplayRecord& right) {
+    return std::tie(left.posted_ps, left.source) < std::tie(right.posted_ps, right.source);
+  });
+  std::string text = "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,payload_bytes\n";
+  for (const sim::ReplayRecord& each : messages) {
+    text += fmt::format("{},{},{},{},{},{},{}\n", each.posted_ps, each.started_ps, each.delivered_ps, each.completed_ps,
+                        each.source, each.destination, each.payload_bytes);
+  }
+  return text;
+}
+
 }  // namespace
 
-RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* trace) {
+RunResult run_replay(const Scenario& scenario, std::string* trace) {
   check_replayable(scenario);
   const Workload& workload = scenario.workload;
   const models::Collective collective = *models::parse_collective(workload.collective);
@@ -225,6 +238,7 @@ RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* t
                              .channels = workload.channels,
                              .fold = scenario.fold};
   if (workload.slice_bytes > 0) request.slice_bytes = workload.slice_bytes;
+  std::vector<sim::ReplayRecord> messages;
   if (scenario.replay_detail == "plugin") {
     check_plugin_detail(scenario, collective, type);
     request.detail = sim::ReplayDetail::kPlugin;
@@ -233,7 +247,7 @@ RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* t
     if (workload.slice_bytes > 0) plan.slice_bytes_max = workload.slice_bytes;
     request.slice_elements = coll::make_plan(plan).slice_count;
     request.warmup = workload.warmup + workload.iterations - 1;
-    request.trace = trace;
+    if (trace != nullptr) request.trace = &messages;
   }
   const Chosen chosen = fastest(scenario, request, candidates(scenario, collective));
   const sim::ReplayOutcome& outcome = chosen.outcome;
@@ -259,19 +273,8 @@ RunResult run_replay(const Scenario& scenario, std::vector<sim::ReplayRecord>* t
   result.proofs.push_back(sim::bound_kept("no algorithm is faster", result.time_ps, result.bound_ps));
   result.proofs.insert(result.proofs.end(), outcome.proofs.begin(), outcome.proofs.end());
   result.digest = digest_of(result, outcome);
+  if (trace != nullptr) *trace = replay_csv(messages);
   return result;
-}
-
-std::string replay_csv(std::vector<sim::ReplayRecord> messages) {
-  std::stable_sort(messages.begin(), messages.end(), [](const sim::ReplayRecord& left, const sim::ReplayRecord& right) {
-    return std::tie(left.posted_ps, left.source) < std::tie(right.posted_ps, right.source);
-  });
-  std::string text = "posted_ps,started_ps,delivered_ps,completed_ps,source_rank,destination_rank,payload_bytes\n";
-  for (const sim::ReplayRecord& each : messages) {
-    text += fmt::format("{},{},{},{},{},{},{}\n", each.posted_ps, each.started_ps, each.delivered_ps, each.completed_ps,
-                        each.source, each.destination, each.payload_bytes);
-  }
-  return text;
 }
 
 }  // namespace meshbed::testbed
