@@ -127,13 +127,7 @@ class RecordedReplay {
   }
 
   Result<void> find_paths() {
-    std::map<std::string, models::PortRef> ports;
-    for (std::size_t node = 0; node < cluster_.nodes.size(); ++node) {
-      for (std::size_t nic = 0; nic < cluster_.nodes[node].nics.size(); ++nic) {
-        const models::PortRef port{static_cast<int>(node), static_cast<int>(nic)};
-        ports.emplace(endpoint_name(cluster_, port), port);
-      }
-    }
+    const std::map<std::string, models::PortRef> ports = ports_by_name(cluster_);
     for (std::uint32_t number = 0; number < streams_.size(); ++number) {
       const ScheduleStream& known = schedule_.streams[number];
       Stream& stream = streams_[number];
@@ -149,11 +143,11 @@ class RecordedReplay {
       stream.port_bps = cluster_.nic_of(source->second).rate_bps;
       if (source->second == destination->second) continue;
       stream.path = network_.path(source->second, destination->second, known.flow);
-      if (stream.path == nullptr) {
+      stream.back = network_.path(destination->second, source->second, known.flow);
+      if (stream.path == nullptr || stream.back == nullptr) {
         return invalid(fmt::format("stream {}: no cable and no switch joins {} and {}", number, known.source_port,
                                    known.destination_port));
       }
-      stream.back = network_.path(destination->second, source->second, known.flow);
     }
     return ok();
   }
@@ -360,6 +354,17 @@ class RecordedReplay {
 };
 
 }  // namespace
+
+std::map<std::string, models::PortRef> ports_by_name(const models::Cluster& cluster) {
+  std::map<std::string, models::PortRef> ports;
+  for (std::size_t node = 0; node < cluster.nodes.size(); ++node) {
+    for (std::size_t nic = 0; nic < cluster.nodes[node].nics.size(); ++nic) {
+      const models::PortRef port{static_cast<int>(node), static_cast<int>(nic)};
+      ports.emplace(endpoint_name(cluster, port), port);
+    }
+  }
+  return ports;
+}
 
 Result<RecordedOutcome> replay_schedule(const RecordedSchedule& schedule, const models::Cluster& cluster,
                                         Picoseconds give_up_ps) {

@@ -10,6 +10,8 @@
 // Cost: three events a message, and those of the fabric; about 150 bytes a message.
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "models/cluster.h"
@@ -31,6 +33,9 @@ struct RecordedOutcome {
   std::uint64_t events = 0;
   std::vector<Link> links;  // with what they carried
 };
+
+/// [as in a schedule: "node0/rocep1s0f0"]
+std::map<std::string, models::PortRef> ports_by_name(const models::Cluster& cluster);
 
 /// An error names the port that the cluster lacks, two ports that nothing joins, a wait for more than there is, or the
 /// first item that never happens. `give_up_ps`: nothing is simulated beyond this time; 0: no limit.

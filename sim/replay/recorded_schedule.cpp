@@ -14,7 +14,7 @@ namespace meshbed::sim {
 namespace {
 
 constexpr std::string_view kHeading = "meshbed-schedule 1";
-constexpr std::uint64_t kRanksMost = 1U << 20U, kStreamsMost = 1U << 24U, kBytesMost = std::uint64_t{1} << 40U;
+constexpr std::uint64_t kRanksMost = 1U << 20U, kStreamsMost = 1U << 24U, kBytesMost = std::uint64_t{1} << 32U;
 constexpr std::uint64_t kReadsMost = 255;
 constexpr std::uint64_t kDelayMost_ps = std::uint64_t{3600} * kPicosecondsPerSecond;
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();

@@ -125,7 +125,10 @@ class Checker {
     if (expect_.wrong && result_.replay) {
       const bool kept = sim::all_ok(result_.proofs) && *expect_.wrong == 0;
       add(fmt::format("wrong = {}", *expect_.wrong), kept,
-          kept ? "a replay moves no data; the schedule has each contribution exactly once" : "a proof is broken");
+          !kept ? "a proof is broken"
+          : !result_.replay->schedule.empty()
+              ? "a replay moves no data; those of the run that was recorded were right"
+              : "a replay moves no data; the schedule has each contribution exactly once");
     } else if (expect_.wrong) {
       // Without a run no result is right.
       const bool ran = result_.simulation.ended_well();

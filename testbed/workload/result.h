@@ -40,13 +40,14 @@ struct ReplayChoice {
 
 /// A run of a schedule without plugin code (sim/replay/replay.h).
 struct ReplayFacts {
-  std::string detail;         // "data", "plugin"
-  std::string algorithm;      // "ring", "tree", "halving-doubling", "torus", "pairs"
+  std::string detail;         // "data", "plugin", "recorded"
+  std::string algorithm;      // "ring", "tree", "halving-doubling", "torus", "pairs"; empty: detail is recorded
   std::uint64_t events = 0;   // messages that were simulated one by one
   std::uint64_t skipped = 0;  // messages in periods that repeated exactly
   bool folded = false;        // one rank stood for all
   bool contended = false;     // messages shared links: times are the chunk fabric's
   std::vector<ReplayChoice> choices{};
+  std::string schedule{}, recorded_from{};  // detail recorded: the file, and the scenario of its run
 };
 
 struct RingOutcome;  // testbed/workload/megakernel/outcome.h

@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,9 @@
 #include "sim/replay/recorded_replay.h"
 #include "sim/trace/digest.h"
 #include "testbed/base/units.h"
+#include "testbed/scenario/placement.h"
 #include "testbed/workload/software.h"
+#include "testbed/world/replay_run.h"
 #include "testbed/world/world.h"
 
 namespace meshbed::testbed {
@@ -162,8 +165,18 @@ RunResult replay_recorded(const Scenario& scenario, std::string* trace) {
   if (result.iterations == 0) result.iterations = 1;
   if (const auto collective = models::parse_collective(schedule->workload)) {
     result.busbw_factor = models::bus_factor(*collective, schedule->ranks);
+    if (is_one_a_node(scenario) && ranks_of(scenario) == schedule->ranks) {
+      result.bound_ps = any_algorithm_bound_of(scenario, *collective, schedule->bytes);
+      result.proofs.push_back(sim::bound_kept("no algorithm is faster", result.time_ps, result.bound_ps));
+    }
   }
-  result.replay = {.detail = "recorded", .algorithm = "recorded", .contended = false};
+  result.replay = {.detail = "recorded", .schedule = path, .recorded_from = schedule->scenario};
+  const std::map<std::string, models::PortRef> ports = sim::ports_by_name(cluster);
+  std::vector<sim::PairUsage*> usage;  // [stream]
+  for (const sim::ScheduleStream& stream : schedule->streams) {
+    usage.push_back(&result.pairs[{stream.source_rank, stream.destination_rank, ports.at(stream.source_port),
+                                   ports.at(stream.destination_port)}]);
+  }
   sim::Digest digest;
   digest.add(schedule->workload);
   for (std::size_t number = 0; number < schedule->items.size(); ++number) {
@@ -171,8 +184,13 @@ RunResult replay_recorded(const Scenario& scenario, std::string* trace) {
     digest.add(static_cast<std::uint64_t>(each.posted_ps));
     if (schedule->items[number].kind != sim::ItemKind::kPost) continue;
     digest.add(static_cast<std::uint64_t>(each.delivered_ps));
+    const sim::ScheduleItem& item = schedule->items[number];
     ++result.messages.messages;
-    result.messages.payload_bytes += schedule->items[number].payload_bytes;
+    result.messages.payload_bytes += item.payload_bytes;
+    sim::PairUsage& pair = *usage[item.index];
+    ++pair.messages;
+    pair.payload_bytes += item.payload_bytes;
+    pair.wire_bytes += item.wire_bytes;
   }
   result.digest = digest.hex();
   result.replay->events = result.messages.succeeded = result.messages.messages;

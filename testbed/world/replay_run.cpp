@@ -56,7 +56,7 @@ void check_replayable(const Scenario& scenario) {
 /// What the engine's plan and the plugin's messages depend on, beyond what a replay of detail plugin knows.
 void check_plugin_detail(const Scenario& scenario, models::Collective collective, coll::DataType type) {
   const auto refuse_detail = [&](const std::string& what) {
-    refuse(scenario, "replay.detail = plugin: " + what, "set replay.detail = data, or leave --mode out");
+    refuse(scenario, "replay.detail = plugin: " + what, "set replay.detail = data, or record a run (meshbed record)");
   };
   if (scenario.workload.algorithm != "ring") refuse_detail("it has the ring alone (workload.algorithm = ring)");
   if (models::reduces(collective) && coll::size_of(coll::accumulator_of(type)) != coll::size_of(type)) {
@@ -170,31 +170,6 @@ Chosen fastest(const Scenario& scenario, sim::ReplayRequest request, const std::
   return best;
 }
 
-/// Of any algorithm on the ports of the nodes that have ranks.
-Picoseconds bound_of(const Scenario& scenario, models::Collective collective, std::uint64_t bytes) {
-  const models::Cluster& cluster = scenario.cluster;
-  std::vector<std::vector<int>> cabled(cluster.nodes.size());
-  std::vector<std::uint64_t> rates(cluster.nodes.size(), 0);
-  const auto add = [&](models::PortRef port, std::uint64_t rate_bps) {
-    if (!cluster.nic_of(port).link_up) return;
-    cabled[static_cast<std::size_t>(port.node)].push_back(port.nic);
-    rates[static_cast<std::size_t>(port.node)] += rate_bps;
-  };
-  for (const models::Cable& cable : cluster.cables) {
-    add(cable.a, cable.rate_bps);
-    add(cable.b, cable.rate_bps);
-  }
-  for (const models::Switch& each : cluster.switches) {
-    for (const models::PortRef port : each.ports) add(port, std::min(each.rate_bps, cluster.nic_of(port).rate_bps));
-  }
-  std::vector<models::NodePort> ports;
-  for (int node = 0; node < ranks_of(scenario); ++node) {
-    const auto at = static_cast<std::size_t>(node);
-    ports.push_back({.rate_bps = std::min(rates[at], models::node_rate_bps(cluster.at(node), cabled[at])), .ranks = 1});
-  }
-  return models::any_algorithm_bound_ps(collective, bytes, ports);
-}
-
 std::string digest_of(const RunResult& result, const sim::ReplayOutcome& outcome) {
   sim::Digest digest;
   digest.add(result.workload);
@@ -220,6 +195,30 @@ std::string replay_csv(std::vector<sim::ReplayRecord> messages) {
 }
 
 }  // namespace
+
+Picoseconds any_algorithm_bound_of(const Scenario& scenario, models::Collective collective, std::uint64_t bytes) {
+  const models::Cluster& cluster = scenario.cluster;
+  std::vector<std::vector<int>> cabled(cluster.nodes.size());
+  std::vector<std::uint64_t> rates(cluster.nodes.size(), 0);
+  const auto add = [&](models::PortRef port, std::uint64_t rate_bps) {
+    if (!cluster.nic_of(port).link_up) return;
+    cabled[static_cast<std::size_t>(port.node)].push_back(port.nic);
+    rates[static_cast<std::size_t>(port.node)] += rate_bps;
+  };
+  for (const models::Cable& cable : cluster.cables) {
+    add(cable.a, cable.rate_bps);
+    add(cable.b, cable.rate_bps);
+  }
+  for (const models::Switch& each : cluster.switches) {
+    for (const models::PortRef port : each.ports) add(port, std::min(each.rate_bps, cluster.nic_of(port).rate_bps));
+  }
+  std::vector<models::NodePort> ports;
+  for (int node = 0; node < ranks_of(scenario); ++node) {
+    const auto at = static_cast<std::size_t>(node);
+    ports.push_back({.rate_bps = std::min(rates[at], models::node_rate_bps(cluster.at(node), cabled[at])), .ranks = 1});
+  }
+  return models::any_algorithm_bound_ps(collective, bytes, ports);
+}
 
 RunResult run_replay(const Scenario& scenario, std::string* trace) {
   check_replayable(scenario);
@@ -259,7 +258,7 @@ RunResult run_replay(const Scenario& scenario, std::string* trace) {
   result.iterations = 1;
   result.time_ps = outcome.time_ps;
   result.busbw_factor = models::bus_factor(collective, ranks);
-  result.bound_ps = bound_of(scenario, collective, shape.bytes);
+  result.bound_ps = any_algorithm_bound_of(scenario, collective, shape.bytes);
   result.replay = {.detail = scenario.replay_detail,
                    .algorithm = chosen.algorithm,
                    .events = outcome.events,

@@ -1,8 +1,11 @@
 #pragma once
 // A scenario's collective as a replay of its schedule (sim/replay/replay.h), without plugin code.
 
+#include <cstdint>
 #include <string>
 
+#include "models/algorithm.h"
+#include "plugin/base/units.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/workload/result.h"
 
@@ -13,5 +16,8 @@ namespace meshbed::testbed {
 /// `trace`: gets messages.csv, a line a message, in order of posting; times from the start of the iteration. Where
 /// replay.detail is plugin.
 RunResult run_replay(const Scenario& scenario, std::string* trace = nullptr);
+
+/// No algorithm is faster on the ports of the nodes that have ranks, one rank a node. `bytes` as RunResult::bytes.
+Picoseconds any_algorithm_bound_of(const Scenario& scenario, models::Collective collective, std::uint64_t bytes);
 
 }  // namespace meshbed::testbed

@@ -11,8 +11,14 @@ Section replay_shape() {
   Section section{.title = "Replay"};
   section.with(
       {text("mode", "replay: a schedule ran without plugin code").or_absent(),
-       text("detail", "data: data messages alone; plugin: also what the net plugin adds").or_absent(),
-       text("replayed_algorithm", "ring, tree, halving-doubling, torus or pairs").or_absent(),
+       text("detail",
+            "data: data messages alone; plugin: also what the net plugin adds; recorded: all messages of a run that "
+            "`meshbed record` recorded")
+           .or_absent(),
+       text("replayed_algorithm", "ring, tree, halving-doubling, torus or pairs; absent with detail recorded")
+           .or_absent(),
+       text("schedule", "the file of a recorded run").or_absent(),
+       text("recorded_from", "the scenario of the run that was recorded").or_absent(),
        flag("folded", "one rank stood for all, which are provably alike").or_absent(),
        flag("contended", "messages shared links; their times are the chunk fabric's").or_absent(),
        integer("simulated_messages", "", "messages that were events of their own").or_absent(),
@@ -27,11 +33,22 @@ Section replay_shape() {
   return section;
 }
 
+void fill_recorded(Section& section, const RunView& run) {
+  const ReplayFacts& replay = *run.result.replay;
+  section.set("schedule", replay.schedule);
+  section.set("recorded_from", replay.recorded_from);
+  section.set("simulated_messages", replay.events);
+  section.blank();
+  section.line("replay of {} messages of a run of {}, as {} has them: without plugin code, and without data",
+               replay.events, replay.recorded_from, replay.schedule);
+}
+
 void fill_replay(Section& section, const RunView& run) {
   if (!run.result.replay) return;
   const ReplayFacts& replay = *run.result.replay;
   section.set("mode", "replay");
   section.set("detail", replay.detail);
+  if (!replay.schedule.empty()) return fill_recorded(section, run);
   section.set("replayed_algorithm", replay.algorithm);
   section.set("folded", replay.folded);
   section.set("contended", replay.contended);
