@@ -154,6 +154,23 @@ void check_memory(const Scenario& scenario, const ScenarioSpec& spec, Diagnostic
   }
 }
 
+void check_data(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
+  const Workload& workload = scenario.workload;
+  if (!workload.shared_data) return;
+  const Place& place = spec.workload.at("data");
+  if (workload.kind != WorkloadKind::kCollective) {
+    return diagnostics.add(place, "data: shared is for a collective; leave it out");
+  }
+  if (workload.gpu_memory) {
+    return diagnostics.add(place, "data: GPUs have memory of their own: set memory = host, or leave data out");
+  }
+  const auto collective = models::parse_collective(workload.collective);
+  if (collective && models::reduces(*collective) && workload.op != "max" && workload.op != "min") {
+    diagnostics.add(
+        place, fmt::format("data: ranks that share their buffers cannot reduce them by {}: set op = max", workload.op));
+  }
+}
+
 void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnostics& diagnostics) {
   const Workload& workload = scenario.workload;
   const WorkloadSpec& said = spec.workload;
@@ -166,6 +183,7 @@ void check_workload(const Scenario& scenario, const ScenarioSpec& spec, Diagnost
   const std::int64_t ranks = ranks_of(scenario);
   check_bytes(scenario, spec, diagnostics);
   check_memory(scenario, spec, diagnostics);
+  check_data(scenario, spec, diagnostics);
   if (workload.root >= ranks && nodes > 0) {
     diagnostics.add(said.at("root"), fmt::format("root: {} is not a rank; there are {} ranks", workload.root, ranks));
   }

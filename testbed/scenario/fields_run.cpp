@@ -167,6 +167,16 @@ const Section<WorkloadSpec> kWorkload{
          [](const Value& v, WorkloadSpec& s) {
            v.integer(s.value.parts, {1, nccl::kMaxGroupedReceives});
          }},
+        {"data", "text", "'own'",
+         "own: each rank has buffers of its own, and all data are checked; shared: all ranks have the same ones, for "
+         "many ranks; their contents are checked, not whose they are. Of collective in the simulated world; a "
+         "reduction "
+         "must be max or min, which equal data leave as they are",
+         [](const Value& v, WorkloadSpec& s) {
+           std::string data = "own";
+           v.choice(data, {"own", "shared"});
+           s.value.shared_data = data == "shared";
+         }},
         {"memory", "text", "'host'",
          "where messages lie: host, or gpu: of reconnect, whose adapters must have gpu_direct dma-buf or both, or of "
          "collective and matrix, whose engine copies them where adapters do not reach them (gpu_direct), or of "

@@ -124,6 +124,7 @@ struct Workload {
   int receives = 1;  // on each connection
   int parts = 1;     // of each: more than one make it a grouped receive
   bool gpu_memory = false;
+  bool shared_data = false;  // all ranks have the same buffers
   // kNcclCalls
   std::string recording;       // file of recorded calls (JSON lines); relative to the scenario file
   bool other_devices = false;  // nodes may have more or fewer devices than were recorded: d is d % devices

@@ -38,6 +38,14 @@ void fill_input(RankHost& host, const CollectiveCase& wanted, const CollectiveSh
                 const Iteration& iteration) {
   if (is_of_root(info_of(wanted.op).sends) && host.rank() != wanted.root) return;
   if (wanted.rough) return fill_rough(host.rank(), iteration.salt, wanted.type, iteration.send, shape.send_count);
+  if (wanted.shared_data) {
+    const std::uint64_t block_bytes = shape.count * size_of(wanted.type);
+    for (std::uint64_t at = 0; at < shape.send_count; at += shape.count) {
+      fill(rank_pattern(0, 0, iteration.salt), wanted.type, iteration.send + at / shape.count * block_bytes,
+           shape.count);
+    }
+    return;
+  }
   const coll::ReduceOp op = models::reduces(wanted.op) ? wanted.reduction : coll::ReduceOp::kSum;
   fill(rank_pattern(host.rank(), 0, iteration.salt, op, host.ranks()), wanted.type, iteration.send, shape.send_count);
 }
@@ -176,6 +184,12 @@ void check_result(RankHost& host, const CollectiveCase& wanted, const Collective
   const Check check{wanted, iteration.recv, shape.count, board};
   const auto own_share = static_cast<std::uint32_t>(static_cast<std::uint64_t>(rank) * shape.count);
   if (!receives(wanted, rank, ranks)) return;
+  if (wanted.shared_data) {
+    for (std::uint64_t block = 0; block * shape.count < shape.recv_count; ++block) {
+      check.block(rank_pattern(0, 0, salt), block, fmt::format("{}, block {}", where, block));
+    }
+    return;
+  }
   switch (wanted.op) {
     case Collective::kAllReduce:
     case Collective::kReduce:
@@ -253,11 +267,19 @@ CollectiveBuffers::CollectiveBuffers(std::uint64_t largest_bytes, int ranks, boo
   // One share more than asked for covers every rounding.
   const std::uint64_t bytes = largest_bytes + kShareBytes * static_cast<std::uint64_t>(ranks);
   size_bytes_ = bytes;
-  recv_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  recv_.reset(new std::byte[bytes]);
   prefer_large_pages(recv_.get(), bytes);
   if (!out_of_place) return;
-  send_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  send_.reset(new std::byte[bytes]);
   prefer_large_pages(send_.get(), bytes);
+}
+
+CollectiveBuffers CollectiveBuffers::shared() const {
+  CollectiveBuffers same;
+  same.size_bytes_ = size_bytes_;
+  same.send_ = send_;
+  same.recv_ = recv_;
+  return same;
 }
 
 Result<void> CollectiveBuffers::enter_gpu(int device) {
@@ -268,11 +290,18 @@ Result<void> CollectiveBuffers::enter_gpu(int device) {
 }
 
 std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
-                                           const std::string& option) {
-  refuse_too_large({.ranks = ranks, .buffers_per_rank = out_of_place ? 2 : 1, .buffer_bytes = largest_bytes},
-                   available_memory_bytes(), option);
+                                           const std::string& option, bool shared) {
+  refuse_too_large(
+      {.ranks = shared ? 1 : ranks, .buffers_per_rank = out_of_place ? 2 : 1, .buffer_bytes = largest_bytes},
+      available_memory_bytes(), option);
   std::vector<CollectiveBuffers> buffers;
-  for (int rank = 0; rank < ranks; ++rank) buffers.emplace_back(largest_bytes, ranks, out_of_place);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (shared && rank > 0) {
+      buffers.push_back(buffers.front().shared());
+    } else {
+      buffers.emplace_back(largest_bytes, ranks, out_of_place);
+    }
+  }
   return buffers;
 }
 

@@ -41,6 +41,9 @@ struct CollectiveCase {
   bool in_place = true;
   int iterations = 1;
   bool check = true;
+  // All ranks of the simulation have the same buffers (buffers_for()), and equal data in each block of them: a block
+  // that is moved is as it was, and so is the largest or smallest of equal ones. What lands elsewhere is seen.
+  bool shared_data = false;
   // Use numbers whose sums depend on their order, if the type's do: the result is hashed and not checked.
   bool rough = false;
   int root = 0;
@@ -117,6 +120,8 @@ void take_in_findings(CaseResults& board, const nlohmann::json& findings);
 class CollectiveBuffers {
  public:
   CollectiveBuffers(std::uint64_t largest_bytes, int ranks, bool out_of_place);
+  /// Another rank's, which are the same memory.
+  CollectiveBuffers shared() const;
   std::byte* send() { return send_.get(); }  // nullptr if all cases are in place
   std::byte* recv() { return recv_.get(); }
   std::uint64_t size_bytes() const { return size_bytes_; }  // of each
@@ -128,19 +133,21 @@ class CollectiveBuffers {
   GpuBuffers* gpu() { return gpu_.get(); }  // nullptr: calls are on host memory
 
  private:
+  CollectiveBuffers() = default;
+
   std::uint64_t size_bytes_ = 0;
   std::unique_ptr<GpuBuffers> gpu_;
   // Left uninitialised: every case writes what it reads, and untouched pages cost nothing.
-  std::unique_ptr<std::byte[]> send_;
-  std::unique_ptr<std::byte[]> recv_;
+  std::shared_ptr<std::byte[]> send_;
+  std::shared_ptr<std::byte[]> recv_;
 };
 
 /// One for each rank. The caller keeps them until the simulation has ended: memory that a failed rank leaves registered
 /// may still be written to.
-/// Throws std::runtime_error if they do not fit into this machine's free memory; `option` is the setting that the user
-/// has to reduce.
+/// `shared`: they are all the same memory. Throws std::runtime_error if they do not fit into this machine's free
+/// memory; `option` is the setting that the user has to reduce.
 std::vector<CollectiveBuffers> buffers_for(int ranks, std::uint64_t largest_bytes, bool out_of_place,
-                                           const std::string& option);
+                                           const std::string& option, bool shared = false);
 
 /// The first salt of a run's cases. The data depend on the seed: another seed gives other results.
 std::uint32_t first_salt(std::uint64_t seed);

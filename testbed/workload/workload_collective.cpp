@@ -48,6 +48,7 @@ class CollectiveRun final : public WorkloadRun {
                .in_place = scenario.workload.in_place,
                .iterations = scenario.workload.iterations,
                .check = true,
+               .shared_data = scenario.workload.shared_data,
                .root = scenario.workload.root,
                .shift = scenario.workload.shift,
                .senders = scenario.workload.senders,
@@ -55,9 +56,13 @@ class CollectiveRun final : public WorkloadRun {
                .calls = &calls_,
                .log = &log_},
         warmup_(timed_),
-        buffers_(buffers_for(ranks.count, timed_.bytes, !timed_.in_place, "workload.bytes")),
+        buffers_(buffers_for(ranks.count, timed_.bytes, !timed_.in_place, "workload.bytes", timed_.shared_data)),
         progress_(std::in_place, scenario.workload.collective,
                   scenario.workload.warmup + scenario.workload.iterations) {
+    if (timed_.shared_data && ranks.count < world_) {
+      throw std::runtime_error(
+          "workload.data = shared: here ranks are processes, with memory of their own; leave it out");
+    }
     timed_ = with_software(scenario, timed_);
     warmup_ = timed_;
     warmup_.iterations = scenario.workload.warmup;
@@ -163,6 +168,9 @@ void CollectiveRun::conclude(RunResult& result) {
   result.iteration_times = board_.iterations;
   result.connect_ps = connect_ps_;
   result.proofs.push_back(sim::data_right(board_.wrong, board_.checked, shape.recv_count > 0));
+  if (timed_.shared_data && result.proofs.back().ok) {
+    result.proofs.back().detail += " in the one buffer of all ranks: contents, not whose they are";
+  }
   if (board_.gpu_calls > 0) {
     result.proofs.push_back(gpu_kept_going(board_.gpu, board_.gpu_calls, board_.gpu_direct_calls));
   }

@@ -335,6 +335,9 @@ int perf_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     scenario.workload.gpu_memory = false;
     options->notes.emplace_back("memory = \"gpu\" is passed over: perf's buffers are host memory");
   }
+  if (scenario.workload.shared_data) {
+    options->notes.emplace_back("data = \"shared\" is passed over: perf's ranks have buffers of their own");
+  }
   if (!scenario.cluster.management) {
     throw std::runtime_error(fmt::format(
         "{}: perf's ranks meet over the management network, and [management] enabled is false here; leave it on",
