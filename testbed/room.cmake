@@ -11,7 +11,7 @@ target_compile_definitions(testbed_libraries INTERFACE TOML_HEADER_ONLY=0)
 
 meshbed_room(testbed_scenario_objects COMMAND FOLDERS base scenario scenario/findings scenario/megakernel scenario/nccl
              topology)
-meshbed_room(testbed_world_objects COMMAND FOLDERS workload workload/megakernel workload/nccl world
+meshbed_room(testbed_world_objects COMMAND FOLDERS workload workload/megakernel workload/nccl world world/replay
              EXCEPT workload/pattern.cpp)
 meshbed_room(testbed_result_objects COMMAND FOLDERS result result/zernel render)
 # Each section of a run's document registers itself, so its objects are linked whether or not anything names them.

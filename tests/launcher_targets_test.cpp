@@ -211,7 +211,7 @@ TEST_CASE("every command answers --help, whichever of the two programs has it, a
     const CommandResult help = run_command_line(meshbed_program() + " " + name + " --help 2>&1");
     CHECK_MESSAGE(help.status == 0, name, ": ", help.output);
   }
-  CHECK(commands == 31);
+  CHECK(commands == 32);
   const std::string programs = scratch_folder("launcher_programs");
   fs::copy_file(std::string(MESHBED_BINARY_DIR) + "/bin/meshbed", programs + "/meshbed");
   const CommandResult missing = run_command_line("'" + programs + "/meshbed' fuzz 2>&1");

@@ -12,7 +12,7 @@
 #include "testbed/render/render.h"
 #include "testbed/result/expect.h"
 #include "testbed/result/verdict.h"
-#include "testbed/world/recorded_run.h"
+#include "testbed/world/replay/recorded_run.h"
 #include "testbed/world/run_workload.h"
 
 namespace meshbed::testbed {

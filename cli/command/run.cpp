@@ -30,8 +30,8 @@
 #include "testbed/workload/outcome.h"
 #include "testbed/workload/workload.h"
 #include "testbed/world/fault_folder.h"
-#include "testbed/world/recorded_run.h"
-#include "testbed/world/replay_run.h"
+#include "testbed/world/replay/recorded_run.h"
+#include "testbed/world/replay/replay_run.h"
 #include "testbed/world/run_workload.h"
 #include "testbed/world/world.h"
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+#include <queue>
 #include <string>
 #include <utility>
 
@@ -43,19 +45,20 @@ class RecordedReplay {
         cluster_(cluster),
         network_(cluster),
         fabric_(make_chunk_fabric(timeline_, network_)),
-        first_rank_lane_(static_cast<std::uint32_t>(schedule.streams.size())),
+        first_rank_sequence_(static_cast<std::uint32_t>(schedule.streams.size())),
         streams_(schedule.streams.size()),
-        lanes_(schedule.streams.size() + 2 * static_cast<std::size_t>(schedule.ranks)),
-        signals_(lanes_.size() + schedule.streams.size()) {
+        sequences_(schedule.streams.size() + 2 * static_cast<std::size_t>(schedule.ranks)),
+        signals_(sequences_.size() + schedule.streams.size()) {
     outcome_.times.resize(schedule.items.size());
   }
 
   Result<RecordedOutcome> run(Picoseconds give_up_ps) {
     if (auto found = find_paths(); !found) return found.error();
-    for (std::uint32_t item = 0; item < schedule_.items.size(); ++item) lanes_[lane_of(item)].items.push_back(item);
-    for (Stream& stream : streams_) stream.done.resize(lanes_[stream.number].items.size());
+    for (std::uint32_t item = 0; item < schedule_.items.size(); ++item)
+      sequences_[sequence_of(item)].items.push_back(item);
+    for (Stream& stream : streams_) stream.done.resize(sequences_[stream.number].items.size());
     if (auto checked = check_counts(); !checked) return checked.error();
-    for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) look_at(lane);
+    for (std::uint32_t sequence = 0; sequence < sequences_.size(); ++sequence) look_at(sequence);
     while (!timeline_.is_empty() || !ready_.empty()) {
       if (!ready_.empty() && !timeline_.has_event_now()) {
         while (!ready_.empty()) post_ready();
@@ -75,7 +78,7 @@ class RecordedReplay {
 
  private:
   /// Items of one kind that happen one after the other: a stream's messages, a rank's begins, a rank's ends.
-  struct Lane {
+  struct Sequence {
     std::vector<std::uint32_t> items;
     std::size_t next = 0;             // of items
     std::uint32_t waits_open = 0;     // of the next item
@@ -83,7 +86,7 @@ class RecordedReplay {
   };
   struct Waiting {
     std::uint64_t count;
-    std::uint32_t lane;
+    std::uint32_t sequence;
   };
   struct Signal {
     std::vector<Picoseconds> times;  // of each time that it happened
@@ -106,24 +109,24 @@ class RecordedReplay {
     bool response_busy = false;
   };
 
-  std::uint32_t lane_of(std::uint32_t item) const {
+  std::uint32_t sequence_of(std::uint32_t item) const {
     const ScheduleItem& each = schedule_.items[item];
     if (each.kind == ItemKind::kPost) return each.index;
-    return first_rank_lane_ + 2 * each.index + (each.kind == ItemKind::kEnd ? 1 : 0);
+    return first_rank_sequence_ + 2 * each.index + (each.kind == ItemKind::kEnd ? 1 : 0);
   }
 
-  // Completions of streams, begins and ends have the numbers of their lanes; arrivals come behind them.
+  // Completions of streams, begins and ends have the numbers of their sequences; arrivals come behind them.
   std::uint32_t number_of(const ScheduleSignal& signal) const {
     switch (signal.kind) {
       case SignalKind::kArrival:
-        return static_cast<std::uint32_t>(lanes_.size()) + signal.index;
+        return static_cast<std::uint32_t>(sequences_.size()) + signal.index;
       case SignalKind::kCompletion:
         return signal.index;
       case SignalKind::kBegin:
       case SignalKind::kEnd:
         break;
     }
-    return first_rank_lane_ + 2 * signal.index + (signal.kind == SignalKind::kEnd ? 1 : 0);
+    return first_rank_sequence_ + 2 * signal.index + (signal.kind == SignalKind::kEnd ? 1 : 0);
   }
 
   Result<void> find_paths() {
@@ -158,8 +161,8 @@ class RecordedReplay {
       for (std::uint32_t at = item.first_wait; at < item.first_wait + item.waits; ++at) {
         const ScheduleWait& wait = schedule_.waits[at];
         const bool is_arrival = wait.signal.kind == SignalKind::kArrival;
-        const std::uint32_t lane = is_arrival ? wait.signal.index : number_of(wait.signal);
-        const std::size_t most = lane < lanes_.size() ? lanes_[lane].items.size() : 0;
+        const std::uint32_t sequence = is_arrival ? wait.signal.index : number_of(wait.signal);
+        const std::size_t most = sequence < sequences_.size() ? sequences_[sequence].items.size() : 0;
         if (wait.count > most) {
           return invalid(fmt::format("item {} waits for {}, and there are {}", number + 1, text_of(wait), most));
         }
@@ -170,8 +173,8 @@ class RecordedReplay {
 
   Result<void> check_all_happened() const {
     std::uint32_t first = static_cast<std::uint32_t>(schedule_.items.size());
-    for (const Lane& lane : lanes_) {
-      if (lane.next < lane.items.size()) first = std::min(first, lane.items[lane.next]);
+    for (const Sequence& sequence : sequences_) {
+      if (sequence.next < sequence.items.size()) first = std::min(first, sequence.items[sequence.next]);
     }
     if (first == schedule_.items.size()) return ok();
     const ScheduleItem& item = schedule_.items[first];
@@ -184,53 +187,49 @@ class RecordedReplay {
     return invalid(fmt::format("item {} never happens", first + 1));
   }
 
-  /// The next item of `lane`: waits for what has not happened, or is due.
+  /// The next item of `sequence`: waits for what has not happened, or is due.
   void look_at(std::uint32_t number) {
-    Lane& lane = lanes_[number];
-    if (lane.next == lane.items.size()) return;
-    const ScheduleItem& item = schedule_.items[lane.items[lane.next]];
+    Sequence& sequence = sequences_[number];
+    if (sequence.next == sequence.items.size()) return;
+    const ScheduleItem& item = schedule_.items[sequence.items[sequence.next]];
     for (std::uint32_t at = item.first_wait; at < item.first_wait + item.waits; ++at) {
       const ScheduleWait& wait = schedule_.waits[at];
       Signal& signal = signals_[number_of(wait.signal)];
       if (signal.times.size() < wait.count) {
         signal.waiting.push_back({wait.count, number});
-        ++lane.waits_open;
+        ++sequence.waits_open;
       } else {
-        lane.waited_until_ps = std::max(lane.waited_until_ps, signal.times[wait.count - 1]);
+        sequence.waited_until_ps = std::max(sequence.waited_until_ps, signal.times[wait.count - 1]);
       }
     }
-    if (lane.waits_open == 0) make_due(number);
+    if (sequence.waits_open == 0) make_due(number);
   }
 
   void make_due(std::uint32_t number) {
-    const Lane& lane = lanes_[number];
-    const ScheduleItem& item = schedule_.items[lane.items[lane.next]];
-    const Picoseconds due_ps = lane.waited_until_ps + item.delay_ps;
+    const Sequence& sequence = sequences_[number];
+    const ScheduleItem& item = schedule_.items[sequence.items[sequence.next]];
+    const Picoseconds due_ps = sequence.waited_until_ps + item.delay_ps;
     if (due_ps <= timeline_.now()) {
-      add_ready(lane.items[lane.next]);
+      add_ready(sequence.items[sequence.next]);
     } else {
-      timeline_.at(due_ps, node_of(number), &RecordedReplay::item_due, this, lane.items[lane.next]);
+      timeline_.at(due_ps, node_of(number), &RecordedReplay::item_due, this, sequence.items[sequence.next]);
     }
   }
 
-  int node_of(std::uint32_t lane) const { return lane < streams_.size() ? streams_[lane].source_node : 0; }
+  int node_of(std::uint32_t sequence) const { return sequence < streams_.size() ? streams_[sequence].source_node : 0; }
 
   static void item_due(void* self, std::uint64_t item) {
     static_cast<RecordedReplay*>(self)->add_ready(static_cast<std::uint32_t>(item));
   }
 
-  void add_ready(std::uint32_t item) {
-    ready_.push_back(item);
-    std::push_heap(ready_.begin(), ready_.end(), std::greater<>());
-  }
+  void add_ready(std::uint32_t item) { ready_.push(item); }
 
   void post_ready() {
-    std::pop_heap(ready_.begin(), ready_.end(), std::greater<>());
-    const std::uint32_t item = ready_.back();
-    ready_.pop_back();
-    const std::uint32_t number = lane_of(item);
-    Lane& lane = lanes_[number];
-    ++lane.next;
+    const std::uint32_t item = ready_.top();
+    ready_.pop();
+    const std::uint32_t number = sequence_of(item);
+    Sequence& sequence = sequences_[number];
+    ++sequence.next;
     outcome_.times[item].posted_ps = timeline_.now();
     if (schedule_.items[item].kind == ItemKind::kPost) {
       ++streams_[number].posted;
@@ -249,16 +248,16 @@ class RecordedReplay {
         ++at;
         continue;
       }
-      const std::uint32_t waiter = signal.waiting[at].lane;
+      const std::uint32_t waiter = signal.waiting[at].sequence;
       signal.waiting.erase(signal.waiting.begin() + static_cast<std::ptrdiff_t>(at));
-      Lane& lane = lanes_[waiter];
-      lane.waited_until_ps = std::max(lane.waited_until_ps, timeline_.now());
-      if (--lane.waits_open == 0) make_due(waiter);
+      Sequence& sequence = sequences_[waiter];
+      sequence.waited_until_ps = std::max(sequence.waited_until_ps, timeline_.now());
+      if (--sequence.waits_open == 0) make_due(waiter);
     }
   }
 
   std::uint32_t item_of(const Stream& stream, std::size_t message) const {
-    return lanes_[stream.number].items[message];
+    return sequences_[stream.number].items[message];
   }
 
   void pump(Stream& stream) {
@@ -345,11 +344,12 @@ class RecordedReplay {
   InstantTimeline timeline_;
   Network network_;
   std::unique_ptr<Fabric> fabric_;
-  const std::uint32_t first_rank_lane_;
+  const std::uint32_t first_rank_sequence_;
   std::vector<Stream> streams_;
-  std::vector<Lane> lanes_;
+  std::vector<Sequence> sequences_;
   std::vector<Signal> signals_;
-  std::vector<std::uint32_t> ready_;  // a heap: items that are posted at the end of this instant
+  // Items that are posted at the end of this instant, in the order of the schedule.
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready_;
   RecordedOutcome outcome_;
 };
 

@@ -1,4 +1,4 @@
-#include "testbed/world/replay_run.h"
+#include "testbed/world/replay/replay_run.h"
 
 #include <fmt/format.h>
 

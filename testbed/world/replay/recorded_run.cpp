@@ -1,4 +1,4 @@
-#include "testbed/world/recorded_run.h"
+#include "testbed/world/replay/recorded_run.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 #include "testbed/base/units.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/workload/software.h"
-#include "testbed/world/replay_run.h"
+#include "testbed/world/replay/replay_run.h"
 #include "testbed/world/world.h"
 
 namespace meshbed::testbed {
