@@ -1,7 +1,11 @@
 #include "models/fit/groups.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <iterator>
+#include <map>
+#include <utility>
 
 namespace meshbed::models {
 namespace {
@@ -9,6 +13,9 @@ namespace {
 constexpr double kSmallBytes = 65536;  // below: latency shows
 constexpr double kShowsRateBytes = 1048576, kShowsHopBytes = 4194304;
 constexpr double kLargeBytes = 4194304;  // above: rate shows
+// How times must grow with bytes (Evidence::growth) for a rate to be fitted: of messages, which cost the same until the
+// wire is full; and of collectives, whose steps each show some of it.
+constexpr double kShowsRateGrowth = 0.6, kShowsSomeRateGrowth = 0.3;
 
 /// A rate's: shares of what the wire carries.
 std::vector<std::vector<Start>> rate_starts(MachineParameter rate, double wire_GBps) {
@@ -19,7 +26,11 @@ std::vector<std::vector<Start>> rate_starts(MachineParameter rate, double wire_G
 
 std::vector<Group> message_groups(const Evidence& evidence, double wire_GBps) {
   std::vector<Group> groups;
-  groups.push_back({{MachineParameter::kHostCapGBps}, rate_starts(MachineParameter::kHostCapGBps, wire_GBps), true});
+  // What no size shows stays as it is known.
+  const bool shows_rate = evidence.growth >= kShowsRateGrowth || evidence.batches;
+  if (shows_rate) {
+    groups.push_back({{MachineParameter::kHostCapGBps}, rate_starts(MachineParameter::kHostCapGBps, wire_GBps), true});
+  }
   if (evidence.batches) {
     groups.push_back({{MachineParameter::kLaunchUs}, {{}}, true});
     groups.push_back({{MachineParameter::kMessageUs}, {{}}});
@@ -31,7 +42,11 @@ std::vector<Group> message_groups(const Evidence& evidence, double wire_GBps) {
   if (evidence.latencies) groups.push_back({{MachineParameter::kWireUs}, {{}}, true});
   if (evidence.latencies) groups.push_back({{MachineParameter::kDmaUs}, {{{MachineParameter::kInlineBytes, 64}}, {}}});
   if (!evidence.latencies) groups.push_back({{MachineParameter::kMessageUs}, {{}}, true});
-  if (evidence.reads) groups.push_back({{MachineParameter::kReadMessageUs, MachineParameter::kReadFraction}, {{}}});
+  if (evidence.reads && shows_rate) {
+    groups.push_back({{MachineParameter::kReadMessageUs, MachineParameter::kReadFraction}, {{}}});
+  } else if (evidence.reads) {
+    groups.push_back({{MachineParameter::kReadMessageUs}, {{}}});
+  }
   groups.push_back({{MachineParameter::kFillStages, MachineParameter::kSliceBytes},
                     {{{MachineParameter::kFillStages, 1}, {MachineParameter::kSliceBytes, 4096}},
                      {{MachineParameter::kFillStages, 1}, {MachineParameter::kSliceBytes, 65536}}}});
@@ -100,7 +115,7 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
   const MachineParameter hop = evidence.nets ? MachineParameter::kNetSimpleUs : MachineParameter::kIntraSimpleUs;
   const bool sees_small = evidence.smallest<kSmallBytes, sees_large = evidence.largest> kLargeBytes;
   // What no size shows stays as it is known: a rate among small sizes, a hop among large ones.
-  if (evidence.largest >= kShowsRateBytes)
+  if (evidence.largest >= kShowsRateBytes && evidence.growth >= kShowsSomeRateGrowth)
     groups.push_back({{rate}, rate_starts(rate, evidence.nets ? 1 : wire_GBps), true});
   if (evidence.smallest <= kShowsHopBytes) groups.push_back({{hop}, {{}}, true});
   if (evidence.forced_ll) groups.push_back({{MachineParameter::kNetLlUs, MachineParameter::kLlFraction}, {{}}, true});
@@ -169,11 +184,36 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
   return groups;
 }
 
+/// Between the largest size and the next one of half of it or less.
+double growth_of(const std::map<double, double>& us_by_bytes) {
+  if (us_by_bytes.empty()) return 0;
+  const auto largest = std::prev(us_by_bytes.end());
+  auto half = us_by_bytes.upper_bound(largest->first / 2);
+  if (half == us_by_bytes.begin()) return 0;
+  --half;
+  return std::log(largest->second / half->second) / std::log(largest->first / std::max(half->first, 1.0));
+}
+
+double growth_of(const Sweep& sweep) {
+  // [latency, read, collective, ranks, nodes][bytes]
+  std::map<std::tuple<bool, bool, Collective, int, int>, std::map<double, double>> kinds;
+  for (const SweepPoint& point : sweep.points) {
+    if (point.expert) continue;
+    const CollectiveCall& call = point.call;
+    kinds[{point.message.latency, point.message.read, call.collective, call.ranks, call.nodes}]
+         [static_cast<double>(call.bytes)] = point.time_us;
+  }
+  double most = 0;
+  for (const auto& [kind, times] : kinds) most = std::max(most, growth_of(times));
+  return most;
+}
+
 }  // namespace
 
 Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
   Evidence evidence;
   for (const Sweep& sweep : sweeps) {
+    evidence.growth = std::max(evidence.growth, growth_of(sweep));
     for (const SweepPoint& point : sweep.points) {
       const CollectiveCall& call = point.call;
       if (point.expert) {

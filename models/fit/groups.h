@@ -36,6 +36,9 @@ struct Evidence {
   double fewest_tokens = 1e18;
   std::set<std::tuple<bool, int, int, int, double, double, double, bool>> expert_points;
   double smallest = 1e18, largest = 0;
+  // How time grows with bytes at the large end, as an exponent: 0 where sizes cost the same, 1 where a byte costs what
+  // a byte costs. Of the kind of messages that shows it most.
+  double growth = 0;
 };
 
 Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps);

@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "models/fit/between.h"
 
@@ -268,6 +270,32 @@ TEST_CASE("too few points are refused, with how many are needed; messages and co
   Sweep mixed = sweep_of(truth(), Collective::kAllReduce, 4, 1024, 1 << 20);
   mixed.points.front().is_message = true;
   CHECK_FALSE(calibrate(sheet(), {mixed}, "made.csv").has_value());
+}
+
+TEST_CASE("small messages do not show a rate: the adapter's stays; sizes that show one give it") {
+  // models/data/cal_perftest_cx7_400G_write_bw_host.csv, ib_write_bw: all but the three largest sizes.
+  Sweep sweep{.name = "ib_write_bw", .points = {}};
+  for (const auto& [bytes, time_us] : std::vector<std::pair<std::uint64_t, double>>{
+           {128, 0.322013}, {256, 0.325596}, {512, 0.315077}, {1024, 0.319376}, {2048, 0.331794}, {4096, 0.406097}}) {
+    SweepPoint point{.is_message = true, .time_us = time_us};
+    point.call = {.ranks = 2, .nodes = 2, .bytes = bytes};
+    sweep.points.push_back(point);
+  }
+  Machine adapter;
+  adapter.transport = MachineTransport::kMessage;
+  adapter.set(MachineParameter::kNicGBps, {50, Basis::kDataSheet, "400 Gb/s"});
+  const auto small = calibrate(adapter, {sweep}, "made.csv");
+  REQUIRE(small.has_value());
+  CHECK(message_us(small->machine, {}, 65536) == doctest::Approx(1.3746).epsilon(0.1));
+  // Half of the adapter's rate, as a slot of fewer lanes has it.
+  for (std::uint64_t bytes = 8192; bytes <= 65536; bytes *= 2) {
+    SweepPoint point{.is_message = true, .time_us = static_cast<double>(bytes) / 24e3};
+    point.call = {.ranks = 2, .nodes = 2, .bytes = bytes};
+    sweep.points.push_back(point);
+  }
+  const auto large = calibrate(adapter, {sweep}, "made.csv");
+  REQUIRE(large.has_value());
+  CHECK(message_us(large->machine, {}, 1 << 20) == doctest::Approx((1 << 20) / 24e3).epsilon(0.06));
 }
 
 TEST_CASE("without calibration, what was fitted is gone and what was not is there") {
