@@ -182,6 +182,8 @@ TEST_CASE("what cannot be recorded or replayed is refused by name, and a file th
   has(replay_error("--set replay.schedule='" + file + "'"), "line 1: a schedule begins with \"meshbed-schedule 1\"");
   recorded("scale-ring", "--set topology.nodes=4", file);
   has(replay_error("--set topology.nodes=3 --set replay.schedule='" + file + "'"), "the cluster has no port node3/");
+  has(replay_error("--set topology.nodes=4 --set limits.time=1us --set replay.schedule='" + file + "'"),
+      "--mode replay: it takes longer than limits.time, 1.000 us; set that higher");
   std::string text = meshbed::testbed::read_text_file(file);
   meshbed::testbed::write_text_file(file, text.substr(0, text.size() / 2));
   has(replay_error("--set topology.nodes=4 --set replay.schedule='" + file + "'"), "line ");

@@ -97,6 +97,7 @@ void PluginRing::note(const ReplayRecord& record) {
 }
 
 ReplayTotals PluginRing::run() {
+  totals_.on_progress = request_.on_progress;
   for (std::uint32_t number = 0; number < places(); ++number) post_receives(number, 0);
   for (std::uint32_t number = 0; number < places(); ++number) post_sends(number, 0);
   while (!queue_.empty()) {

@@ -52,7 +52,7 @@ class RecordedReplay {
     outcome_.times.resize(schedule.items.size());
   }
 
-  Result<RecordedOutcome> run(Picoseconds give_up_ps) {
+  Result<RecordedOutcome> run(const RecordedReplayOptions& options) {
     if (auto found = find_paths(); !found) return found.error();
     for (std::uint32_t item = 0; item < schedule_.items.size(); ++item)
       sequences_[sequence_of(item)].items.push_back(item);
@@ -64,11 +64,17 @@ class RecordedReplay {
         while (!ready_.empty()) post_ready();
         continue;
       }
-      if (give_up_ps > 0 && timeline_.next_ps() > give_up_ps) break;
+      if (options.give_up_ps > 0 && timeline_.next_ps() > options.give_up_ps) {
+        outcome_.gave_up = true;
+        break;
+      }
       timeline_.step();
-      ++outcome_.events;
+      constexpr std::uint64_t kProgressEvery = 1U << 18U;
+      if (++outcome_.events % kProgressEvery == 0 && options.on_progress != nullptr) {
+        options.on_progress(acknowledged_, timeline_.now());
+      }
     }
-    if (timeline_.is_empty()) {
+    if (!outcome_.gave_up) {
       if (auto all = check_all_happened(); !all) return all.error();
     }
     outcome_.end_ps = timeline_.now();
@@ -335,6 +341,7 @@ class RecordedReplay {
     stream.done[message] = true;
     while (stream.completed < stream.done.size() && stream.done[stream.completed]) {
       outcome_.times[item_of(stream, stream.completed++)].completed_ps = timeline_.now();
+      ++acknowledged_;
       happened(stream.number);
     }
   }
@@ -350,6 +357,7 @@ class RecordedReplay {
   std::vector<Signal> signals_;
   // Items that are posted at the end of this instant, in the order of the schedule.
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready_;
+  std::uint64_t acknowledged_ = 0;
   RecordedOutcome outcome_;
 };
 
@@ -367,8 +375,8 @@ std::map<std::string, models::PortRef> ports_by_name(const models::Cluster& clus
 }
 
 Result<RecordedOutcome> replay_schedule(const RecordedSchedule& schedule, const models::Cluster& cluster,
-                                        Picoseconds give_up_ps) {
-  return RecordedReplay(schedule, cluster).run(give_up_ps);
+                                        const RecordedReplayOptions& options) {
+  return RecordedReplay(schedule, cluster).run(options);
 }
 
 }  // namespace meshbed::sim

@@ -19,6 +19,7 @@
 #include "plugin/base/units.h"
 #include "sim/engine/network.h"
 #include "sim/replay/recorded_schedule.h"
+#include "sim/replay/replay.h"
 
 namespace meshbed::sim {
 
@@ -27,10 +28,16 @@ struct ItemTimes {
   Picoseconds posted_ps = -1, started_ps = -1, delivered_ps = -1, completed_ps = -1;
 };
 
+struct RecordedReplayOptions {
+  Picoseconds give_up_ps = 0;  // nothing is simulated beyond this time; 0: no limit
+  ReplayProgress on_progress = nullptr;
+};
+
 struct RecordedOutcome {
   std::vector<ItemTimes> times;  // as the schedule's items
   Picoseconds end_ps = 0;        // of the last thing that happened
   std::uint64_t events = 0;
+  bool gave_up = false;  // it takes longer than RecordedReplayOptions::give_up_ps
   std::vector<Link> links;  // with what they carried
 };
 
@@ -38,8 +45,8 @@ struct RecordedOutcome {
 std::map<std::string, models::PortRef> ports_by_name(const models::Cluster& cluster);
 
 /// An error names the port that the cluster lacks, two ports that nothing joins, a wait for more than there is, or the
-/// first item that never happens. `give_up_ps`: nothing is simulated beyond this time; 0: no limit.
+/// first item that never happens.
 Result<RecordedOutcome> replay_schedule(const RecordedSchedule& schedule, const models::Cluster& cluster,
-                                        Picoseconds give_up_ps = 0);
+                                        const RecordedReplayOptions& options = {});
 
 }  // namespace meshbed::sim

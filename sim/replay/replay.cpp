@@ -60,11 +60,11 @@ auto run_schedule(const Make& make, bool shared, const ReplayRequest& request, N
   auto schedule = make();
   using Schedule = decltype(schedule);
   const std::size_t links = network.links().size();
-  ReplayTotals totals = shared ? FifoRun<Schedule, true>(schedule, links, request.fold, request.give_up_ps).run()
-                               : FifoRun<Schedule, false>(schedule, links, request.fold, request.give_up_ps).run();
+  ReplayTotals totals = shared ? FifoRun<Schedule, true>(schedule, links, request).run()
+                               : FifoRun<Schedule, false>(schedule, links, request).run();
   if (totals.contended) {
     schedule = make();
-    totals = FabricRun<Schedule>(schedule, network).run();
+    totals = FabricRun<Schedule>(schedule, network, request.on_progress).run();
   }
   outcome.time_ps = totals.end_ps;
   outcome.events = totals.messages - totals.skipped;

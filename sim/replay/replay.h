@@ -54,6 +54,9 @@ struct ReplayRecord {
   bool is_data = true;  // false: a clear-to-send write
 };
 
+/// Called about every 2^18 messages: how many there were, and the time of the last one. Must not throw.
+using ReplayProgress = void (*)(std::uint64_t messages, Picoseconds at_ps);
+
 struct ReplayRequest {
   const models::Cluster* cluster = nullptr;  // rank r is alone on node r
   Collective collective = Collective::kAllReduce;
@@ -73,6 +76,7 @@ struct ReplayRequest {
   /// One rank stands for all where they are provably alike, and periods that repeat exactly are not simulated
   /// (sim/replay/steady_state.h; detail kData).
   bool fold = true;
+  ReplayProgress on_progress = nullptr;
   Picoseconds give_up_ps = 0;  // not to be simulated beyond this time; 0: to the end. On the chunk fabric always that
 };
 

@@ -29,6 +29,7 @@
 #include "sim/engine/event_timeline.h"
 #include "sim/engine/fabric.h"
 #include "sim/engine/network.h"
+#include "sim/replay/replay.h"
 #include "sim/replay/steady_state.h"
 #include "sim/replay/time_queue.h"
 
@@ -50,10 +51,12 @@ struct ReplayTotals {
   Picoseconds end_ps = 0;
   bool contended = false;
   bool gave_up = false;
+  ReplayProgress on_progress = nullptr;
   std::uint64_t skipped = 0;  // of the messages, those that were not simulated (sim/replay/steady_state.h)
 
   void add(std::uint32_t stream, std::uint32_t tag, Picoseconds arrival_ps, std::uint64_t size_bytes, bool in_place) {
-    ++messages;
+    constexpr std::uint64_t kProgressEvery = 1U << 18U;
+    if (++messages % kProgressEvery == 0 && on_progress != nullptr) on_progress(messages, arrival_ps);
     bytes += size_bytes;
     misplaced += in_place ? 0 : 1;
     // A sum, so that the order in which messages are looked at changes nothing; mixed as splitmix64 does it (Steele,
@@ -71,9 +74,10 @@ struct ReplayTotals {
 template <typename Schedule, bool kShared>
 class FifoRun {
  public:
-  /// `skip`: periods that repeat exactly are not simulated. `give_up_ps`: the run ends there with `gave_up`; 0: never.
-  FifoRun(Schedule& schedule, std::size_t links, bool skip, Picoseconds give_up_ps)
-      : schedule_(schedule), streams_(schedule.streams()), skip_(skip), give_up_ps_(give_up_ps) {
+  /// Periods that repeat exactly are not simulated where request.fold is set.
+  FifoRun(Schedule& schedule, std::size_t links, const ReplayRequest& request)
+      : schedule_(schedule), streams_(schedule.streams()), skip_(request.fold), give_up_ps_(request.give_up_ps) {
+    totals_.on_progress = request.on_progress;
     if constexpr (kShared) links_.resize(links);
   }
 
@@ -222,8 +226,10 @@ class FifoRun {
 template <typename Schedule>
 class FabricRun {
  public:
-  FabricRun(Schedule& schedule, Network& network)
-      : schedule_(schedule), streams_(schedule.streams()), fabric_(make_chunk_fabric(timeline_, network)) {}
+  FabricRun(Schedule& schedule, Network& network, ReplayProgress on_progress)
+      : schedule_(schedule), streams_(schedule.streams()), fabric_(make_chunk_fabric(timeline_, network)) {
+    totals_.on_progress = on_progress;
+  }
 
   ReplayTotals run() {
     for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) {

@@ -1,6 +1,7 @@
 #include "testbed/base/progress.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "testbed/base/interruption.h"
 
@@ -8,6 +9,7 @@ namespace meshbed::testbed {
 namespace {
 
 ProgressViewer* g_viewer = nullptr;
+bool g_simulated = false;  // the viewer has shown how far a simulation is
 
 }  // namespace
 
@@ -33,11 +35,13 @@ void Progress::hide() {
 }
 
 SimulationProgress::~SimulationProgress() {
-  if (g_viewer != nullptr && messages_ >= kEvery) g_viewer->end();
+  if (g_viewer != nullptr && std::exchange(g_simulated, false)) g_viewer->end();
 }
 
-void SimulationProgress::show(std::int64_t at_ps) const {
-  if (g_viewer != nullptr) g_viewer->simulated(messages_, at_ps);
+void SimulationProgress::show(std::uint64_t messages, std::int64_t at_ps) {
+  if (g_viewer == nullptr) return;
+  g_simulated = true;
+  g_viewer->simulated(messages, at_ps);
 }
 
 }  // namespace meshbed::testbed

@@ -49,12 +49,13 @@ class SimulationProgress {
   SimulationProgress& operator=(const SimulationProgress&) = delete;
 
   void message_ended(std::int64_t at_ps) {
-    if (++messages_ % kEvery == 0) show(at_ps);
+    if (++messages_ % kEvery == 0) show(messages_, at_ps);
   }
+  /// The same for one that counts its messages itself, while a SimulationProgress exists.
+  static void show(std::uint64_t messages, std::int64_t at_ps);
 
  private:
   static constexpr std::uint64_t kEvery = 256;
-  void show(std::int64_t at_ps) const;
 
   std::uint64_t messages_ = 0;
 };

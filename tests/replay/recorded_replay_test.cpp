@@ -254,7 +254,7 @@ TEST_CASE("a schedule with any damage is read, or refused with its line; a repla
       continue;
     }
     ++read;
-    (void)replay_schedule(*schedule, cluster, kPicosecondsPerSecond);
+    (void)replay_schedule(*schedule, cluster, {.give_up_ps = kPicosecondsPerSecond});
   }
   CHECK(read > 100);
 }

@@ -13,6 +13,7 @@
 #include "models/algorithm.h"
 #include "sim/replay/recorded_replay.h"
 #include "sim/trace/digest.h"
+#include "testbed/base/progress.h"
 #include "testbed/base/units.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/workload/software.h"
@@ -146,8 +147,15 @@ RunResult replay_recorded(const Scenario& scenario, std::string* trace) {
   const auto limit_ps =
       static_cast<Picoseconds>(std::min(scenario.time_limit_s, 1e6) * static_cast<double>(kPicosecondsPerSecond));
   const models::Cluster cluster = reached_cluster(scenario);
-  const Result<sim::RecordedOutcome> outcome = sim::replay_schedule(*schedule, cluster, limit_ps);
+  const SimulationProgress progress;
+  const Result<sim::RecordedOutcome> outcome =
+      sim::replay_schedule(*schedule, cluster, {.give_up_ps = limit_ps, .on_progress = &SimulationProgress::show});
   if (!outcome) throw ScenarioError(path, outcome.error().text);
+  if (outcome->gave_up) {
+    throw ScenarioError(
+        scenario.path,
+        fmt::format("--mode replay: it takes longer than limits.time, {}; set that higher", duration_text(limit_ps)));
+  }
   if (trace != nullptr) *trace = csv_of(*schedule, outcome->times);
 
   RunResult result;

@@ -12,6 +12,7 @@
 #include "plugin/coll/plan/plan.h"
 #include "sim/replay/replay.h"
 #include "sim/trace/digest.h"
+#include "testbed/base/progress.h"
 #include "testbed/base/units.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/placement.h"
@@ -248,6 +249,8 @@ RunResult run_replay(const Scenario& scenario, std::string* trace) {
     request.warmup = workload.warmup + workload.iterations - 1;
     if (trace != nullptr) request.trace = &messages;
   }
+  request.on_progress = &SimulationProgress::show;
+  const SimulationProgress progress;
   const Chosen chosen = fastest(scenario, request, candidates(scenario, collective));
   const sim::ReplayOutcome& outcome = chosen.outcome;
 
