@@ -114,14 +114,16 @@ TEST_CASE("recorded are also protocols, channels, costs of software, GPUs' reads
 
 TEST_CASE("a replay of the file takes the run's time, has its messages, and repeats its digest") {
   const std::string folder = scratch_folder("record_file"), file = folder + "/run.schedule";
-  const std::string settings = "--set topology.nodes=6 --set workload.algorithm=tree --set workload.iterations=3";
+  const std::string cabling = "--set topology.nodes=6 ";
+  const std::string settings = cabling + "--set workload.algorithm=tree --set workload.iterations=3";
   recorded("scale-ring", settings, file);
   const json real = run("scale-ring", settings, folder + "/real");
-  const json one = run("scale-ring", settings + replay_options(file) + " --trace", folder + "/replayed");
-  const json two = run("scale-ring", settings + replay_options(file), folder + "/again");
+  const json one = run("scale-ring", cabling + replay_options(file) + " --trace --iterations", folder + "/replayed");
+  const json two = run("scale-ring", cabling + replay_options(file), folder + "/again");
   CHECK(one.at("time_ns") == real.at("time_ns"));
   CHECK(one.at("messages") == real.at("messages"));
   CHECK(one.at("iterations") == 3);
+  CHECK(one.at("iteration_times").size() == 3);
   CHECK(one.at("detail") == "recorded");
   CHECK(one.at("recorded_from") == "scale-ring");
   CHECK(one.at("digest") == two.at("digest"));
@@ -136,15 +138,16 @@ TEST_CASE("on other links a replay takes what the real plugin takes there, where
   for (const char* scenario : {"scale-ring", "scale-tree"}) {
     for (const char* algorithm : {"ring", "tree"}) {
       for (const char* bytes : {"8K", "1M", "16M"}) {
-        const std::string settings = std::string("--set topology.nodes=8 --set workload.algorithm=") + algorithm +
-                                     " --set workload.bytes=" + bytes;
+        const std::string cabling = "--set topology.nodes=8";
+        const std::string settings =
+            cabling + " --set workload.algorithm=" + algorithm + " --set workload.bytes=" + bytes;
         recorded(scenario, settings, file);
         for (const char* change : {" --set topology.rate=200Gb/s", " --set topology.rate=25Gb/s"}) {
           CAPTURE(scenario);
           CAPTURE(settings + change);
           const double real_ns = run(scenario, settings + change, folder + "/real").at("time_ns").get<double>();
           const double replay_ns =
-              run(scenario, settings + change + replay_options(file), folder + "/replay").at("time_ns").get<double>();
+              run(scenario, cabling + change + replay_options(file), folder + "/replay").at("time_ns").get<double>();
           CHECK(replay_ns == doctest::Approx(real_ns).epsilon(0.03));
         }
       }
@@ -166,9 +169,21 @@ TEST_CASE("what cannot be recorded or replayed is refused by name, and a file th
   };
   has(refused("pair-loss", ""),
       "record: faults (loss) need the plugin's recovery, which a schedule has not; record the run without them");
+  has(refused("crossed-cable", ""), "record: the run failed, and nothing was written: all_reduce 1: no connection");
+  has(refused("scale-ring", "--set topology.nodes=3 --set environment.NCCL_MESH_DISABLE_RDMA=1 --set 'expect={}'"),
+      "record: the run had no message over RDMA");
+  has(refused("scale-ring", "--set topology.nodes=3 --set fabric.kind=fluid"),
+      "record: replays share links in chunks; set fabric.kind = chunk");
+  const std::string own = folder + "/own.toml";
+  meshbed::testbed::write_text_file(own,
+                                    meshbed::testbed::read_text_file(MESHBED_SOURCE_DIR "/scenarios/scale-ring.toml"));
+  const CommandResult over =
+      run_command_line(meshbed_program() + " record '" + own + "' --out '" + own + "' 2>&1 >/dev/null");
+  CHECK(over.status == 2);
+  has(over.output, "that is the scenario itself; name another file");
   has(refused("scale-ring", "--set expect.max_over_bound=1.0001 --set topology.nodes=4 --set workload.bytes=1K"),
       "record: the run failed, and nothing was written");
-  has(refused("switch-small-mtu", ""), "ended with status 12: such messages have no schedule");
+  has(refused("switch-small-mtu", ""), "record: the run failed, and nothing was written");
 
   const auto replay_error = [&](const std::string& settings) {
     const CommandResult result =
@@ -178,10 +193,20 @@ TEST_CASE("what cannot be recorded or replayed is refused by name, and a file th
     return result.output;
   };
   has(replay_error("--set replay.schedule=none.schedule"),
-      "replay.schedule: there is no none.schedule beside the scenario or here; `meshbed record` writes one");
+      "replay.schedule: none.schedule is not there; `meshbed record` writes one");
+  has(replay_error("--set replay.schedule='" + folder + "'"), " is a folder; `meshbed record` writes one");
   has(replay_error("--set replay.schedule='" + file + "'"), "line 1: a schedule begins with \"meshbed-schedule 1\"");
   recorded("scale-ring", "--set topology.nodes=4", file);
   has(replay_error("--set topology.nodes=3 --set replay.schedule='" + file + "'"), "the cluster has no port node3/");
+  const std::string good = "--set topology.nodes=4 --set replay.schedule='" + file + "' ";
+  has(replay_error(good + "--fault cable_down,target=node0-node1,at=1ms"),
+      "faults (cable_down) need the plugin's recovery");
+  has(replay_error(good + "--profile dgx-spark"),
+      "--profile: the schedule has the times that software took in its run");
+  has(replay_error(good + "--set fabric.kind=fluid"), "recorded messages share links in chunks");
+  has(replay_error(good + "--set workload.bytes=2M"),
+      "--set workload.bytes=2M: replay.schedule has the messages of another");
+  has(replay_error(good + "--set topology.mtu=1500"), "it was recorded with packets of 4096 bytes");
   has(replay_error("--set topology.nodes=4 --set limits.time=1us --set replay.schedule='" + file + "'"),
       "--mode replay: it takes longer than limits.time, 1.000 us; set that higher");
   std::string text = meshbed::testbed::read_text_file(file);

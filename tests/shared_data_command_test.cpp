@@ -47,6 +47,24 @@ TEST_CASE("ranks that share their buffers take the time of those that have their
   }
 }
 
+TEST_CASE("ranks that are ahead leave the buffer to the others, over iterations and by every protocol") {
+  for (const char* collective : {"all_reduce", "all_gather", "broadcast", "alltoall"}) {
+    for (const char* protocol : {"simple", "ll", "ll128"}) {
+      for (const char* cabling : {"star", "switch"}) {
+        const std::string words =
+            std::string("--set workload.iterations=4 --set workload.bytes=400K --set topology.kind=") + cabling +
+            " --set workload.collective=" + collective + " --set workload.protocol=" + protocol;
+        CAPTURE(words);
+        const CommandResult result = run(words + " --set workload.data=shared");
+        REQUIRE_MESSAGE(result.status == 0, result.output);
+        const json shared = json::parse(result.output);
+        CHECK(shared.at("wrong") == 0);
+        CHECK(shared.at("time_ns") == json::parse(run(words).output).at("time_ns"));
+      }
+    }
+  }
+}
+
 TEST_CASE("a plugin that changes a byte is seen") {
   for (const char* collective : {"all_reduce", "all_gather", "alltoall"}) {
     CAPTURE(collective);

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <limits>
 #include <ostream>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "cli/command/commands.h"
@@ -55,12 +59,16 @@ document::Section record_section(const sim::RecordedSchedule& schedule, const Re
 int record_command(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   RunOptions run;
   std::string file;
+  bool file_is_given = false;
   Syntax syntax("record SCENARIO [options]");
   syntax.operands.add_options()  //
       ("scenario", po::value(&run.scenario_path)->required()->value_name("SCENARIO"), "the scenario file to run");
   syntax.positions.add("scenario", 1);
   syntax.options.add_options()  //
-      ("out", po::value(&file)->value_name("FILE"),
+      ("out", po::value<std::string>()->value_name("FILE")->notifier([&](const std::string& name) {
+        file = name;
+        file_is_given = true;
+      }),
        "where the schedule is written; default: <scenario>.schedule")                                 //
       ("set", po::value(&run.overrides)->value_name("KEY=VALUE"), "override a key; may be repeated")  //
       ("seed", po::value<std::string>()->value_name("N")->notifier([&run](const std::string& text) {
@@ -69,11 +77,16 @@ int record_command(const Arguments& arguments, std::ostream& out, std::ostream& 
        "the data and every random number descend from it; default: the scenario's")  //
       ("json", po::bool_switch(&run.json), "print JSON");
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;
+  if (file_is_given && file.empty()) throw std::runtime_error("--out: name a file");
   const RunWorld& world = run_world(WorldKind::kSimulated);
   Scenario scenario = scenario_for(run);
+  if (!file_is_given) file = scenario.name + ".schedule";
   check_recordable(scenario);
   report_findings(scenario, world, err);
-  if (file.empty()) file = scenario.name + ".schedule";
+  std::error_code unread;
+  if (std::filesystem::equivalent(file, run.scenario_path, unread)) {
+    throw std::runtime_error(fmt::format("--out {}: that is the scenario itself; name another file", file));
+  }
   ReplacingFile written(file);
 
   sim::Recorder recorder(scenario.cluster, "");
@@ -81,19 +94,24 @@ int record_command(const Arguments& arguments, std::ostream& out, std::ostream& 
   recorder.also_to(messages);
   RunResult result = run_workload(world, scenario, {.recorder = &recorder});
   check_expectations(scenario, result);
-  if (const int status = exit_status(result); status != kExitOk) {
-    err << "meshbed: record: the run failed, and nothing was written: " << failure_line(result) << "\n";
-    return status;
+  const int status = exit_status(result);
+  if (status != kExitOk || !result.simulation.errors.empty() || !result.simulation.ended_well()) {
+    const std::string why = status != kExitOk                  ? failure_line(result)
+                            : result.simulation.errors.empty() ? "it did not end well"
+                                                               : result.simulation.errors.front().text;
+    err << "meshbed: record: the run failed, and nothing was written: " << why << "\n";
+    return status != kExitOk ? status : kExitBroken;
   }
-  const sim::RecordedSchedule schedule = schedule_of(scenario, result, messages);
-  const std::string text = text_of(schedule);
+  // What is compared with the run is what another command will read.
+  const std::string text = text_of(schedule_of(scenario, result, messages));
+  const sim::RecordedSchedule schedule = schedule_from(file, text);
   const ReplayDifference difference = compare_with_run(scenario, schedule, messages);
   written.stream() << text;
   written.publish();
   document::Document report{.title = "record"};
   report.sections.push_back(record_section(schedule, difference, file, text.size()));
   out << (run.json ? json_text(json_of(report), kIndent) + "\n" : text_of(report));
-  return kExitOk;
+  return difference.different == 0 ? kExitOk : kExitBroken;
 }
 
 }  // namespace meshbed::testbed

@@ -161,6 +161,9 @@ int run_as_replay(const RunWorld& world, const Scenario& scenario, const RunComm
         "--trace: a replay writes its messages with replay.detail = plugin alone; set that, or replay a schedule of "
         "meshbed record");
   }
+  if (is_recorded && !options.run.profile.empty()) {
+    throw std::runtime_error("--profile: the schedule has the times that software took in its run; leave it out");
+  }
   std::string messages_csv;
   std::string* const trace = options.trace ? &messages_csv : nullptr;
   RunResult result = is_recorded ? replay_recorded(scenario, trace) : run_replay(scenario, trace);
@@ -342,7 +345,7 @@ int run_command(const Arguments& arguments, std::ostream& out, std::ostream& err
     if (!options.perfetto_out.empty()) {
       throw std::runtime_error("--perfetto-out: a replay keeps no messages; leave --mode replay out");
     }
-    if (options.each_iteration) {
+    if (options.each_iteration && scenario.replay_schedule.empty()) {
       throw std::runtime_error("--iterations: one iteration is replayed; leave --mode replay out");
     }
     const TelemetryOptions& telemetry = options.telemetry;

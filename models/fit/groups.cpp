@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace meshbed::models {
 namespace {
@@ -184,20 +186,31 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
   return groups;
 }
 
-/// Between the largest size and the next one of half of it or less.
+/// At the large end, as Evidence::growth: the middle one of the three largest sizes, each beside the next one of half
+/// of it or less; where no size is so small, the largest beside the smallest. One size alone says nothing against a
+/// rate.
 double growth_of(const std::map<double, double>& us_by_bytes) {
-  if (us_by_bytes.empty()) return 0;
-  const auto largest = std::prev(us_by_bytes.end());
-  auto half = us_by_bytes.upper_bound(largest->first / 2);
-  if (half == us_by_bytes.begin()) return 0;
-  --half;
-  return std::log(largest->second / half->second) / std::log(largest->first / std::max(half->first, 1.0));
+  constexpr std::size_t kLargest = 3;
+  if (us_by_bytes.size() < 2) return 1;
+  const auto between = [](const auto& large, const auto& small) {
+    return std::log(large.second / small.second) / std::log(large.first / std::max(small.first, 1.0));
+  };
+  std::vector<double> all;
+  for (auto large = us_by_bytes.rbegin(); large != us_by_bytes.rend() && all.size() < kLargest; ++large) {
+    auto half = us_by_bytes.upper_bound(large->first / 2);
+    if (half == us_by_bytes.begin()) break;
+    all.push_back(between(*large, *std::prev(half)));
+  }
+  if (all.empty()) return between(*us_by_bytes.rbegin(), *us_by_bytes.begin());
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
 }
 
-double growth_of(const Sweep& sweep) {
+/// Of the kind of calls that shows it most; sizes of several files together.
+double growth_of(const std::vector<Sweep>& sweeps) {
   // [latency, read, collective, ranks, nodes][bytes]
   std::map<std::tuple<bool, bool, Collective, int, int>, std::map<double, double>> kinds;
-  for (const SweepPoint& point : sweep.points) {
+  for (const SweepPoint& point : points_of(sweeps)) {
     if (point.expert) continue;
     const CollectiveCall& call = point.call;
     kinds[{point.message.latency, point.message.read, call.collective, call.ranks, call.nodes}]
@@ -212,8 +225,8 @@ double growth_of(const Sweep& sweep) {
 
 Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
   Evidence evidence;
+  evidence.growth = growth_of(sweeps);
   for (const Sweep& sweep : sweeps) {
-    evidence.growth = std::max(evidence.growth, growth_of(sweep));
     for (const SweepPoint& point : sweep.points) {
       const CollectiveCall& call = point.call;
       if (point.expert) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "models/link.h"
 #include "sim/engine/event_queue.h"
 #include "sim/engine/fabric.h"
 #include "sim/trace/recorder.h"
@@ -35,6 +36,8 @@ class InstantTimeline final : public Timeline {
  private:
   EventQueue queue_;
 };
+
+constexpr Picoseconds kLongest_ps = Picoseconds{1'000'000} * kPicosecondsPerSecond;
 
 Error invalid(const std::string& text) { return {ErrorCode::kInvalidArgument, Scope::kJob, text}; }
 
@@ -64,7 +67,7 @@ class RecordedReplay {
         while (!ready_.empty()) post_ready();
         continue;
       }
-      if (options.give_up_ps > 0 && timeline_.next_ps() > options.give_up_ps) {
+      if (timeline_.next_ps() > (options.give_up_ps > 0 ? options.give_up_ps : kLongest_ps)) {
         outcome_.gave_up = true;
         break;
       }
@@ -144,6 +147,17 @@ class RecordedReplay {
       if (source == ports.end() || destination == ports.end()) {
         return invalid(fmt::format("stream {}: the cluster has no port {}", number,
                                    source == ports.end() ? known.source_port : known.destination_port));
+      }
+      for (const auto& port : {source, destination}) {
+        if (cluster_.nic_of(port->second).link_up) continue;
+        return invalid(fmt::format("stream {}: the link of {} is down", number, port->first));
+      }
+      const std::uint32_t mtu_bytes = mtu_between(cluster_, source->second, destination->second);
+      if (mtu_bytes != known.mtu_bytes) {
+        return invalid(
+            fmt::format("stream {}: it was recorded with packets of {} bytes, and {} and {} have {}; record it "
+                        "with these",
+                        number, known.mtu_bytes, known.source_port, known.destination_port, mtu_bytes));
       }
       stream.replay = this;
       stream.number = number;
@@ -362,6 +376,10 @@ class RecordedReplay {
 };
 
 }  // namespace
+
+std::uint32_t mtu_between(const models::Cluster& cluster, models::PortRef one, models::PortRef other) {
+  return models::rdma_mtu_bytes(std::min(cluster.nic_of(one).mtu_bytes, cluster.nic_of(other).mtu_bytes));
+}
 
 std::map<std::string, models::PortRef> ports_by_name(const models::Cluster& cluster) {
   std::map<std::string, models::PortRef> ports;

@@ -37,9 +37,12 @@ struct RecordedOutcome {
   std::vector<ItemTimes> times;  // as the schedule's items
   Picoseconds end_ps = 0;        // of the last thing that happened
   std::uint64_t events = 0;
-  bool gave_up = false;  // it takes longer than RecordedReplayOptions::give_up_ps
+  bool gave_up = false;     // it takes longer than RecordedReplayOptions::give_up_ps
   std::vector<Link> links;  // with what they carried
 };
+
+/// Payload of a packet, as RoCE takes it from the interfaces' MTU.
+std::uint32_t mtu_between(const models::Cluster& cluster, models::PortRef one, models::PortRef other);
 
 /// [as in a schedule: "node0/rocep1s0f0"]
 std::map<std::string, models::PortRef> ports_by_name(const models::Cluster& cluster);

@@ -3,20 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <istream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace meshbed::sim {
 namespace {
 
 constexpr std::string_view kHeading = "meshbed-schedule 1";
 constexpr std::uint64_t kRanksMost = 1U << 20U, kStreamsMost = 1U << 24U, kBytesMost = std::uint64_t{1} << 32U;
-constexpr std::uint64_t kReadsMost = 255;
-constexpr std::uint64_t kDelayMost_ps = std::uint64_t{3600} * kPicosecondsPerSecond;
+constexpr std::uint64_t kReadsMost = 255, kMtuMost = 65536;
+constexpr std::uint64_t kDelayMost_ps = std::uint64_t{100'000} * kPicosecondsPerSecond;
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 
 char letter_of(SignalKind kind) {
@@ -78,6 +81,7 @@ void parse_stream(Line& line, RecordedSchedule& schedule) {
   end(stream.destination_rank, stream.destination_port);
   stream.flow = line.number("flow", 0, kAny);
   stream.reads_most = static_cast<std::uint32_t>(line.number("number of reads", 0, kReadsMost));
+  stream.mtu_bytes = static_cast<std::uint32_t>(line.number("size of a packet", 1, kMtuMost));
   schedule.ranks = std::max({schedule.ranks, stream.source_rank + 1, stream.destination_rank + 1});
   schedule.streams.push_back(std::move(stream));
 }
@@ -122,6 +126,45 @@ void parse_item(Line& line, ItemKind kind, RecordedSchedule& schedule, bool is_f
   schedule.items.push_back(item);
 }
 
+constexpr std::array<std::string_view, 4> kHeadings{"scenario", "workload", "bytes", "warmup"};
+
+void parse_heading(Line& line, std::string_view word, RecordedSchedule& schedule) {
+  if (word == "scenario") {
+    schedule.scenario = line.rest();
+  } else if (word == "workload") {
+    schedule.workload = line.rest();
+  } else if (word == "bytes") {
+    schedule.bytes = line.number("number of bytes", 0, kAny);
+  } else {
+    schedule.warmup = static_cast<int>(line.number("number of iterations", 0, kRanksMost));
+  }
+}
+
+/// What no run has; empty: nothing.
+std::string contradiction(const RecordedSchedule& schedule, const std::array<int, kHeadings.size()>& headings) {
+  for (std::size_t at = 0; at < kHeadings.size(); ++at) {
+    if (headings[at] == 0) return fmt::format("it has no {}", kHeadings[at]);
+  }
+  std::map<std::uint32_t, std::pair<int, int>> calls;  // by rank: begun and ended
+  bool has_messages = false;
+  for (const ScheduleItem& item : schedule.items) {
+    has_messages = has_messages || item.kind == ItemKind::kPost;
+    if (item.kind == ItemKind::kBegin) ++calls[item.index].first;
+    if (item.kind == ItemKind::kEnd) ++calls[item.index].second;
+  }
+  if (!has_messages) return "it has no message";
+  int most = 0;
+  for (const auto& [rank, count] : calls) {
+    if (count.first != count.second) {
+      return fmt::format("rank {} begins {} calls and ends {}", rank, count.first, count.second);
+    }
+    most = std::max(most, count.first);
+  }
+  if (most > 0 && schedule.warmup >= most)
+    return fmt::format("{} calls, of which {} are warm-up", most, schedule.warmup);
+  return "";
+}
+
 }  // namespace
 
 std::string text_of(const ScheduleWait& wait) {
@@ -135,8 +178,8 @@ std::string text_of(const RecordedSchedule& schedule) {
                  schedule.workload, schedule.bytes, schedule.warmup);
   for (std::size_t number = 0; number < schedule.streams.size(); ++number) {
     const ScheduleStream& stream = schedule.streams[number];
-    fmt::format_to(out, "stream {} {} {} {} {} {} {}\n", number, stream.source_rank, stream.source_port,
-                   stream.destination_rank, stream.destination_port, stream.flow, stream.reads_most);
+    fmt::format_to(out, "stream {} {} {} {} {} {} {} {}\n", number, stream.source_rank, stream.source_port,
+                   stream.destination_rank, stream.destination_port, stream.flow, stream.reads_most, stream.mtu_bytes);
   }
   for (const ScheduleItem& item : schedule.items) {
     if (item.kind == ItemKind::kPost) {
@@ -157,9 +200,11 @@ std::string text_of(const RecordedSchedule& schedule) {
 Result<RecordedSchedule> parse_schedule(std::istream& text) {
   RecordedSchedule schedule;
   std::string read;
+  std::array<int, kHeadings.size()> headings{};
   std::uint64_t number = 0;
   bool is_whole = false;
   while (std::getline(text, read)) {
+    if (!read.empty() && read.back() == '\r') read.pop_back();
     Line line(read, ++number);
     if (number == 1) {
       if (read != kHeading) line.fail(fmt::format("a schedule begins with \"{}\"", kHeading));
@@ -175,14 +220,10 @@ Result<RecordedSchedule> parse_schedule(std::istream& text) {
       parse_item(line, ItemKind::kBegin, schedule);
     } else if (word == "end") {
       parse_item(line, ItemKind::kEnd, schedule);
-    } else if (word == "scenario") {
-      schedule.scenario = line.rest();
-    } else if (word == "workload") {
-      schedule.workload = line.rest();
-    } else if (word == "bytes") {
-      schedule.bytes = line.number("number of bytes", 0, kAny);
-    } else if (word == "warmup") {
-      schedule.warmup = static_cast<int>(line.number("number of iterations", 0, kRanksMost));
+    } else if (const auto heading = std::find(kHeadings.begin(), kHeadings.end(), word); heading != kHeadings.end()) {
+      if (headings[static_cast<std::size_t>(heading - kHeadings.begin())]++ > 0)
+        line.fail(fmt::format("a second {}", word));
+      parse_heading(line, word, schedule);
     } else if (word == "items") {
       is_whole = true;
       if (line.number("number of items", 0, kAny) != schedule.items.size()) {
@@ -197,6 +238,9 @@ Result<RecordedSchedule> parse_schedule(std::istream& text) {
   if (!is_whole) {
     return Error{ErrorCode::kInvalidArgument, Scope::kJob,
                  fmt::format("after line {}: it has no last line (items N); it was cut off", number)};
+  }
+  if (const std::string wrong = contradiction(schedule, headings); !wrong.empty()) {
+    return Error{ErrorCode::kInvalidArgument, Scope::kJob, fmt::format("line {}: {}", number, wrong)};
   }
   return schedule;
 }

@@ -12,8 +12,8 @@
 //
 // As text, a line each, numbers in decimal, times in picoseconds:
 //   meshbed-schedule 1
-//   scenario NAME | workload NAME | bytes N | warmup N
-//   stream NUMBER RANK PORT RANK PORT FLOW READS      source and destination; PORT: node0/rocep1s0f0
+//   scenario NAME | workload NAME | bytes N | warmup N    each once
+//   stream NUMBER RANK PORT RANK PORT FLOW READS MTU  source and destination; PORT: node0/rocep1s0f0
 //   post STREAM PAYLOAD WIRE RESPONSE DELAY WAIT...   in order of posting, of all ranks; fenced: IBV_SEND_FENCE
 //   begin RANK DELAY WAIT... | end RANK DELAY WAIT...
 //   items N                                     the last line
@@ -49,6 +49,7 @@ struct ScheduleStream {
   std::string source_port, destination_port;  // "node0/rocep1s0f0"
   std::uint64_t flow = 0;                     // what switches of several boxes select its links by
   std::uint32_t reads_most = 0;               // reads and atomics under way at one time
+  std::uint32_t mtu_bytes = 0;                // of a packet between these ports, by their interfaces
 };
 
 enum class ItemKind : std::uint8_t { kPost, kBegin, kEnd };
@@ -75,7 +76,8 @@ struct RecordedSchedule {
 
 std::string text_of(const RecordedSchedule& schedule);
 
-/// Errors name the line, and what is wrong with it.
+/// Errors name the line, and what is wrong with it: also a schedule without a message, with calls that do not end, or
+/// with nothing but warm-up.
 Result<RecordedSchedule> parse_schedule(std::istream& text);
 
 /// "c3:12"

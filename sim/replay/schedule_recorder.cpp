@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/replay/recorded_replay.h"
 #include "sim/trace/recorder.h"
 
 namespace meshbed::sim {
@@ -114,7 +115,8 @@ class Maker {
                                    .source_port = endpoint_name(cluster, record.source),
                                    .destination_port = endpoint_name(cluster, record.destination),
                                    .flow = record.flow,
-                                   .reads_most = record.reads_most});
+                                   .reads_most = record.reads_most,
+                                   .mtu_bytes = mtu_between(cluster, record.source, record.destination)});
       schedule_.ranks = std::max({schedule_.ranks, record.source_rank + 1, record.destination_rank + 1});
     }
   }
@@ -235,6 +237,9 @@ Result<RecordedSchedule> ScheduleRecorder::schedule(const std::vector<RecordedCa
   std::erase_if(records_, [](const MessageRecord& record) {
     return is_flushed(record) && (record.started_ps < 0 || record.destination_rank < 0);
   });
+  if (records_.empty()) {
+    return Error{ErrorCode::kUnsupported, Scope::kJob, "the run had no message over RDMA"};
+  }
   for (const MessageRecord& record : messages()) {
     const auto why = why_not(record);
     if (!why) continue;

@@ -151,7 +151,7 @@ class Checker {
       add(fmt::format("bus bandwidth at least {} GB/s", *expect_.min_busbw_GBps),
           result_.busbw_GBps() >= *expect_.min_busbw_GBps, fmt::format("{:.3f} GB/s", result_.busbw_GBps()));
     }
-    if (result_.replay) return;  // which counts neither connections nor what a port carries
+    if (result_.replay) return of_replay();
     if (expect_.rail_balance) {
       const std::optional<double> imbalance = rail_imbalance(scenario_.cluster, result_.pairs);
       add(fmt::format("rails within {} of each other", *expect_.rail_balance),
@@ -168,6 +168,23 @@ class Checker {
   }
 
  private:
+  /// A replay counts neither connections nor sockets.
+  void of_replay() {
+    const auto pass_over = [this](const std::string& name) {
+      result_.expectations.push_back(sim::nothing_to_check(name, "a replay does not count it"));
+    };
+    if (expect_.rail_balance) pass_over(fmt::format("rails within {} of each other", *expect_.rail_balance));
+    if (expect_.connections) pass_over(counted(*expect_.connections, "connection"));
+    if (const auto least = expect_.min_socket_bytes) pass_over(fmt::format("at least {} bytes over sockets", *least));
+    if (const auto most = expect_.max_socket_bytes) pass_over(fmt::format("at most {} bytes over sockets", *most));
+    if (const auto most = expect_.max_run_time_ps) {
+      const std::string name = fmt::format("all over after {} at most", duration_text(*most));
+      const Picoseconds took_ps = result_.simulation.elapsed_ps;
+      if (result_.replay->schedule.empty()) return pass_over(name);
+      add(name, took_ps <= *most, duration_text(took_ps));
+    }
+  }
+
   void add(std::string name, bool kept, std::string detail) {
     result_.expectations.push_back({std::move(name), kept, std::move(detail)});
   }

@@ -314,8 +314,9 @@ Result<void> run_case(RankHost& host, Engine& engine, CollectiveBuffers& buffers
   times.resize(static_cast<std::size_t>(wanted.iterations));
   host.set_hop(wanted.hop_ps);
   for (int index = 0; index < wanted.iterations; ++index) {
-    const Iteration iteration =
-        place(host, buffers, wanted, shape, salt + static_cast<std::uint32_t>(index) * 0x9e3779b9U);
+    // In the one buffer of all ranks the data stay the same: a rank that is ahead fills it while others are at work.
+    const std::uint32_t own_salt = wanted.shared_data ? 0 : salt + static_cast<std::uint32_t>(index) * 0x9e3779b9U;
+    const Iteration iteration = place(host, buffers, wanted, shape, own_salt);
     fill_input(host, wanted, shape, iteration);
     GpuBuffers* const gpu = buffers.gpu();
     if (gpu != nullptr) {

@@ -42,7 +42,8 @@ struct CollectiveCase {
   int iterations = 1;
   bool check = true;
   // All ranks of the simulation have the same buffers (buffers_for()), and equal data in each block of them: a block
-  // that is moved is as it was, and so is the largest or smallest of equal ones. What lands elsewhere is seen.
+  // that is moved is as it was, and so is the largest or smallest of equal ones. What lands elsewhere is seen. They are
+  // the same in all iterations.
   bool shared_data = false;
   // Use numbers whose sums depend on their order, if the type's do: the result is hashed and not checked.
   bool rough = false;

@@ -48,6 +48,7 @@ struct ReplayFacts {
   bool contended = false;     // messages shared links: times are the chunk fabric's
   std::vector<ReplayChoice> choices{};
   std::string schedule{}, recorded_from{};  // detail recorded: the file, and the scenario of its run
+  bool has_calls = true;                    // detail recorded: of a collective, whose times are known
 };
 
 struct RingOutcome;  // testbed/workload/megakernel/outcome.h

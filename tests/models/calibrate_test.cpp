@@ -298,6 +298,29 @@ TEST_CASE("small messages do not show a rate: the adapter's stays; sizes that sh
   CHECK(message_us(large->machine, {}, 1 << 20) == doctest::Approx((1 << 20) / 24e3).epsilon(0.06));
 }
 
+TEST_CASE("a rate is found where no size is half of the largest, and where there is one size") {
+  const auto sweep_at = [](const std::vector<std::uint64_t>& mib, int ranks) {
+    Sweep sweep{.name = "made.csv", .points = {}};
+    for (const std::uint64_t each : mib) {
+      SweepPoint point;
+      point.call = {.collective = Collective::kAllGather, .ranks = ranks, .nodes = ranks, .bytes = each << 20U};
+      point.time_us = collective_us(truth(), point.call);
+      sweep.points.push_back(point);
+    }
+    return sweep;
+  };
+  const auto rate_of = [](const std::vector<Sweep>& sweeps) {
+    const auto fit = calibrate(one_way(sheet()), sweeps, "made.csv");
+    REQUIRE(fit.has_value());
+    return node_GBps(fit->machine);
+  };
+  CHECK(rate_of({sweep_at({64, 72, 80, 96, 104, 120}, 4)}) == doctest::Approx(5).epsilon(0.03));
+  CHECK(rate_of({sweep_at({64}, 2), sweep_at({64}, 3), sweep_at({64}, 4), sweep_at({64}, 8)}) ==
+        doctest::Approx(5).epsilon(0.05));
+  CHECK(rate_of({sweep_at({64}, 4), sweep_at({8}, 4), sweep_at({1}, 4), sweep_at({32}, 4)}) ==
+        doctest::Approx(5).epsilon(0.05));
+}
+
 TEST_CASE("without calibration, what was fitted is gone and what was not is there") {
   Machine machine = truth();
   machine.set(MachineParameter::kHostCapGBps, {5, Basis::kCalibrated, "made.csv"});

@@ -24,8 +24,9 @@ namespace {
 
 const std::string kHead =
     "meshbed-schedule 1\n"
-    "stream 0 0 node0/rocep1s0f1 1 node1/rocep1s0f0 7 1\n"
-    "stream 1 1 node1/rocep1s0f0 0 node0/rocep1s0f1 7 1\n";
+    "scenario made\nworkload all_reduce\nbytes 8\nwarmup 0\n"
+    "stream 0 0 node0/rocep1s0f1 1 node1/rocep1s0f0 7 1 4096\n"
+    "stream 1 1 node1/rocep1s0f0 0 node0/rocep1s0f1 7 1 4096\n";
 
 Result<RecordedSchedule> parsed(const std::string& text) {
   std::istringstream stream(text);
@@ -65,7 +66,7 @@ RecordedSchedule random_schedule(Prng& prng, const models::Cluster& cluster) {
         const auto name = [&](models::PortRef port) {
           return cluster.at(port.node).name + "/" + cluster.nic_of(port).device;
         };
-        schedule.streams.push_back({from.node, to.node, name(from), name(to), prng.below(5), 1});
+        schedule.streams.push_back({from.node, to.node, name(from), name(to), prng.below(5), 1, 4096});
       }
     }
   }
@@ -144,7 +145,8 @@ TEST_CASE("a call begins when all ranks have ended the one before, and its messa
                                                "end 0 0 c0:1\n"
                                                "begin 1 30 e0:1 e1:1\n"
                                                "post 1 1000 1250 0 0 b1:2\n"
-                                               "items 7\n",
+                                               "end 1 0 c1:1\n"
+                                               "items 8\n",
                                            cluster);
   CHECK(outcome.times[3].posted_ps == 1000 + 100'000 + kLatencyPs);
   CHECK(outcome.times[4].posted_ps == 1000 + 100'000 + 2 * kLatencyPs);
@@ -156,22 +158,29 @@ TEST_CASE("what is wrong in a schedule is named with its line") {
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"", "after line 0: it has no last line (items N); it was cut off"},
       {"meshbed-schedule 2\n", "line 1: a schedule begins with \"meshbed-schedule 1\""},
-      {kHead, "after line 3: it has no last line (items N); it was cut off"},
-      {kHead + "items 1\n", "line 4: it has 0 items"},
-      {kHead + "items 0\npost 0 1 1 0 0\n", "line 5: nothing comes after the number of items"},
-      {kHead + "post 2 1 1 0 0\n", "line 4: \"2\" is no stream (a number from 0 to 1)"},
-      {kHead + "post 0 1 0 0 0\n", "line 4: \"0\" is no number of bytes on the wire (a number from 1 to 4294967296)"},
-      {kHead + "post 0 1 1 0\n", "line 4: \"\" is no delay (a number from 0 to 3600000000000000)"},
-      {kHead + "post 0 1 1 0 -1\n", "line 4: \"-1\" is no delay (a number from 0 to 3600000000000000)"},
-      {kHead + "post 0 1 1 0 0 x0:1\n", "line 4: \"x0:1\" is nothing to wait for (a3:12, c3:12, b1:2 or e1:2)"},
-      {kHead + "post 0 1 1 0 0 a0\n", "line 4: \"a0\" is nothing to wait for (a3:12, c3:12, b1:2 or e1:2)"},
-      {kHead + "post 0 1 1 0 0 a5:1\n", "line 4: \"5\" is no stream (a number from 0 to 1)"},
-      {kHead + "post 0 1 1 0 0 a0:0\n", "line 4: \"0\" is no count (a number from 1 to 18446744073709551615)"},
-      {kHead + "stream 5 0 node0/a 1 node1/a 0 1\n", "line 4: streams are numbered in order, and 2 comes next"},
-      {kHead + "stream 2 0 node0 1 node1/a 0 1\n", "line 4: \"node0\" is no port (node0/rocep1s0f0)"},
-      {kHead + "stream 2 0 node0/a 1 node1/a 0 0\npost 2 1 1 9 0\n", "line 5: a response on stream 2, which has none"},
-      {kHead + "send 0\n", "line 4: \"send\" is not known"},
-      {kHead + "items 0 0\n", "line 4: \"0\" is too much"},
+      {kHead, "after line 7: it has no last line (items N); it was cut off"},
+      {kHead + "items 1\n", "line 8: it has 0 items"},
+      {kHead + "items 0\npost 0 1 1 0 0\n", "line 9: nothing comes after the number of items"},
+      {kHead + "post 2 1 1 0 0\n", "line 8: \"2\" is no stream (a number from 0 to 1)"},
+      {kHead + "post 0 1 0 0 0\n", "line 8: \"0\" is no number of bytes on the wire (a number from 1 to 4294967296)"},
+      {kHead + "post 0 1 1 0\n", "line 8: \"\" is no delay (a number from 0 to 100000000000000000)"},
+      {kHead + "post 0 1 1 0 -1\n", "line 8: \"-1\" is no delay (a number from 0 to 100000000000000000)"},
+      {kHead + "post 0 1 1 0 0 x0:1\n", "line 8: \"x0:1\" is nothing to wait for (a3:12, c3:12, b1:2 or e1:2)"},
+      {kHead + "post 0 1 1 0 0 a0\n", "line 8: \"a0\" is nothing to wait for (a3:12, c3:12, b1:2 or e1:2)"},
+      {kHead + "post 0 1 1 0 0 a5:1\n", "line 8: \"5\" is no stream (a number from 0 to 1)"},
+      {kHead + "post 0 1 1 0 0 a0:0\n", "line 8: \"0\" is no count (a number from 1 to 18446744073709551615)"},
+      {kHead + "stream 5 0 node0/a 1 node1/a 0 1 4096\n", "line 8: streams are numbered in order, and 2 comes next"},
+      {kHead + "stream 2 0 node0 1 node1/a 0 1 4096\n", "line 8: \"node0\" is no port (node0/rocep1s0f0)"},
+      {kHead + "stream 2 0 node0/a 1 node1/a 0 0 4096\npost 2 1 1 9 0\n",
+       "line 9: a response on stream 2, which has none"},
+      {kHead + "send 0\n", "line 8: \"send\" is not known"},
+      {kHead + "items 0\n", "line 8: it has no message"},
+      {"meshbed-schedule 1\nitems 0\n", "line 2: it has no scenario"},
+      {kHead + "bytes 9\n", "line 8: a second bytes"},
+      {kHead + "begin 0 0\npost 0 1 1 0 0\nitems 2\n", "line 10: rank 0 begins 1 calls and ends 0"},
+      {kHead + "stream 2 0 node0/a 1 node1/a 0 1 0\n",
+       "line 8: \"0\" is no size of a packet (a number from 1 to 65536)"},
+      {kHead + "items 0 0\n", "line 8: \"0\" is too much"},
   };
   for (const auto& [text, error] : wrong) CHECK(parse_error(text) == error);
 }
@@ -184,10 +193,17 @@ TEST_CASE("a schedule that does not fit the cluster, or waits for ever, is an er
         "item 1 waits for a1:1, which waits for it in turn");
   CHECK(replay_error(kHead + "post 0 1 1 0 0 a1:1\nitems 1\n", ring) == "item 1 waits for a1:1, and there are 0");
   CHECK(replay_error(kHead + "post 0 1 1 0 0 e9:1\nitems 1\n", ring) == "item 1 waits for e9:1, and there are 0");
-  CHECK(replay_error("meshbed-schedule 1\nstream 0 0 node0/eth9 1 node1/rocep1s0f0 0 1\nitems 0\n", ring) ==
-        "stream 0: the cluster has no port node0/eth9");
-  CHECK(replay_error("meshbed-schedule 1\nstream 0 0 node0/rocep1s0f1 2 node2/rocep1s0f0 0 1\nitems 0\n", ring) ==
-        "stream 0: no cable and no switch joins node0/rocep1s0f1 and node2/rocep1s0f0");
+  const std::string tail = "post 0 1 1 0 0\nitems 1\n";
+  CHECK(replay_error(kHead + "stream 2 0 node0/eth9 1 node1/rocep1s0f0 0 1 4096\n" + tail, ring) ==
+        "stream 2: the cluster has no port node0/eth9");
+  CHECK(replay_error(kHead + "stream 2 0 node0/rocep1s0f1 2 node2/rocep1s0f0 0 1 4096\n" + tail, ring) ==
+        "stream 2: no cable and no switch joins node0/rocep1s0f1 and node2/rocep1s0f0");
+  CHECK(replay_error(kHead + "stream 2 0 node0/rocep1s0f1 1 node1/rocep1s0f0 0 1 1024\n" + tail, ring) ==
+        "stream 2: it was recorded with packets of 1024 bytes, and node0/rocep1s0f1 and node1/rocep1s0f0 have 4096; "
+        "record it with these");
+  models::Cluster down = ring;
+  down.nodes[1].nics[0].link_up = false;
+  CHECK(replay_error(kHead + tail, down) == "stream 0: the link of node1/rocep1s0f0 is down");
 }
 
 TEST_CASE("random schedules: the same after their text was read back; nothing early, and links carry what they can") {

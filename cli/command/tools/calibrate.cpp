@@ -246,6 +246,14 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
           machine[models::MachineParameter::kNicGBps], machine.ranks_per_node);
     }
   }
+  using Parameter = models::MachineParameter;
+  const auto is_rate = [](Parameter each) {
+    return each == Parameter::kNicFraction || each == Parameter::kHostCapGBps || each == Parameter::kIntraGBps;
+  };
+  if (machine.transport != models::MachineTransport::kExpert &&
+      std::none_of(fit->fitted.begin(), fit->fitted.end(), is_rate)) {
+    err << "no size shows a rate: times grow too little with bytes at the large end; what was known of it stays\n";
+  }
   for (const auto& [first, second] : fit->not_apart) {
     err << fmt::format(
         "these files cannot tell {} and {} apart: only together do they fit, each held near what was expected of it\n",

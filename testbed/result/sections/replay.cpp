@@ -41,6 +41,7 @@ void fill_recorded(Section& section, const RunView& run) {
   section.blank();
   section.line("replay of {} messages of a run of {}, as {} has them: without plugin code, and without data",
                replay.events, replay.recorded_from, replay.schedule);
+  if (!replay.has_calls) section.line("its time is that of the whole run, connecting included: no calls were recorded");
 }
 
 void fill_replay(Section& section, const RunView& run) {

@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <sstream>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "models/algorithm.h"
 #include "sim/replay/recorded_replay.h"
 #include "sim/trace/digest.h"
+#include "testbed/base/files.h"
 #include "testbed/base/progress.h"
 #include "testbed/base/units.h"
 #include "testbed/scenario/placement.h"
@@ -81,7 +83,42 @@ void check_recordable(const Scenario& scenario) {
                                     "the run without them",
                                     name_of(scenario.faults.front().kind)));
   }
+  if (std::string_view(fabric_name(scenario)) == "fluid") {
+    throw ScenarioError(scenario.path, "record: replays share links in chunks; set fabric.kind = chunk");
+  }
 }
+
+sim::RecordedSchedule schedule_from(const std::string& file, const std::string& text) {
+  std::istringstream stream(text);
+  Result<sim::RecordedSchedule> schedule = sim::parse_schedule(stream);
+  if (!schedule) throw ScenarioError(file, schedule.error().text);
+  return std::move(*schedule);
+}
+
+namespace {
+
+/// What a replay of recorded messages cannot follow.
+void check_recorded_replay(const Scenario& scenario) {
+  const auto refuse = [&](const std::string& what) { throw ScenarioError(scenario.path, "--mode replay: " + what); };
+  if (!scenario.faults.empty()) {
+    refuse(fmt::format("faults ({}) need the plugin's recovery, which a schedule has not; leave --mode out",
+                       name_of(scenario.faults.front().kind)));
+  }
+  if (std::string_view(fabric_name(scenario)) == "fluid") {
+    refuse("recorded messages share links in chunks; set fabric.kind = chunk");
+  }
+  for (const std::string& each : scenario.overrides) {
+    for (const char* key : {"workload.", "models.", "replay.detail"}) {
+      if (!each.starts_with(key)) continue;
+      refuse(
+          fmt::format("--set {}: replay.schedule has the messages of another run, which it does not change; leave it "
+                      "out, or record again with it",
+                      each));
+    }
+  }
+}
+
+}  // namespace
 
 sim::RecordedSchedule schedule_of(const Scenario& scenario, const RunResult& result, sim::ScheduleRecorder& recorder) {
   std::vector<sim::RecordedCall> calls;
@@ -133,66 +170,68 @@ ReplayDifference compare_with_run(const Scenario& scenario, const sim::RecordedS
 }
 
 RunResult replay_recorded(const Scenario& scenario, std::string* trace) {
+  check_recorded_replay(scenario);
   const std::string beside = path_beside(scenario, scenario.replay_schedule);
   const std::string path = std::filesystem::exists(beside) ? beside : scenario.replay_schedule;
-  std::ifstream file(path);
-  if (!file) {
-    throw ScenarioError(scenario.path,
-                        fmt::format("replay.schedule: there is no {} beside the scenario or here; `meshbed record` "
-                                    "writes one",
-                                    scenario.replay_schedule));
+  if (!std::filesystem::exists(path) || std::filesystem::is_directory(path)) {
+    throw ScenarioError(scenario.path, fmt::format("replay.schedule: {} {}; `meshbed record` writes one", path,
+                                                   std::filesystem::exists(path) ? "is a folder" : "is not there"));
   }
-  const Result<sim::RecordedSchedule> schedule = sim::parse_schedule(file);
-  if (!schedule) throw ScenarioError(path, schedule.error().text);
+  const sim::RecordedSchedule schedule = schedule_from(path, read_text_file(path));
   const auto limit_ps =
       static_cast<Picoseconds>(std::min(scenario.time_limit_s, 1e6) * static_cast<double>(kPicosecondsPerSecond));
   const models::Cluster cluster = reached_cluster(scenario);
   const SimulationProgress progress;
   const Result<sim::RecordedOutcome> outcome =
-      sim::replay_schedule(*schedule, cluster, {.give_up_ps = limit_ps, .on_progress = &SimulationProgress::show});
+      sim::replay_schedule(schedule, cluster, {.give_up_ps = limit_ps, .on_progress = &SimulationProgress::show});
   if (!outcome) throw ScenarioError(path, outcome.error().text);
   if (outcome->gave_up) {
     throw ScenarioError(
         scenario.path,
         fmt::format("--mode replay: it takes longer than limits.time, {}; set that higher", duration_text(limit_ps)));
   }
-  if (trace != nullptr) *trace = csv_of(*schedule, outcome->times);
+  if (trace != nullptr) *trace = csv_of(schedule, outcome->times);
 
   RunResult result;
   result.world = run_world(WorldKind::kSimulated).facts();
-  result.workload = schedule->workload;
-  result.bytes = schedule->bytes;
-  result.iteration_times = calls_of(*schedule, outcome->times);
-  const auto warmup = std::min(static_cast<std::size_t>(schedule->warmup), result.iteration_times.size());
+  result.workload = schedule.workload;
+  result.bytes = schedule.bytes;
+  result.iteration_times = calls_of(schedule, outcome->times);
+  const auto warmup = std::min(static_cast<std::size_t>(schedule.warmup), result.iteration_times.size());
   result.iteration_times.erase(result.iteration_times.begin(),
                                result.iteration_times.begin() + static_cast<std::ptrdiff_t>(warmup));
-  result.warmup = schedule->warmup;
+  result.warmup = schedule.warmup;
   result.iterations = static_cast<int>(result.iteration_times.size());
   for (const IterationTime& time : result.iteration_times) result.time_ps += time.end_ps - time.start_ps;
   result.time_ps = result.iterations > 0 ? result.time_ps / result.iterations : outcome->end_ps;
-  if (result.iterations == 0) result.iterations = 1;
-  if (const auto collective = models::parse_collective(schedule->workload)) {
-    result.busbw_factor = models::bus_factor(*collective, schedule->ranks);
-    if (is_one_a_node(scenario) && ranks_of(scenario) == schedule->ranks) {
-      result.bound_ps = any_algorithm_bound_of(scenario, *collective, schedule->bytes);
+  if (result.iterations == 0) {  // no calls: the time is the whole run's, of which no bandwidth follows
+    result.iterations = 1;
+    result.bytes = 0;
+  }
+  const auto collective = models::parse_collective(schedule.workload);
+  if (collective && result.bytes > 0) {
+    result.busbw_factor = models::bus_factor(*collective, schedule.ranks);
+    if (is_one_a_node(scenario) && ranks_of(scenario) == schedule.ranks) {
+      result.bound_ps = any_algorithm_bound_of(scenario, *collective, schedule.bytes);
       result.proofs.push_back(sim::bound_kept("no algorithm is faster", result.time_ps, result.bound_ps));
     }
   }
-  result.replay = {.detail = "recorded", .schedule = path, .recorded_from = schedule->scenario};
+  result.replay = {
+      .detail = "recorded", .schedule = path, .recorded_from = schedule.scenario, .has_calls = result.bytes > 0};
   const std::map<std::string, models::PortRef> ports = sim::ports_by_name(cluster);
   std::vector<sim::PairUsage*> usage;  // [stream]
-  for (const sim::ScheduleStream& stream : schedule->streams) {
+  for (const sim::ScheduleStream& stream : schedule.streams) {
     usage.push_back(&result.pairs[{stream.source_rank, stream.destination_rank, ports.at(stream.source_port),
                                    ports.at(stream.destination_port)}]);
   }
   sim::Digest digest;
-  digest.add(schedule->workload);
-  for (std::size_t number = 0; number < schedule->items.size(); ++number) {
+  digest.add(schedule.workload);
+  for (std::size_t number = 0; number < schedule.items.size(); ++number) {
     const sim::ItemTimes& each = outcome->times[number];
     digest.add(static_cast<std::uint64_t>(each.posted_ps));
-    if (schedule->items[number].kind != sim::ItemKind::kPost) continue;
+    if (schedule.items[number].kind != sim::ItemKind::kPost) continue;
     digest.add(static_cast<std::uint64_t>(each.delivered_ps));
-    const sim::ScheduleItem& item = schedule->items[number];
+    const sim::ScheduleItem& item = schedule.items[number];
     ++result.messages.messages;
     result.messages.payload_bytes += item.payload_bytes;
     sim::PairUsage& pair = *usage[item.index];
@@ -204,9 +243,9 @@ RunResult replay_recorded(const Scenario& scenario, std::string* trace) {
   result.replay->events = result.messages.succeeded = result.messages.messages;
   result.simulation.elapsed_ps = outcome->end_ps;
   result.simulation.links = outcome->links;
-  result.proofs.push_back(all_arrived(*schedule, outcome->times));
+  result.proofs.push_back(all_arrived(schedule, outcome->times));
   result.proofs.push_back(sim::bytes_conserved(outcome->links));
-  result.proofs.push_back(sim::utilisation_possible(outcome->links, outcome->end_ps, result.messages.messages));
+  result.proofs.push_back(sim::utilisation_possible(outcome->links, outcome->end_ps, outcome->events));
   return result;
 }
 

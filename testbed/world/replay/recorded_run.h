@@ -17,6 +17,9 @@ void check_recordable(const Scenario& scenario);
 /// Of a run whose messages `recorder` saw. Throws ScenarioError with the first message that cannot be replayed.
 sim::RecordedSchedule schedule_of(const Scenario& scenario, const RunResult& result, sim::ScheduleRecorder& recorder);
 
+/// The schedule in the text of `file`. Throws ScenarioError with its line.
+sim::RecordedSchedule schedule_from(const std::string& file, const std::string& text);
+
 /// How a replay on the run's own links differs from the run.
 struct ReplayDifference {
   std::uint64_t messages = 0;   // compared: when they were posted, started, delivered and completed
