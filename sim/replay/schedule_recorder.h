@@ -11,7 +11,7 @@
 // A call begins when all ranks have ended the one before (or, where ranks do not wait for each other, this rank). What
 // went over sockets is not in it: messages before the first call keep the delay that this gave them.
 //
-// Memory: about 100 bytes a message. Cost: O(n log n).
+// Memory: about 300 bytes a message. Cost: O(n log n).
 
 #include <cstdint>
 #include <vector>
