@@ -2,15 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "testbed/base/files.h"
 #include "tests/support/command.h"
+#include "tests/support/csv.h"
 #include "tests/support/walk.h"
 
 namespace record_command_test {
@@ -40,26 +39,11 @@ json run(const std::string& scenario, const std::string& options, const std::str
 
 std::string replay_options(const std::string& file) { return " --mode replay --set replay.schedule='" + file + "'"; }
 
-/// Posted, started, delivered, completed, ranks and payload of each message of a messages.csv, in any order.
-std::vector<std::string> messages_of(const std::string& file) {
-  std::istringstream text(meshbed::testbed::read_text_file(file));
-  std::string line;
-  std::getline(text, line);
-  std::vector<std::string> names;
-  std::istringstream heading(line);
-  for (std::string name; std::getline(heading, name, ',');) names.push_back(name);
-  constexpr std::array kWanted{"posted_ps",   "started_ps",       "delivered_ps", "completed_ps",
-                               "source_rank", "destination_rank", "wire_bytes"};
-  std::vector<std::string> messages;
-  while (std::getline(text, line)) {
-    std::istringstream cells(line);
-    std::size_t column = 0;
-    std::string message;
-    for (std::string cell; std::getline(cells, cell, ','); ++column) {
-      if (std::find(kWanted.begin(), kWanted.end(), names.at(column)) != kWanted.end()) message += cell + ",";
-    }
-    messages.push_back(message);
-  }
+/// Posted, started, delivered, completed, ranks and bytes of each message of a messages.csv, in any order.
+std::vector<std::vector<std::string>> messages_of(const std::string& file) {
+  auto messages = columns_of(file, {"posted_ps", "started_ps", "delivered_ps", "completed_ps", "source_rank",
+                                    "destination_rank", "wire_bytes"});
+  for (const auto& message : messages) REQUIRE(std::find(message.begin(), message.end(), "") == message.end());
   std::sort(messages.begin(), messages.end());
   return messages;
 }

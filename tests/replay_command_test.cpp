@@ -7,12 +7,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "testbed/base/files.h"
 #include "tests/support/command.h"
+#include "tests/support/csv.h"
 #include "tests/support/walk.h"
 
 namespace replay_command_test {
@@ -45,23 +44,12 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 using Message = std::array<std::int64_t, 7>;
 
 std::vector<Message> messages_of(const std::string& file) {
-  std::istringstream text(meshbed::testbed::read_text_file(file));
-  std::string line;
-  std::getline(text, line);
-  std::vector<std::string> names;
-  std::istringstream heading(line);
-  for (std::string name; std::getline(heading, name, ',');) names.push_back(name);
-  const std::vector<std::string> wanted{"posted_ps",   "started_ps",       "delivered_ps", "completed_ps",
-                                        "source_rank", "destination_rank", "payload_bytes"};
   std::vector<Message> messages;
-  while (std::getline(text, line)) {
-    std::istringstream cells(line);
-    std::size_t column = 0;
+  for (const auto& cells : columns_of(file, {"posted_ps", "started_ps", "delivered_ps", "completed_ps", "source_rank",
+                                             "destination_rank", "payload_bytes"})) {
     Message& message = messages.emplace_back();
-    for (std::string cell; std::getline(cells, cell, ','); ++column) {
-      const auto found = std::find(wanted.begin(), wanted.end(), names.at(column));
-      if (found != wanted.end()) message.at(static_cast<std::size_t>(found - wanted.begin())) = std::stoll(cell);
-    }
+    std::transform(cells.begin(), cells.end(), message.begin(),
+                   [](const std::string& cell) { return std::stoll(cell); });
   }
   std::sort(messages.begin(), messages.end());
   return messages;

@@ -178,8 +178,7 @@ RunResult replay_recorded(const Scenario& scenario, std::string* trace) {
                                                    std::filesystem::exists(path) ? "is a folder" : "is not there"));
   }
   const sim::RecordedSchedule schedule = schedule_from(path, read_text_file(path));
-  const auto limit_ps =
-      static_cast<Picoseconds>(std::min(scenario.time_limit_s, 1e6) * static_cast<double>(kPicosecondsPerSecond));
+  const Picoseconds limit_ps = replay_limit_ps(scenario);
   const models::Cluster cluster = reached_cluster(scenario);
   const SimulationProgress progress;
   const Result<sim::RecordedOutcome> outcome =

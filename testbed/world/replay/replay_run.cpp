@@ -138,9 +138,7 @@ Chosen fastest(const Scenario& scenario, sim::ReplayRequest request, const std::
   Chosen best;
   std::string refusal;
   bool too_long = false;
-  constexpr double kLimitMost_s = 1e6;  // fits into picoseconds
-  const auto limit_ps = static_cast<Picoseconds>(std::min(scenario.time_limit_s, kLimitMost_s) *
-                                                 static_cast<double>(kPicosecondsPerSecond));
+  const Picoseconds limit_ps = replay_limit_ps(scenario);
   for (const NamedAlgorithm& each : algorithms) {
     request.algorithm = each.algorithm;
     request.give_up_ps = best.algorithm.empty() ? limit_ps : best.outcome.time_ps;
@@ -219,6 +217,12 @@ Picoseconds any_algorithm_bound_of(const Scenario& scenario, models::Collective 
     ports.push_back({.rate_bps = std::min(rates[at], models::node_rate_bps(cluster.at(node), cabled[at])), .ranks = 1});
   }
   return models::any_algorithm_bound_ps(collective, bytes, ports);
+}
+
+Picoseconds replay_limit_ps(const Scenario& scenario) {
+  constexpr double kLimitMost_s = 1e6;  // fits into picoseconds
+  return static_cast<Picoseconds>(std::min(scenario.time_limit_s, kLimitMost_s) *
+                                  static_cast<double>(kPicosecondsPerSecond));
 }
 
 RunResult run_replay(const Scenario& scenario, std::string* trace) {
