@@ -46,8 +46,9 @@ double time_us(const Case& what, const char* algorithm) {
 
 double bound_us(const Case& what) {
   const Scenario scenario = scenario_of(what, "mesh");
-  const std::vector<int> rates_mbps = engine_options(scenario, built_files()).cable_mbps;
   const int ranks = ranks_of(scenario);
+  const std::vector<int> rates_mbps =
+      coll::matrix_of_cables(coll::make_mesh(ranks, engine_options(scenario, built_files()).cables));
   const double bits = static_cast<double>(what.bytes) * 8;  // over bits a microsecond
   if (has_blocks(what.collective)) return bits / ranks / models::least_cut_per_block(ranks, rates_mbps);
   if (models::has_root(what.collective)) return bits / models::least_cut(ranks, rates_mbps, 0);

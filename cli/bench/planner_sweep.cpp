@@ -49,7 +49,7 @@ bool is_measured(const std::string& algorithm, const Scenario& scenario) {
   return !relays_much || (algorithm != "direct" && algorithm != "halving-doubling");
 }
 
-constexpr std::array<const char*, 5> kAlgorithms{"ring", "tree", "halving-doubling", "direct", "mesh"};
+constexpr std::array<const char*, 6> kAlgorithms{"ring", "tree", "halving-doubling", "direct", "mesh", "torus"};
 
 document::Table sweep_table() {
   document::Table table{.key = "rows",

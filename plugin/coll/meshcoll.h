@@ -69,6 +69,12 @@ typedef enum {
   MESHCOLL_OP_INT = -0x7fffffff - 1
 } meshcoll_op;
 
+/* Between ranks a and b, each direction; parallel ones may be one. */
+typedef struct {
+  int a, b;
+  int mbps;
+} meshcoll_cable;
+
 /* Set struct_bytes = sizeof(meshcoll_options); zero means the default everywhere. */
 typedef struct {
   size_t struct_bytes;
@@ -83,8 +89,8 @@ typedef struct {
   int64_t connect_timeout_ms;   /* default 30000; negative: none: every rank that lives and has not left is awaited */
   int64_t operation_timeout_ms; /* default 0: none */
   int64_t reach_timeout_ms;     /* until rank 0 listens; default connect_timeout_ms, without one 60000 */
-  /* "ring", "tree", "halving-doubling", "direct" or "mesh", wherever there is one for that collective, and the ring
-   * elsewhere; or "auto" (NULL, or ""): by `tuning`, and where that has no matching line the cheapest in the
+  /* "ring", "tree", "halving-doubling", "direct", "mesh" or "torus", wherever there is one for that collective, and the
+   * ring elsewhere; or "auto" (NULL, or ""): by `tuning`, and where that has no matching line the cheapest in the
    * network that the next six describe. Where they describe none, all ranks are one hop apart. The same on every
    * rank. */
   const char* algorithm;
@@ -93,9 +99,15 @@ typedef struct {
   int hop_ns;          /* what each further hop adds to a first message; default 3050 */
   int hops_per_mille;  /* between ranks that are no ring neighbours, on average, times 1000; default 1000 */
   int registration_ns; /* to register and deregister an operation's memory, where it is not registered; default 0 */
-  /* world x world: of the cables between rank [r * world] and rank [s], together and each direction; 0: there are none.
-   * NULL: not known; then there is no "mesh", nor where not all ranks hang together. */
-  const int* cable_mbps;
+  /* `cable_count` of them: all cables between the ranks, once each. NULL: not known; then there is no "mesh", nor where
+   * not all ranks hang together. */
+  const meshcoll_cable* cables;
+  size_t cable_count;
+  /* The ranks as points of a torus, by its lengths, the first dimension fastest, as "4x4x8"; of ranks behind leaf
+   * switches the first ones may multiply to those of a leaf. NULL: the torus that `cables` are, or where they are not
+   * known the prime factors of `world`; there is no "torus" of other cables, or where that is a prime. The same on
+   * every rank. */
+  const char* shape;
   /* world: what each rank's cables carry together, each direction, as behind one PCIe link; 0 or NULL: as much as they
    * are. */
   const int* rank_mbps;
@@ -164,7 +176,7 @@ typedef struct {
   size_t struct_bytes;
   meshcoll_call call;
   const char*
-      algorithm;        /* "ring", "tree", "halving-doubling", "direct" or "mesh"; "pairs" where each pair of ranks has
+      algorithm;        /* "ring", "tree", "halving-doubling", "direct", "mesh" or "torus"; "pairs" where each pair of ranks has
                            connections of its own: send_recv, all_to_all, gather and scatter without another algorithm */
   const char* protocol; /* "simple", "ll" or "ll128" */
   int channels;         /* that carry a part of it */

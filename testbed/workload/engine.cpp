@@ -85,7 +85,11 @@ Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   wanted.tuning = options.tuning.empty() ? nullptr : options.tuning.c_str();
   wanted.link_mbps = options.link_mbps;
   wanted.hops_per_mille = options.hops_per_mille;
-  wanted.cable_mbps = options.cable_mbps.empty() ? nullptr : options.cable_mbps.data();
+  std::vector<meshcoll_cable> cables;
+  for (const coll::MeshCable& cable : options.cables) cables.push_back({cable.a, cable.b, cable.mbps});
+  wanted.cables = cables.empty() ? nullptr : cables.data();
+  wanted.cable_count = cables.size();
+  wanted.shape = options.shape.empty() ? nullptr : options.shape.c_str();
   wanted.rank_mbps = options.rank_mbps.empty() ? nullptr : options.rank_mbps.data();
   wanted.on_break = [](void* rank, const char*) { static_cast<RankHost*>(rank)->about_to_fail(); };
   wanted.on_break_context = &host;

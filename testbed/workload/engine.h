@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugin/coll/meshcoll.h"
+#include "plugin/coll/plan/mesh.h"
 #include "testbed/base/repeated_lines.h"
 #include "testbed/workload/rank_host.h"
 
@@ -28,8 +29,9 @@ struct EngineOptions {
   std::string tuning;  // a table's text; empty: no table
   // The network, for "auto"; 0: the engine's default.
   int link_mbps = 0, hops_per_mille = 0;
-  std::vector<int> cable_mbps;  // as meshcoll_options'; empty: not known
-  std::vector<int> rank_mbps;   // likewise; empty: the rate of the cables
+  std::vector<coll::MeshCable> cables;  // as meshcoll_options'; empty: not known
+  std::vector<int> rank_mbps;           // likewise; empty: the rate of the cables
+  std::string shape;                    // likewise; empty: the engine's
   // Collects the ranks' warnings; nullptr: each rank writes its own. Must exist until the last rank has ended.
   std::shared_ptr<RepeatedLines> warnings;
 };

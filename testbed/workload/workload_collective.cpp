@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "models/nccl_environment.h"
 #include "models/pcie.h"
@@ -190,22 +193,71 @@ void CollectiveRun::prove_times(const Scenario& scenario, RunResult& result) con
   result.proofs.insert(result.proofs.begin(), proofs.begin(), proofs.end());
 }
 
-/// [node * nodes + node] total rate of the cables between two nodes; empty if any two are joined by a switch, whose
-/// ports are shared.
-std::vector<int> cable_rates_mbps(const models::Topology& topology, int nodes) {
+/// Between any two of the first `nodes` nodes what their cables carry together; empty if any two are joined by a
+/// switch, whose ports are shared.
+std::vector<coll::MeshCable> cables_between(const models::Topology& topology, int nodes) {
   constexpr std::uint64_t kMegabit = 1'000'000;
-  std::vector<int> rates;
+  const auto has_switch = [](const models::Segment& segment) { return segment.cable < 0; };
+  if (std::any_of(topology.segments.begin(), topology.segments.end(), has_switch)) return {};
+  std::vector<coll::MeshCable> cables;
   for (int from = 0; from < nodes; ++from) {
-    for (int to = 0; to < nodes; ++to) {
-      const std::vector<models::DirectPath> paths = models::direct_paths(topology, from, to);
-      const std::uint64_t rate_bps = models::joint_rate_bps(topology, paths);
-      for (const models::DirectPath& path : paths) {
-        if (topology.segments[static_cast<std::size_t>(path.segment)].cable < 0) return {};
-      }
-      rates.push_back(static_cast<int>(rate_bps / kMegabit));
+    for (const int to : models::neighbours(topology, from)) {
+      if (to <= from || to >= nodes) continue;
+      const std::uint64_t rate_bps = models::joint_rate_bps(topology, models::direct_paths(topology, from, to));
+      cables.push_back({from, to, static_cast<int>(rate_bps / kMegabit)});
     }
   }
-  return rates;
+  return cables;
+}
+
+/// The box that the node's first port of a switch is in; none: it has no such port.
+std::pair<int, int> box_of(const models::Cluster& cluster, int node) {
+  std::pair<int, int> first{-1, -1};
+  int first_nic = std::numeric_limits<int>::max();
+  for (std::size_t index = 0; index < cluster.switches.size(); ++index) {
+    const models::Switch& each = cluster.switches[index];
+    for (std::size_t port = 0; port < each.ports.size(); ++port) {
+      if (each.ports[port].node != node || each.ports[port].nic >= first_nic) continue;
+      first_nic = each.ports[port].nic;
+      first = {static_cast<int>(index), each.box_of_port.empty() ? 0 : each.box_of_port[port]};
+    }
+  }
+  return first;
+}
+
+/// How many ranks in a row share what `key_of` gives; 0: not everywhere as many.
+template <typename KeyOf>
+int run_length(int ranks, KeyOf key_of) {
+  int length = 0, begin = 0;
+  for (int rank = 1; rank <= ranks; ++rank) {
+    if (rank < ranks && key_of(rank) == key_of(begin)) continue;
+    if (length == 0) length = rank - begin;
+    if (rank - begin != length) return 0;
+    begin = rank;
+  }
+  return length;
+}
+
+/// Of ranks behind switches: first those of a node, then those of a leaf switch, then all others, by prime factors.
+/// Empty: the engine finds it, as it does on cables.
+std::string shape_behind_switches(const Scenario& scenario, int ranks) {
+  std::map<int, std::pair<int, int>> boxes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int node = node_of(scenario, rank);
+    if (boxes.count(node) == 0) boxes[node] = box_of(scenario.cluster, node);
+    if (boxes[node].first < 0) return "";
+  }
+  const int node_ranks = std::max(run_length(ranks, [&](int rank) { return node_of(scenario, rank); }), 1);
+  const int leaf_ranks =
+      std::max(run_length(ranks, [&](int rank) { return boxes[node_of(scenario, rank)]; }), node_ranks);
+  if (leaf_ranks % node_ranks != 0 || ranks % leaf_ranks != 0) return "";
+  std::string text;
+  for (int left : {node_ranks, leaf_ranks / node_ranks, ranks / leaf_ranks}) {
+    for (int factor = 2; left > 1; ++factor) {
+      for (; left % factor == 0; left /= factor) text += (text.empty() ? "" : "x") + std::to_string(factor);
+    }
+  }
+  return text;
 }
 
 /// [node] total rate of its cables if a shared PCIe link limits it to less than their sum; 0 for other nodes. Empty if
@@ -239,19 +291,22 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
                         .algorithm = workload.algorithm,
                         .protocol = workload.protocol,
                         .tuning = {},
-                        .cable_mbps = {},
+                        .cables = {},
                         .rank_mbps = {},
+                        .shape = {},
                         .warnings = std::make_shared<RepeatedLines>(std::cerr)};
   if (!workload.tuning.empty()) options.tuning = read_text_file(path_beside(scenario, workload.tuning));
   const int nodes = nodes_of(scenario);
   const models::Topology topology = models::analyse(models::in_use(scenario.cluster));
   if (options.channel_devices.empty()) options.rank_devices = devices_by_rank(scenario, topology);
   const bool chooses = workload.algorithm == "auto" || workload.protocol == "auto";
-  if (!chooses && workload.algorithm != "mesh") return options;
-  if (is_one_a_node(scenario) && nodes <= coll::kMeshRanksMost) {
-    options.cable_mbps = cable_rates_mbps(topology, nodes);
+  const bool knows_shape = chooses || workload.algorithm == "torus";
+  if (!knows_shape && workload.algorithm != "mesh") return options;
+  if (is_one_a_node(scenario)) {
+    options.cables = cables_between(topology, nodes);
     options.rank_mbps = node_rates_mbps(scenario, topology, nodes);
   }
+  if (options.cables.empty()) options.shape = shape_behind_switches(scenario, ranks_of(scenario));
   if (!chooses) return options;
   std::uint64_t rate_bps = ~0ULL;
   for (int node = 0; node < nodes; ++node) {

@@ -49,10 +49,20 @@ TEST_CASE("options out of range are refused by name") {
   refused([](auto& options) { options.steps = 33; }, "steps is 33");
   refused([](auto& options) { options.slice_bytes = 1ULL << 31U; }, "slice_bytes is more than 1 GiB");
   refused([](auto& options) { options.algorithm = "trees"; },
-          "there is no options.algorithm \"trees\"; there are auto ring tree halving-doubling direct mesh");
-  static const int kOneWay[] = {0, 100, 200, 0}, kNegative[] = {0, -1, -1, 0};
-  refused([](auto& options) { options.cable_mbps = kOneWay; }, "cable_mbps is 100 from rank 0 to rank 1 and 200 back");
-  refused([](auto& options) { options.cable_mbps = kNegative; }, "cable_mbps is -1 from rank 0 to rank 1");
+          "there is no options.algorithm \"trees\"; there are auto ring tree halving-doubling direct mesh torus");
+  const auto one_cable = [](const meshcoll_cable& cable) {
+    return [&cable](auto& options) {
+      options.cables = &cable;
+      options.cable_count = 1;
+    };
+  };
+  static constexpr meshcoll_cable kFar{0, 2, 100}, kToItself{1, 1, 100}, kNegative{0, 1, -1};
+  refused(one_cable(kFar), "cables[0] is between ranks 0 and 2 of a world of 2");
+  refused(one_cable(kToItself), "cables[0] is between ranks 1 and 1");
+  refused(one_cable(kNegative), "cables[0] has -1 Mb/s");
+  refused([](auto& options) { options.shape = "2x2"; }, "options.shape \"2x2\" is not of the 2 ranks");
+  refused([](auto& options) { options.shape = "2x"; }, "options.shape \"2x\" is not of the form");
+  refused([](auto& options) { options.shape = "1x2"; }, "options.shape \"1x2\" is not of the form");
   CHECK(meshcoll_init(nullptr, nullptr) == MESHCOLL_INVALID_ARGUMENT);
 }
 

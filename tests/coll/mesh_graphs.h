@@ -23,6 +23,11 @@ inline std::vector<int> cables_of(int ranks, const std::vector<std::pair<int, in
   return cables;
 }
 
+/// `cable_mbps`: [rank * ranks + rank], the same both ways.
+inline coll::Mesh make_mesh(int ranks, const std::vector<int>& cable_mbps, std::vector<int> rank_mbps = {}) {
+  return coll::make_mesh(ranks, coll::cables_of_matrix(ranks, cable_mbps), std::move(rank_mbps));
+}
+
 struct MeshGraph {
   const char* name;
   int ranks;

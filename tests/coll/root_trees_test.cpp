@@ -25,7 +25,7 @@ namespace {
 void check_trees(const Mesh& mesh, int root, const std::vector<MeshTree>& trees) {
   REQUIRE(!trees.empty());
   CHECK(trees.size() <= kMeshTreesMax);
-  std::vector<int> crossings(mesh.cable_mbps.size());
+  std::vector<int> crossings(matrix_of_cables(mesh).size());
   for (const MeshTree& tree : trees) {
     CHECK(tree.top == root);
     const std::vector<int> distances = view_of(tree, root).distances;
@@ -55,8 +55,8 @@ double over_bound(const Mesh& mesh, int root, Collective collective) {
   request.count = 1U << 30U;
   request.mesh = &mesh;
   request.root_trees = &trees;
-  return cable_load(Algorithm::kMesh, request).ns_per_byte * models::least_cut(mesh.ranks, mesh.cable_mbps, root) /
-         kNsPerByteAtOneMbps;
+  return cable_load(Algorithm::kMesh, request).ns_per_byte *
+         models::least_cut(mesh.ranks, matrix_of_cables(mesh), root) / kNsPerByteAtOneMbps;
 }
 
 void check_bound(const Mesh& mesh) {
@@ -125,7 +125,7 @@ TEST_CASE("random cablings, some cables beside others: a root's trees reach its 
       const Mesh mesh = make_mesh(ranks, random_cables(ranks, static_cast<int>(seed), seed));
       // So many trees at most: of wider cuts, as near as they come.
       for (int root = 0; root < ranks; ++root) {
-        const bool fits = models::least_cut(ranks, mesh.cable_mbps, root) <= kMeshTreesMax * kCableMbps;
+        const bool fits = models::least_cut(ranks, matrix_of_cables(mesh), root) <= kMeshTreesMax * kCableMbps;
         const double over = over_bound(mesh, root, Collective::kBroadcast);
         CHECK(over >= doctest::Approx(1));
         CHECK(over <= (fits ? 1.0001 : 1.15));

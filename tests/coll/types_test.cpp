@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -360,6 +361,10 @@ void types_from(std::size_t first, std::size_t stride, const World& world, const
     of(std::uint8_t{}, MESHCOLL_FLOAT8_E4M3);
     of(std::uint8_t{}, MESHCOLL_FLOAT8_E5M2);
   };
+  std::vector<meshcoll_cable> cables;
+  std::vector<int> members(static_cast<std::size_t>(world.mesh.ranks));
+  std::iota(members.begin(), members.end(), 0);
+  for (const MeshCable& cable : cables_among(world.mesh, members)) cables.push_back({cable.a, cable.b, cable.mbps});
   run_ranks(
       world.ranks,
       [&](meshcoll_options& options) {
@@ -368,7 +373,8 @@ void types_from(std::size_t first, std::size_t stride, const World& world, const
         options.slice_bytes = world.slice_bytes;
         options.algorithm = world.algorithm;
         options.protocol = world.protocol;
-        if (!world.mesh.cable_mbps.empty()) options.cable_mbps = world.mesh.cable_mbps.data();
+        options.cables = cables.empty() ? nullptr : cables.data();
+        options.cable_count = cables.size();
       },
       [&](meshcoll_comm* comm, int rank) {
         for (const std::size_t count : counts) calls(comm, rank, count);

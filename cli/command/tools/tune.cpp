@@ -15,6 +15,7 @@
 #include "plugin/base/collective.h"
 #include "plugin/coll/plan/algorithm_choice.h"
 #include "plugin/coll/plan/schedule.h"
+#include "plugin/coll/plan/torus_shape.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/base/interruption.h"
@@ -45,15 +46,20 @@ struct TuneOptions {
   std::string plot;
 };
 
+struct KnownCabling {
+  bool cables = false, shape = false;
+};
+
 /// Every way that the collective can go on this cabling; the simplest first, which keeps what others do not beat.
-std::vector<coll::AlgorithmProtocol> ways_of(coll::Collective collective, bool knows_cables) {
+std::vector<coll::AlgorithmProtocol> ways_of(coll::Collective collective, const KnownCabling& known) {
   std::vector<coll::AlgorithmProtocol> ways;
   for (int protocol = 0; protocol < coll::kProtocols; ++protocol) {
     for (int each = 0; each < coll::kAlgorithms; ++each) {
       const auto algorithm = static_cast<coll::Algorithm>(each);
       const bool is_ring = algorithm == coll::Algorithm::kRing;
       if (!is_ring && !coll::has_schedule(algorithm, collective)) continue;
-      if (algorithm == coll::Algorithm::kMesh && !knows_cables) continue;
+      if (algorithm == coll::Algorithm::kMesh && !known.cables) continue;
+      if (algorithm == coll::Algorithm::kTorus && !known.shape) continue;
       ways.push_back({algorithm, static_cast<coll::Protocol>(protocol)});
     }
   }
@@ -79,7 +85,7 @@ Scenario scenario_with(const TuneOptions& options, const char* collective, const
   return scenario;
 }
 
-std::vector<Winner> find_winners(const TuneOptions& options, Collective tuned, bool knows_cables, int ranks,
+std::vector<Winner> find_winners(const TuneOptions& options, Collective tuned, const KnownCabling& known, int ranks,
                                  std::ostream& err) {
   std::vector<Winner> winners;
   const std::uint64_t whole = sizeof(float) * static_cast<std::uint64_t>(ranks);
@@ -88,7 +94,7 @@ std::vector<Winner> find_winners(const TuneOptions& options, Collective tuned, b
     if (!winners.empty() && winners.back().bytes == bytes) continue;
     double best_us = std::numeric_limits<double>::infinity(), ring_us = 0;
     Winner winner{.bytes = bytes};
-    for (const coll::AlgorithmProtocol& way : ways_of(tuned, knows_cables)) {
+    for (const coll::AlgorithmProtocol& way : ways_of(tuned, known)) {
       const std::string name =
           fmt::format("{} of {} bytes by {}, {}", name_of(tuned), bytes, name_of(way.algorithm), name_of(way.protocol));
       const double time_us = simulated_us(scenario_with(options, name_of(tuned), way, bytes), name);
@@ -188,7 +194,9 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
       "", table ? "the lines above stay, " + options.out_path + " is as it was" : "the lines above stay");
   const Scenario scenario = scenario_with(options, "all_reduce", {coll::Algorithm::kMesh, {}}, kMiB);
   const int ranks = ranks_of(scenario);
-  const bool knows_cables = !engine_options(scenario, built_files()).cable_mbps.empty();
+  const std::vector<coll::MeshCable> cables = engine_options(scenario, built_files()).cables;
+  const KnownCabling known{.cables = !cables.empty(),
+                    .shape = !coll::torus_shape(coll::make_mesh(ranks, cables), {}).lengths.empty()};
   Plot plot = empty_plot(scenario, ranks);
   std::string text = coll::tuning_heading();
   text += fmt::format("# {}, {} ranks, simulated: the fastest for each size from {} to {}, times {}\n", scenario.name,
@@ -197,7 +205,7 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
     const bool wanted =
         collectives.empty() || std::find(collectives.begin(), collectives.end(), name_of(tuned)) != collectives.end();
     if (!wanted) continue;
-    const std::vector<Winner> winners = find_winners(options, tuned, knows_cables, ranks, err);
+    const std::vector<Winner> winners = find_winners(options, tuned, known, ranks, err);
     for (const auto& row : rows_of(tuned, ranks, winners)) text += to_text(row);
     add_series(plot, tuned, winners);
   }

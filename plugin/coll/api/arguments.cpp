@@ -1,5 +1,6 @@
 #include "plugin/coll/api/arguments.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -271,15 +272,23 @@ Result<CommunicatorOptions> read_options(const meshcoll_options& given) {
     return invalid("options.rank_mbps is " + std::to_string(options.rank_mbps[rank]) + " of rank " +
                    std::to_string(rank));
   }
-  if (given.cable_mbps == nullptr) return options;
-  options.cable_mbps.assign(given.cable_mbps, given.cable_mbps + world * world);
-  for (std::size_t from = 0; from < world; ++from) {
-    for (std::size_t to = 0; to < world; ++to) {
-      const int there = options.cable_mbps[from * world + to], back = options.cable_mbps[to * world + from];
-      if (there >= 0 && there == back) continue;
-      return invalid("options.cable_mbps is " + std::to_string(there) + " from rank " + std::to_string(from) +
-                     " to rank " + std::to_string(to) + " and " + std::to_string(back) + " back");
+  if (given.shape != nullptr) {
+    auto lengths = parse_shape(given.shape, given.world);
+    if (!lengths) return invalid("options." + lengths.error().text);
+    options.shape = std::move(*lengths);
+  }
+  if (given.cables == nullptr) return options;
+  for (std::size_t index = 0; index < given.cable_count; ++index) {
+    const meshcoll_cable& cable = given.cables[index];
+    const bool joins =
+        std::min(cable.a, cable.b) >= 0 && std::max(cable.a, cable.b) < given.world && cable.a != cable.b;
+    const std::string name = "options.cables[" + std::to_string(index) + "]";
+    if (!joins) {
+      return invalid(name + " is between ranks " + std::to_string(cable.a) + " and " + std::to_string(cable.b) +
+                     " of a world of " + std::to_string(given.world));
     }
+    if (cable.mbps <= 0) return invalid(name + " has " + std::to_string(cable.mbps) + " Mb/s");
+    options.cables.push_back({std::min(cable.a, cable.b), std::max(cable.a, cable.b), cable.mbps});
   }
   return options;
 }

@@ -14,6 +14,8 @@
 #include "plugin/coll/plan/play.h"
 #include "plugin/coll/plan/root_trees.h"
 #include "plugin/coll/plan/schedule.h"
+#include "plugin/coll/plan/torus_cost.h"
+#include "plugin/coll/plan/torus_shape.h"
 
 namespace meshbed::coll {
 namespace {
@@ -70,16 +72,16 @@ Path direct_path(const PlanRequest& request, double bytes) {
 
 /// Up to a tree's top and down again, or to or from the root, or from rank to rank. The bytes are cable_load.h's.
 Path mesh_path(const PlanRequest& request, double bytes) {
+  const bool blocks = request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
   int most = 0;
   for (const MeshTree& tree : trees_of(request)) {
-    const bool blocks =
-        request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
-    for (int from = 0; from < request.ranks; ++from) {
-      const int top = request.collective == Collective::kAllReduce ? tree.top : request.root;
-      if (!blocks && from != top) continue;
+    const auto farthest = [&](int from) {
       const std::vector<int> distances = view_of(tree, from).distances;
-      most = std::max(most, *std::max_element(distances.begin(), distances.end()));
-    }
+      return std::max_element(distances.begin(), distances.end()) - distances.begin();
+    };
+    int from = request.collective == Collective::kAllReduce ? tree.top : request.root;
+    if (blocks) from = static_cast<int>(farthest(from));  // one end of the longest way
+    most = std::max(most, view_of(tree, from).distances[static_cast<std::size_t>(farthest(from))]);
   }
   return {request.collective == Collective::kAllReduce ? 2.0 * most : most, bytes};
 }
@@ -217,7 +219,7 @@ double way_mbps(const PlanRequest& request, double mbps_most) {
 bool has_relayed_ring(const PlanRequest& request) {
   bool found = false;
   for (int rank = 0; rank < request.ranks; ++rank) {
-    found = found || request.mesh->hops(rank, (rank + 1) % request.ranks) > 1;
+    found = found || request.mesh->mbps(rank, (rank + 1) % request.ranks) == 0;
   }
   return found;
 }
@@ -229,11 +231,28 @@ bool has_relayed_ring(const PlanRequest& request) {
 bool is_played(Algorithm algorithm, const PlanRequest& request) {
   constexpr int kPlayedRanksMost = 16;
   if (request.mesh == nullptr || request.ranks <= 1 || request.count == 0) return false;
+  if (request.ranks > kWaysKeptMost || algorithm == Algorithm::kTorus) return false;
   if (algorithm == Algorithm::kTree || algorithm == Algorithm::kHalvingDoubling) return true;
   const bool blocks = request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
   if (algorithm == Algorithm::kMesh && !blocks) return false;
   const bool is_alone = request.channels == 1 && request.mesh->rank_mbps.empty();
   return is_alone && request.ranks <= kPlayedRanksMost && has_relayed_ring(request);
+}
+
+/// Of so many ranks it needs a connection for each pair; or on cables connections to far ones, whose ways are not
+/// looked for.
+bool is_beyond(Algorithm algorithm, const PlanRequest& request) {
+  const bool goes_far = algorithm == Algorithm::kTree || algorithm == Algorithm::kHalvingDoubling;
+  return request.ranks > kWaysKeptMost && (algorithm == Algorithm::kDirect || (request.mesh != nullptr && goes_far));
+}
+
+/// Behind switches rings of two are halving and doubling; and round one ring of cables, whose trees are all its lines,
+/// blocks travel as on a mesh.
+bool is_torus_of_another(const PlanRequest& request) {
+  const TorusShape& torus = *request.torus;
+  if (is_recursive_halving(torus)) return has_schedule(Algorithm::kHalvingDoubling, request.collective);
+  return torus.by_cables && torus.dimensions() == 1 && request.ranks <= kMeshTreesMax &&
+         request.collective != Collective::kAllReduce;
 }
 
 Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {
@@ -246,6 +265,7 @@ Path path_of(Algorithm algorithm, const PlanRequest& request, double bytes) {
       return direct_path(request, bytes);
     case Algorithm::kMesh:
       return mesh_path(request, bytes);
+    case Algorithm::kTorus:
     case Algorithm::kRing:
       break;
   }
@@ -266,6 +286,8 @@ const char* name_of(Algorithm algorithm) {
       return "direct";
     case Algorithm::kMesh:
       return "mesh";
+    case Algorithm::kTorus:
+      return "torus";
   }
   return "unknown";
 }
@@ -294,6 +316,10 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
   const double lined = static_cast<double>(format.line_bytes) / static_cast<double>(format.data_bytes);
   const double bytes = static_cast<double>(request.count) * static_cast<double>(request.element_bytes) * lined;
   const double memory_ns = protocol == Protocol::kSimple ? model.registration_ns : 0;
+  if (algorithm == Algorithm::kTorus) {
+    return memory_ns + kBeforeFirst * model.message_ns + torus_ns(request, model, lined);
+  }
+  if (is_beyond(algorithm, request)) return std::numeric_limits<double>::infinity();
   const Path path = path_of(algorithm, request, bytes);
   const bool rooted = request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
   const bool is_ring = algorithm == Algorithm::kRing && !rooted;
@@ -336,7 +362,9 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
 Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& request, const CostModel& model,
                            Protocol protocol) {
   const auto can = [&](Algorithm algorithm) {
-    const bool knows = algorithm != Algorithm::kMesh || (request.mesh != nullptr && request.ranks > 1);
+    const bool needs_mesh = algorithm == Algorithm::kMesh, needs_shape = algorithm == Algorithm::kTorus;
+    const bool knows = (!needs_mesh || (request.mesh != nullptr && request.ranks > 1)) &&
+                       (!needs_shape || (request.torus != nullptr && request.ranks > 1));
     return knows && has_schedule(algorithm, request.collective);
   };
   if (!choice.automatic) return can(choice.algorithm) ? choice.algorithm : Algorithm::kRing;
@@ -348,7 +376,8 @@ Algorithm choose_algorithm(const AlgorithmChoice& choice, const PlanRequest& req
       const bool joins = algorithm == Algorithm::kRing || can(algorithm);
       // Between two ranks tree and halving send what ring or direct send, in as many messages or more: found by
       // playing, their cost differs from a closed form by a percent where the times are the same.
-      const bool sends_alike = request.ranks == 2 && is_played(algorithm, request);
+      const bool sends_alike = (algorithm == Algorithm::kTorus && can(algorithm) && is_torus_of_another(request)) ||
+                               (request.ranks == 2 && is_played(algorithm, request));
       if (joins && !sends_alike && is_played(algorithm, request) == played) order.push_back(algorithm);
     }
   }

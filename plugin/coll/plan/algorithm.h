@@ -18,14 +18,15 @@ enum class Algorithm : std::uint8_t {
   kTree = 1,  // schedule.h, as what follows
   kHalvingDoubling = 2,
   kDirect = 3,
-  kMesh = 4,  // where the cables are known and join all ranks: mesh.h
+  kMesh = 4,   // where the cables are known and join all ranks: mesh.h
+  kTorus = 5,  // where the ranks have a shape: torus_shape.h
 };
-inline constexpr int kAlgorithms = 5;
+inline constexpr int kAlgorithms = 6;
 
 /// Messages from this size on are striped over parallel cables: the transport's NCCL_MESH_STRIPE_BYTES, as it comes.
 inline constexpr std::uint64_t kStripedFromBytes = 8192;
 
-/// "ring", "tree", "halving-doubling", "direct", "mesh".
+/// "ring", "tree", "halving-doubling", "direct", "mesh", "torus".
 const char* name_of(Algorithm algorithm);
 
 /// A caller's choice: one algorithm where it does the collective (and the ring elsewhere), or the cheapest.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <numeric>
 #include <vector>
 
 #include "plugin/coll/plan/mesh.h"
 #include "plugin/coll/plan/root_trees.h"
 #include "plugin/coll/plan/schedule.h"
+#include "plugin/coll/plan/torus_shape.h"
 
 namespace meshbed::coll {
 namespace {
@@ -16,7 +18,7 @@ namespace {
 class Adder {
  public:
   explicit Adder(const PlanRequest& request)
-      : request_(request), mesh_(*request.mesh), shares_(mesh_.cable_mbps.size()), up_shares_(shares_.size()) {}
+      : request_(request), mesh_(*request.mesh), shares_(mesh_.cables.count()), up_shares_(shares_.size()) {}
 
   CableLoad load(Algorithm algorithm, double mbps_most) {
     switch (algorithm) {
@@ -35,11 +37,14 @@ class Adder {
       case Algorithm::kMesh:
         mesh();
         break;
+      case Algorithm::kTorus:
+        torus();
+        break;
     }
     CableLoad load;
     for (std::size_t cable = 0; cable < shares_.size(); ++cable) {
       if (shares_[cable] == 0) continue;
-      const double mbps = std::min<double>(mesh_.cable_mbps[cable], mbps_most);
+      const double mbps = std::min<double>(mesh_.cables.mbps[cable], mbps_most);
       const double ns_per_byte = shares_[cable] * kNsPerByteAtOneMbps / mbps,
                    up_part = up_shares_[cable] / shares_[cable];
       constexpr double kAlike = 1e-6;
@@ -67,26 +72,26 @@ class Adder {
  private:
   /// Of what crosses all of the rank's cables: out of it, or into it.
   double busier_way(std::size_t rank) const {
-    const auto ranks = static_cast<std::size_t>(request_.ranks);
     double out = 0, in = 0;
-    for (std::size_t peer = 0; peer < ranks; ++peer) {
-      out += shares_[rank * ranks + peer];
-      in += shares_[peer * ranks + rank];
+    for (std::size_t cable = mesh_.cables.begin[rank]; cable < mesh_.cables.begin[rank + 1]; ++cable) {
+      out += shares_[cable];
+      in += shares_[mesh_.cables.back[cable]];
     }
     return std::max(out, in);
   }
   void flow(int from, int to, double share) {
-    int hops = 0;
-    for (int rank = from; rank != to; ++hops) {
-      const int next = mesh_.next_on_way(rank, to);
-      shares_[at(rank, next)] += share;
+    if (most_hops_ > kHopsMost && mesh_.next.empty()) return;  // needs a connection that there is not
+    const std::vector<int> way = mesh_.way(from, to, kHopsMost);
+    int rank = from;
+    for (const int next : way) {
+      shares_[mesh_.cables.find(rank, next)] += share;
       rank = next;
     }
+    const int hops = way.empty() ? kHopsMost + 1 : static_cast<int>(way.size());
     most_hops_ = std::max(most_hops_, hops);
     all_hops_ += hops;
     ++pairs_;
   }
-  std::size_t at(int from, int to) const { return static_cast<std::size_t>(from * request_.ranks + to); }
   bool is(Collective collective) const { return request_.collective == collective; }
 
   void ring() {
@@ -139,35 +144,68 @@ class Adder {
     }
   }
 
-  void mesh() {
-    for (const MeshTree& tree : trees_of(request_)) {
-      const std::vector<int> from_root = view_of(tree, is(Collective::kAllReduce) ? tree.top : request_.root).distances;
-      for (int rank = 0; rank < request_.ranks; ++rank) mesh_rank(tree, from_root, rank);
+  void torus() {
+    const TorusShape& torus = *request_.torus;
+    const double whole = is(Collective::kAllReduce) ? 2 : request_.ranks;
+    for (int part = 0; part < torus.parts(); ++part) {
+      const std::vector<double> sent = sent_by_dimension(torus, part);
+      for (int rank = 0; rank < request_.ranks; ++rank) {
+        for (int dimension = 0; dimension < torus.dimensions(); ++dimension) {
+          const double share = torus.portion(part) * sent[static_cast<std::size_t>(dimension)];
+          flow(rank, torus.neighbour(part, dimension, rank, 1), whole * share);
+        }
+      }
     }
   }
 
-  void mesh_rank(const MeshTree& tree, const std::vector<int>& from_root, int rank) {
-    const std::vector<Branch>& branches = tree.branches[static_cast<std::size_t>(rank)];
+  void mesh() {
+    for (const MeshTree& tree : trees_of(request_)) {
+      const bool is_rooted = is(Collective::kBroadcast) || is(Collective::kReduce);
+      const std::vector<int> from_root = view_of(tree, is_rooted ? request_.root : tree.top).distances;
+      const std::vector<int> below = ranks_below(tree, from_root);
+      for (int rank = 0; rank < request_.ranks; ++rank) mesh_rank(tree, from_root, below, rank);
+    }
+  }
+
+  /// [rank] how many ranks are farther away from where distances count from, on branches through it; itself included.
+  static std::vector<int> ranks_below(const MeshTree& tree, const std::vector<int>& distances) {
+    std::vector<int> order(distances.size()), below(distances.size(), 1);
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int left, int right) {
+      return distances[static_cast<std::size_t>(left)] > distances[static_cast<std::size_t>(right)];
+    });
+    for (const int rank : order) {
+      const auto here = static_cast<std::size_t>(rank);
+      for (const Branch& branch : tree.branches[here]) {
+        const auto there = static_cast<std::size_t>(branch.rank);
+        if (distances[there] < distances[here]) below[there] += below[here];
+      }
+    }
+    return below;
+  }
+
+  void mesh_rank(const MeshTree& tree, const std::vector<int>& from_root, const std::vector<int>& below, int rank) {
+    const auto here = static_cast<std::size_t>(rank);
     const double share = 1.0 / static_cast<double>(trees_of(request_).size());
-    std::vector<int> toward;
     const bool gathers = is(Collective::kAllGather), scatters = is(Collective::kReduceScatter);
-    if (gathers || scatters) toward = view_of(tree, rank).toward;
-    for (int index = 0; index < static_cast<int>(branches.size()); ++index) {
-      const int peer = branches[static_cast<std::size_t>(index)].rank;
-      const bool to_root = from_root[static_cast<std::size_t>(peer)] < from_root[static_cast<std::size_t>(rank)];
+    for (const Branch& branch : tree.branches[here]) {
+      const auto peer = static_cast<std::size_t>(branch.rank);
+      const bool to_root = from_root[peer] < from_root[here];
       if (is(Collective::kBroadcast) && to_root) continue;
       if (is(Collective::kReduce) && !to_root) continue;
       // An all_gather's are the blocks of this side of the cable, a reduce_scatter's those of the other one.
-      const auto there = std::count(toward.begin(), toward.end(), index);
-      const auto blocks = gathers ? request_.ranks - there : scatters ? there : 1;
-      flow(rank, peer, static_cast<double>(blocks) * share);
-      if (to_root) up_shares_[at(rank, peer)] += static_cast<double>(blocks) * share;
+      const int there = to_root ? request_.ranks - below[here] : below[peer];
+      const int blocks = gathers ? request_.ranks - there : scatters ? there : 1;
+      const std::size_t cable = mesh_.cables.find(rank, branch.rank);
+      shares_[cable] += blocks * share;
+      most_hops_ = std::max(most_hops_, 1);
+      if (to_root) up_shares_[cable] += blocks * share;
     }
   }
 
   const PlanRequest& request_;
   const Mesh& mesh_;
-  std::vector<double> shares_;     // [rank * ranks + rank]
+  std::vector<double> shares_;     // as in mesh_.cables
   std::vector<double> up_shares_;  // of them, by mesh, toward a tree's top
   int most_hops_ = 0, all_hops_ = 0, pairs_ = 0;
 };

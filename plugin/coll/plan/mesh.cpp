@@ -6,12 +6,12 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <queue>
 #include <tuple>
 #include <utility>
 
 #include "plugin/base/prng.h"
-#include "plugin/coll/plan/cable_lists.h"
 
 namespace meshbed::coll {
 namespace {
@@ -22,18 +22,13 @@ struct Grown {
   int depth = 0;
 };
 
-std::size_t at(const Mesh& mesh, int from, int to) { return static_cast<std::size_t>(from * mesh.ranks + to); }
-
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// [as in `lists`] of each cable, with one tree more on it than now.
-std::vector<double> next_loads(const Mesh& mesh, const CableLists& lists, const std::vector<int>& crossings) {
-  std::vector<double> loads(lists.peers.size());
-  for (int rank = 0; rank < mesh.ranks; ++rank) {
-    for (std::size_t each = lists.begin[static_cast<std::size_t>(rank)];
-         each < lists.begin[static_cast<std::size_t>(rank) + 1]; ++each) {
-      loads[each] = static_cast<double>(crossings[at(mesh, rank, lists.peers[each])] + 1) / lists.mbps[each];
-    }
+std::vector<double> next_loads(const CableLists& lists, const std::vector<int>& crossings) {
+  std::vector<double> loads(lists.count());
+  for (std::size_t each = 0; each < loads.size(); ++each) {
+    loads[each] = static_cast<double>(crossings[each] + 1) / lists.mbps[each];
   }
   return loads;
 }
@@ -80,12 +75,14 @@ Grown grow(const Mesh& mesh, const CableLists& lists, const std::vector<double>&
 }
 
 /// The lowest one from whichever rank that is tried; the lowest such rank is its top. No branches where there is none.
-MeshTree next_tree(const Mesh& mesh, const CableLists& lists, std::vector<int>* crossings) {
-  const std::vector<double> loads = next_loads(mesh, lists, *crossings);
+MeshTree next_tree(const Mesh& mesh, std::vector<int>* crossings) {
+  const CableLists& lists = mesh.cables;
+  const std::vector<double> loads = next_loads(lists, *crossings);
   Grown best{.parents = {}, .depth = mesh.ranks};
   MeshTree tree;
   constexpr int kTopsOfMany = 8;
-  const int step = mesh.ranks <= kEveryTopMost ? 1 : mesh.ranks / kTopsOfMany;
+  int step = mesh.ranks <= kEveryTopMost ? 1 : mesh.ranks / kTopsOfMany;
+  if (mesh.ranks > kWaysKeptMost) step = mesh.ranks;  // one: each rank of a job pays for itself
   for (int top = 0; top < mesh.ranks; top += step) {
     Grown grown = grow(mesh, lists, loads, top, best.depth);
     if (grown.parents.empty()) continue;
@@ -97,8 +94,9 @@ MeshTree next_tree(const Mesh& mesh, const CableLists& lists, std::vector<int>* 
   for (int child = 0; child < mesh.ranks; ++child) {
     const int parent = best.parents[static_cast<std::size_t>(child)];
     if (parent < 0) continue;
-    const int way = (*crossings)[at(mesh, child, parent)]++;
-    (*crossings)[at(mesh, parent, child)] = way + 1;
+    const std::size_t cable = lists.find(child, parent);
+    const int way = (*crossings)[cable]++;
+    (*crossings)[lists.back[cable]] = way + 1;
     tree.branches[static_cast<std::size_t>(child)].push_back({parent, way});
     tree.branches[static_cast<std::size_t>(parent)].push_back({child, way});
   }
@@ -109,7 +107,8 @@ MeshTree next_tree(const Mesh& mesh, const CableLists& lists, std::vector<int>* 
 }
 
 /// [rank] the next one on the way from there to `to`; -1 there.
-std::vector<std::int16_t> next_hops(const Mesh& mesh, const CableLists& lists, int to) {
+std::vector<std::int16_t> next_hops(const Mesh& mesh, int to) {
+  const CableLists& lists = mesh.cables;
   std::vector<std::int16_t> next(static_cast<std::size_t>(mesh.ranks), -1);
   std::deque<int> queue{to};
   for (; !queue.empty(); queue.pop_front()) {
@@ -127,7 +126,7 @@ std::vector<std::int16_t> next_hops(const Mesh& mesh, const CableLists& lists, i
 double busiest(const Mesh& mesh, const std::vector<int>& crossings, std::size_t trees) {
   double most = 0;
   for (std::size_t cable = 0; cable < crossings.size(); ++cable) {
-    if (crossings[cable] > 0) most = std::max(most, static_cast<double>(crossings[cable]) / mesh.cable_mbps[cable]);
+    if (crossings[cable] > 0) most = std::max(most, static_cast<double>(crossings[cable]) / mesh.cables.mbps[cable]);
   }
   return most / static_cast<double>(trees);
 }
@@ -145,14 +144,13 @@ int depth_of(const MeshTree& tree) {
 
 /// No trees where not all ranks hang together.
 Packing pack(const Mesh& mesh) {
-  std::vector<int> crossings(mesh.cable_mbps.size());
-  const CableLists lists = cable_lists(mesh);
+  std::vector<int> crossings(mesh.cables.count());
   // One more tree, and as many more connections, must be worth it.
   constexpr double kWorthIt = 0.99;
   Packing packing;
   std::size_t kept = 0;
   while (packing.trees.size() < kMeshTreesMax) {
-    MeshTree tree = next_tree(mesh, lists, &crossings);
+    MeshTree tree = next_tree(mesh, &crossings);
     if (tree.branches.empty()) return {};
     packing.trees.push_back(std::move(tree));
     const double load = busiest(mesh, crossings, packing.trees.size());
@@ -182,9 +180,9 @@ void refine(const Mesh& mesh, std::vector<int>& colours) {
     std::vector<Signature> signatures(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       signatures[rank].first = colours[rank];
-      for (std::size_t peer = 0; peer < ranks; ++peer) {
-        const int mbps = mesh.cable_mbps[rank * ranks + peer];
-        if (mbps > 0) signatures[rank].second.emplace_back(mbps, colours[peer]);
+      for (std::size_t each = mesh.cables.begin[rank]; each < mesh.cables.begin[rank + 1]; ++each) {
+        const auto peer = static_cast<std::size_t>(mesh.cables.peers[each]);
+        signatures[rank].second.emplace_back(mesh.cables.mbps[each], colours[peer]);
       }
       std::sort(signatures[rank].second.begin(), signatures[rank].second.end());
     }
@@ -231,7 +229,11 @@ int orders_tried(int ranks) {
 
 /// Rank i of it is rank order[i] of `mesh`.
 Mesh reordered(const Mesh& mesh, const std::vector<int>& order) {
-  return {.ranks = mesh.ranks, .cable_mbps = cables_among(mesh, order), .rank_mbps = {}, .next = {}, .trees = {}};
+  return {.ranks = mesh.ranks,
+          .cables = cable_lists(mesh.ranks, cables_among(mesh, order)),
+          .rank_mbps = {},
+          .next = {},
+          .trees = {}};
 }
 
 /// Back: trees of reordered()'s ranks as ones of the mesh's own.
@@ -252,26 +254,68 @@ Packing renamed(Packing packing, const std::vector<int>& order) {
 
 }  // namespace
 
-CableLists cable_lists(const Mesh& mesh) {
-  CableLists lists;
-  for (int rank = 0; rank < mesh.ranks; ++rank) {
-    for (int peer = 0; peer < mesh.ranks; ++peer) {
-      if (mesh.mbps(rank, peer) == 0) continue;
-      lists.peers.push_back(peer);
-      lists.mbps.push_back(mesh.mbps(rank, peer));
-    }
-    lists.begin.push_back(lists.peers.size());
+std::size_t CableLists::find(int from, int to) const {
+  const auto first = peers.begin() + static_cast<std::ptrdiff_t>(begin[static_cast<std::size_t>(from)]);
+  const auto last = peers.begin() + static_cast<std::ptrdiff_t>(begin[static_cast<std::size_t>(from) + 1]);
+  const auto found = std::lower_bound(first, last, to);
+  return found == last || *found != to ? kNone : static_cast<std::size_t>(found - peers.begin());
+}
+
+CableLists cable_lists(int ranks, const std::vector<MeshCable>& cables) {
+  std::vector<std::tuple<int, int, int>> ends;  // from, to, Mb/s
+  for (const MeshCable& cable : cables) {
+    if (cable.mbps == 0) continue;
+    ends.emplace_back(cable.a, cable.b, cable.mbps);
+    ends.emplace_back(cable.b, cable.a, cable.mbps);
   }
+  std::sort(ends.begin(), ends.end());
+  CableLists lists;
+  lists.begin.assign(static_cast<std::size_t>(ranks) + 1, 0);
+  for (std::size_t each = 0; each < ends.size(); ++each) {
+    const auto& [from, to, mbps] = ends[each];
+    if (each > 0 && std::get<0>(ends[each - 1]) == from && std::get<1>(ends[each - 1]) == to) {
+      lists.mbps.back() += mbps;
+      continue;
+    }
+    lists.peers.push_back(to);
+    lists.mbps.push_back(mbps);
+    ++lists.begin[static_cast<std::size_t>(from) + 1];
+  }
+  for (std::size_t rank = 1; rank < lists.begin.size(); ++rank) lists.begin[rank] += lists.begin[rank - 1];
   // By rank and peer: the cables of a rank are met in the order of their other ends.
   std::vector<std::size_t> next(lists.begin.begin(), lists.begin.end() - 1);
   for (const int peer : lists.peers) lists.back.push_back(next[static_cast<std::size_t>(peer)]++);
   return lists;
 }
 
-Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbps) {
+std::vector<int> Mesh::way(int from, int to, int hops_most) const {
+  std::vector<int> ranks_on_way;
+  if (!next.empty()) {
+    for (int rank = from; rank != to;) ranks_on_way.push_back(rank = next_on_way(rank, to));
+    return ranks_on_way;
+  }
+  // From its end, so that of ways that are as short it is the one of the lowest ranks, as next_hops() finds it.
+  std::map<int, std::pair<int, int>> reached{{to, {-1, 0}}};  // rank: the next one, cables from here
+  std::deque<int> queue{to};
+  for (; !queue.empty() && reached.count(from) == 0; queue.pop_front()) {
+    const int rank = queue.front(), hops_there = reached[rank].second;
+    if (hops_there == hops_most) break;
+    for (std::size_t each = cables.begin[static_cast<std::size_t>(rank)];
+         each < cables.begin[static_cast<std::size_t>(rank) + 1]; ++each) {
+      if (reached.emplace(cables.peers[each], std::pair(rank, hops_there + 1)).second) {
+        queue.push_back(cables.peers[each]);
+      }
+    }
+  }
+  if (reached.count(from) == 0) return {};
+  for (int rank = from; rank != to;) ranks_on_way.push_back(rank = reached[rank].first);
+  return ranks_on_way;
+}
+
+Mesh make_mesh(int ranks, const std::vector<MeshCable>& cables, std::vector<int> rank_mbps) {
   Mesh mesh{
-      .ranks = ranks, .cable_mbps = std::move(cable_mbps), .rank_mbps = std::move(rank_mbps), .next = {}, .trees = {}};
-  if (ranks < 2 || ranks > kMeshRanksMost || mesh.cable_mbps.empty()) return mesh;
+      .ranks = ranks, .cables = cable_lists(ranks, cables), .rank_mbps = std::move(rank_mbps), .next = {}, .trees = {}};
+  if (ranks < 2 || cables.empty()) return mesh;
   Packing best = pack(mesh);
   if (best.trees.empty()) return mesh;
   int tries = orders_tried(ranks);
@@ -286,20 +330,54 @@ Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbp
     }
   }
   mesh.trees = std::move(best.trees);
-  mesh.next.resize(mesh.cable_mbps.size());
-  const CableLists lists = cable_lists(mesh);
+  if (ranks > kWaysKeptMost) return mesh;
+  const auto width = static_cast<std::size_t>(ranks);
+  mesh.next.resize(width * width);
   for (int to = 0; to < ranks; ++to) {
-    const std::vector<std::int16_t> next = next_hops(mesh, lists, to);
-    for (int from = 0; from < ranks; ++from) mesh.next[at(mesh, from, to)] = next[static_cast<std::size_t>(from)];
+    const std::vector<std::int16_t> next = next_hops(mesh, to);
+    for (std::size_t from = 0; from < width; ++from) {
+      mesh.next[from * width + static_cast<std::size_t>(to)] = next[from];
+    }
   }
   return mesh;
 }
 
-std::vector<int> cables_among(const Mesh& mesh, const std::vector<int>& members) {
-  std::vector<int> cables;
-  if (mesh.cable_mbps.empty()) return cables;
-  for (const int from : members) {
-    for (const int to : members) cables.push_back(mesh.mbps(from, to));
+std::vector<MeshCable> cables_of_matrix(int ranks, const std::vector<int>& cable_mbps) {
+  std::vector<MeshCable> cables;
+  if (cable_mbps.empty()) return cables;
+  for (int a = 0; a < ranks; ++a) {
+    for (int b = a + 1; b < ranks; ++b) {
+      const int mbps =
+          cable_mbps[static_cast<std::size_t>(a) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(b)];
+      if (mbps > 0) cables.push_back({a, b, mbps});
+    }
+  }
+  return cables;
+}
+
+std::vector<int> matrix_of_cables(const Mesh& mesh) {
+  const auto width = static_cast<std::size_t>(mesh.ranks);
+  std::vector<int> cable_mbps(width * width);
+  for (std::size_t rank = 0; rank < width; ++rank) {
+    for (std::size_t each = mesh.cables.begin[rank]; each < mesh.cables.begin[rank + 1]; ++each) {
+      cable_mbps[rank * width + static_cast<std::size_t>(mesh.cables.peers[each])] = mesh.cables.mbps[each];
+    }
+  }
+  return cable_mbps;
+}
+
+std::vector<MeshCable> cables_among(const Mesh& mesh, const std::vector<int>& members) {
+  std::vector<int> place(static_cast<std::size_t>(mesh.ranks), -1);
+  for (std::size_t at = 0; at < members.size(); ++at)
+    place[static_cast<std::size_t>(members[at])] = static_cast<int>(at);
+  std::vector<MeshCable> cables;
+  for (int rank = 0; rank < mesh.ranks; ++rank) {
+    const int own = place[static_cast<std::size_t>(rank)];
+    for (std::size_t each = mesh.cables.begin[static_cast<std::size_t>(rank)];
+         own >= 0 && each < mesh.cables.begin[static_cast<std::size_t>(rank) + 1]; ++each) {
+      const int other = place[static_cast<std::size_t>(mesh.cables.peers[each])];
+      if (other > own) cables.push_back({own, other, mesh.cables.mbps[each]});
+    }
   }
   return cables;
 }

@@ -13,6 +13,7 @@
 // gets its n lines and a full mesh its n stars; a line and a star get themselves. Several times: with the ranks as they
 // are numbered, and in orders that follow from the cables alone; the best packing is kept. Cost of n ranks with m
 // cables: m log n for each tree from each top, n m for the ways. Above kEveryTopMost ranks few tops are tried.
+// Memory: n + m; up to kWaysKeptMost ranks, where all ways are kept, n^2.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,37 +31,68 @@ struct MeshTree {
   std::vector<std::vector<Branch>> branches;  // [rank], by rank
 };
 
-/// Trees and ways: none where not all ranks hang together.
+/// All that joins two ranks directly; rate of each direction.
+struct MeshCable {
+  int a = -1, b = -1, mbps = 0;
+  bool operator==(const MeshCable&) const = default;
+};
+
+/// The cables of each rank, by peer; each cable twice, once from either end. Of a rank: from begin[rank] to
+/// begin[rank + 1].
+struct CableLists {
+  std::vector<std::size_t> begin{0};
+  std::vector<int> peers, mbps;
+  std::vector<std::size_t> back;  // the same cable from its other end
+
+  /// Index in the lists; kNone: the two ranks have no cable.
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::size_t find(int from, int to) const;
+  std::size_t count() const { return peers.size(); }
+};
+/// Of ranks that are there; two of the same ends are one cable.
+CableLists cable_lists(int ranks, const std::vector<MeshCable>& cables);
+
+/// No trees: not all ranks hang together.
 struct Mesh {
   int ranks = 0;
-  std::vector<int> cable_mbps;  // [rank * ranks + rank]; 0: no cable
+  CableLists cables;
   // [rank] what all of a rank's cables carry together, each direction; empty: as much as they are.
   std::vector<int> rank_mbps;
-  // [rank * ranks + to] the next rank on the way to `to`: fewest cables, then lowest ranks; -1: it is there.
+  // [rank * ranks + to] the next rank on the way to `to`: fewest cables, then lowest ranks; -1: it is there. Empty
+  // above kWaysKeptMost ranks.
   std::vector<std::int16_t> next;
   std::vector<MeshTree> trees;  // each for an equal share of the data
 
-  int mbps(int from, int to) const { return cable_mbps[static_cast<std::size_t>(from * ranks + to)]; }
+  /// 0: no cable.
+  int mbps(int from, int to) const {
+    const std::size_t cable = cables.find(from, to);
+    return cable == CableLists::kNone ? 0 : cables.mbps[cable];
+  }
+  /// Up to kWaysKeptMost ranks.
   int next_on_way(int from, int to) const { return next[static_cast<std::size_t>(from * ranks + to)]; }
-  /// Cables that a message crosses; 0: to itself. Takes as many steps.
   int hops(int from, int to) const {
     int count = 0;
     for (int rank = from; rank != to; rank = next_on_way(rank, to)) ++count;
     return count;
   }
+  /// The ranks behind `from` on the way, `to` included; above kWaysKeptMost ranks none where they are more than
+  /// `hops_most`.
+  std::vector<int> way(int from, int to, int hops_most) const;
 };
 
 inline constexpr int kMeshTreesMax = 8;
 inline constexpr int kEveryTopMost = 64;
-/// Of more ranks n^2 numbers are too many: each rank of a job has its own.
-inline constexpr int kMeshRanksMost = 256;
+/// Each rank of a job has its own mesh, for which n^2 numbers of more ranks are too many.
+inline constexpr int kWaysKeptMost = 256;
 
-/// `cable_mbps`, `rank_mbps`: as Mesh's, the same in both directions; no cables, or more than kMeshRanksMost ranks:
-/// there are no trees. Trees are packed by the cables alone: what a rank carries over all of its cables is the same for
-/// every packing that loads them alike.
-Mesh make_mesh(int ranks, std::vector<int> cable_mbps, std::vector<int> rank_mbps = {});
-/// Of `mesh`'s cables, what is between those ranks, in their order.
-std::vector<int> cables_among(const Mesh& mesh, const std::vector<int>& members);
+/// `cables`, `rank_mbps`: as Mesh's; no cables: there are no trees. Trees are packed by the cables alone: what a rank
+/// carries over all of its cables is the same for every packing that loads them alike.
+Mesh make_mesh(int ranks, const std::vector<MeshCable>& cables, std::vector<int> rank_mbps = {});
+/// [rank * ranks + rank] the rate, the same both ways; 0: no cable.
+std::vector<MeshCable> cables_of_matrix(int ranks, const std::vector<int>& cable_mbps);
+std::vector<int> matrix_of_cables(const Mesh& mesh);
+/// Of `mesh`'s cables, what is between those ranks, numbered in their order.
+std::vector<MeshCable> cables_among(const Mesh& mesh, const std::vector<int>& members);
 
 /// A tree as one of its ranks sees it.
 struct TreeView {

@@ -79,6 +79,7 @@ struct LocalCopy {
 
 struct Mesh;
 struct RootTrees;
+struct TorusShape;
 
 /// The values that all ranks share, and our rank.
 struct PlanRequest {
@@ -97,6 +98,7 @@ struct PlanRequest {
   int slots = 8;                          // messages in flight per direction
   const Mesh* mesh = nullptr;             // the cables between the ranks; nullptr: nothing is known
   const RootTrees* root_trees = nullptr;  // broadcast and reduce, where there is a mesh: its trees from their root
+  const TorusShape* torus = nullptr;      // of the ranks; nullptr: there is none
 };
 
 struct Plan {

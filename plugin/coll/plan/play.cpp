@@ -97,10 +97,9 @@ class Player {
   Player(Algorithm algorithm, const PlanRequest& request, const CostModel& model, double wire_per_byte,
          double mbps_most)
       : request_(request), mesh_(*request.mesh), model_(model), wire_per_byte_(wire_per_byte) {
-    cables_.resize(mesh_.cable_mbps.size());
+    cables_.resize(mesh_.cables.count());
     for (std::size_t cable = 0; cable < cables_.size(); ++cable) {
-      const int mbps = mesh_.cable_mbps[cable];
-      if (mbps <= 0) continue;
+      const int mbps = mesh_.cables.mbps[cable];
       const double striped_mbps = std::min<double>(mbps, mbps_most);
       // Several channels begin on different devices, and so their relays use different ones of parallel cables.
       const double one_mbps = request.channels > 1 ? striped_mbps : std::min(striped_mbps, link_mbps_of(model));
@@ -249,10 +248,9 @@ class Player {
 
   std::size_t cable_of(const Flight& flight) const {
     const PlayedConnection& connection = connections_[flight.connection];
-    const auto ranks = static_cast<std::size_t>(request_.ranks);
     int from = connection.from;
     for (std::size_t hop = 0; hop < flight.hop; ++hop) from = mesh_.next_on_way(from, connection.to);
-    return static_cast<std::size_t>(from) * ranks + static_cast<std::size_t>(mesh_.next_on_way(from, connection.to));
+    return mesh_.cables.find(from, mesh_.next_on_way(from, connection.to));
   }
 
   void enqueue(const Flight& flight) {
@@ -301,7 +299,7 @@ class Player {
   std::vector<PlayedConnection> connections_;
   std::vector<std::vector<std::size_t>> ends_;        // [rank] of which connections it has one
   std::vector<std::vector<std::uint64_t>> digested_;  // [rank][transfer] up to which element
-  std::vector<Cable> cables_;                         // [rank * ranks + rank]
+  std::vector<Cable> cables_;                         // as in mesh_.cables
   std::vector<Flight> handed_on_;                     // by relays
   std::priority_queue<Event> events_;
   double now_ns_ = 0;

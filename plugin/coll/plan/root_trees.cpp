@@ -7,7 +7,6 @@
 
 #include "plugin/base/check.h"
 #include "plugin/base/units.h"
-#include "plugin/coll/plan/cable_lists.h"
 #include "plugin/coll/plan/plan.h"
 
 namespace meshbed::coll {
@@ -62,6 +61,22 @@ Room room_for(const CableLists& lists, double mbps_per_tree) {
   return room;
 }
 
+/// Whether all ranks are reached over cables with room.
+bool reaches_all(const Room& room, int root) {
+  std::vector<bool> joined(static_cast<std::size_t>(room.ranks()));
+  joined[static_cast<std::size_t>(root)] = true;
+  std::vector<int> queue{root};
+  for (std::size_t next = 0; next < queue.size(); ++next) {
+    for (std::size_t cable = room.begin(queue[next]); cable < room.end(queue[next]); ++cable) {
+      const auto rank = static_cast<std::size_t>(room.lists->peers[cable]);
+      if (joined[rank] || room.trees[cable] == 0) continue;
+      joined[rank] = true;
+      queue.push_back(room.lists->peers[cable]);
+    }
+  }
+  return queue.size() == joined.size();
+}
+
 /// The most Mb/s that each of so many trees can have.
 double widest(const CableLists& lists, int root, int trees) {
   std::set<double> wanted;
@@ -73,6 +88,7 @@ double widest(const CableLists& lists, int root, int trees) {
   const std::vector<double> rates(wanted.begin(), wanted.end());
   const auto narrowest_refused = std::partition_point(rates.begin(), rates.end(), [&](double rate) {
     const Room room = room_for(lists, rate);
+    if (trees == 1) return reaches_all(room, root);
     for (int rank = 0; rank < room.ranks(); ++rank) {
       if (rank != root && !lets_through(room, root, rank, trees)) return false;
     }
@@ -96,7 +112,7 @@ MeshTree peel(Room* room, int root, int left, std::vector<int>* crossings) {
       const int to = room->lists->peers[cable];
       if (joined[static_cast<std::size_t>(to)] || room->trees[cable] == 0) continue;
       --room->trees[cable];
-      if (!lets_through(*room, root, to, left)) {
+      if (left > 0 && !lets_through(*room, root, to, left)) {
         ++room->trees[cable];
         continue;
       }
@@ -135,12 +151,13 @@ int depth_of(const std::vector<MeshTree>& trees) {
 }  // namespace
 
 RootTrees root_trees(const Mesh& mesh, int root) {
-  const CableLists lists = cable_lists(mesh);
+  const CableLists& lists = mesh.cables;
   const double one_mbps = widest(lists, root, 1);
   RootTrees result;
   result.one = result.packed = pack(lists, root, 1, one_mbps);
   // One more tree, and as many more connections, must be worth it.
   constexpr double kWorthIt = 1.01;
+  if (mesh.ranks > kWaysKeptMost) return result;  // flows between so many cost too much
   double all_mbps = one_mbps, each_mbps = one_mbps;
   int kept = 1;
   for (int trees = 2; trees <= kMeshTreesMax; ++trees) {

@@ -12,7 +12,7 @@
 // computes. Here a cable counts as often as its share of the load has room for a tree, and of 1 to kMeshTreesMax trees
 // as many are packed as load the busiest cable least. A full mesh of n gets n-1 trees, a ring its two lines, a line and
 // a star themselves. The other way round they carry the reduce. Cost of m cables: a flow, m, for each cable and tree at
-// most: n^4 for a full mesh, so callers keep the result.
+// most: n^4 for a full mesh, so callers keep the result. Above kWaysKeptMost ranks there is one tree, in m.
 
 #include <cstdint>
 #include <vector>
@@ -25,7 +25,7 @@ struct PlanRequest;
 
 struct RootTrees {
   std::vector<MeshTree> one;     // the shallowest of the widest trees: for little data
-  std::vector<MeshTree> packed;  // each for an equal share
+  std::vector<MeshTree> packed;  // each for an equal share; above kWaysKeptMost ranks `one`
   std::uint64_t packed_from_bytes = 0;
 };
 

@@ -7,6 +7,8 @@
 #include "plugin/base/units.h"
 #include "plugin/coll/plan/mesh.h"
 #include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/plan/torus_shape.h"
+#include "plugin/coll/plan/transfer_list.h"
 
 namespace meshbed::coll {
 namespace {
@@ -23,14 +25,10 @@ bool is_rooted(const PlanRequest& request) {
   return request.collective == Collective::kBroadcast || request.collective == Collective::kReduce;
 }
 
-bool has_blocks(const PlanRequest& request) {
-  return request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
-}
-
 /// Fills a round's list.
-class Lister {
+class Lister : TransferList {
  public:
-  explicit Lister(Schedule& schedule) : schedule_(schedule), request_(schedule.request) { schedule_.transfers.clear(); }
+  explicit Lister(Schedule& schedule) : TransferList(schedule) { schedule_.transfers.clear(); }
 
   void list() {
     if (request_.ranks == 1) return;
@@ -41,6 +39,8 @@ class Lister {
       halve_and_double();
     } else if (schedule_.algorithm == Algorithm::kDirect) {
       direct();
+    } else if (schedule_.algorithm == Algorithm::kTorus) {
+      list_torus(schedule_);
     } else if (rooted) {
       tree(rooted_tree(request_.root, request_.rank, request_.ranks), 0, schedule_.round);
     } else {
@@ -53,25 +53,6 @@ class Lister {
   }
 
  private:
-  void send(int peer, int way, const Range& range, BufferRole from) {
-    schedule_.transfers.push_back(
-        {.peer = peer, .way = way, .range = range, .place = from, .partial = from == BufferRole::kWork});
-  }
-  void store(int peer, int way, const Range& range) {
-    schedule_.transfers.push_back({.peer = peer, .way = way, .receives = true, .range = range});
-  }
-  void reduce(int peer, int way, const Range& range, bool partial, BufferRole own, BufferRole to) {
-    schedule_.transfers.push_back({.peer = peer,
-                                   .way = way,
-                                   .receives = true,
-                                   .range = range,
-                                   .place = to,
-                                   .partial = partial,
-                                   .reduces = true,
-                                   .own = own});
-    if (to == BufferRole::kWork) schedule_.has_work = true;
-  }
-
   bool has_children(int rank, int way) const {
     return (request_.collective == Collective::kAllReduce ? paired_tree(way, rank, request_.ranks)
                                                           : rooted_tree(request_.root, rank, request_.ranks))
@@ -241,13 +222,11 @@ class Lister {
   }
 
   static constexpr std::size_t kStepsMax = 31;  // ranks are an int
-
-  Schedule& schedule_;
-  const PlanRequest& request_;
 };
 
 bool works_in_blocks(Algorithm algorithm, const PlanRequest& request) {
-  return algorithm == Algorithm::kMesh && request.collective == Collective::kReduceScatter;
+  return (algorithm == Algorithm::kMesh || algorithm == Algorithm::kTorus) &&
+         request.collective == Collective::kReduceScatter;
 }
 
 bool works_in_output(Algorithm algorithm, const PlanRequest& request) {
@@ -306,6 +285,7 @@ bool has_schedule(Algorithm algorithm, Collective collective) {
       return collective == Collective::kAllReduce || collective == Collective::kBroadcast ||
              collective == Collective::kReduce;
     case Algorithm::kDirect:
+    case Algorithm::kTorus:
       return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
              collective == Collective::kReduceScatter;
     case Algorithm::kHalvingDoubling:
@@ -344,6 +324,10 @@ std::uint64_t scheduled_slice_count(Algorithm algorithm, const PlanRequest& requ
     return std::max<std::uint64_t>(bytes / wire_bytes, 1);
   }
   const bool all = request.collective == Collective::kAllReduce;
+  if (algorithm == Algorithm::kTorus) {
+    const std::uint64_t largest = torus_chunk(request) / static_cast<std::uint64_t>(torus_pieces(request));
+    return slice_count_of(largest, wire_bytes, request);
+  }
   const std::uint64_t pieces = !all                              ? 1
                                : algorithm == Algorithm::kDirect ? static_cast<std::uint64_t>(request.ranks)
                                                                  : 2;

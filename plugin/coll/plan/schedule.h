@@ -29,8 +29,14 @@
 // Mesh reduce-scatter is its mirror: over each tree 1/t of every block, towards its rank; n(n-1) b bytes in all. A rank
 // between others keeps partial results of all their blocks, a round's share of each.
 //
+//   torus             torus_shape.h's rings, a dimension after the other: the ranks of a ring reduce and scatter what
+//                     is left of a part among them, and gather it in the opposite order of dimensions. 2(n-1) S bytes
+//                     in all, sum of 2(k-1) steps. Its all-gather is the second half and its reduce-scatter the first
+//                     one: the blocks of all ranks at a place of the ring travel to it one by one. n(n-1) b bytes.
+//
 // Reductions are formed in an order fixed by rank: in a tree each rank combines (first child's) with (its own), then
-// (second child's) with that, and on a mesh the others', by rank; in an exchange (what arrived) with (what it has);
+// (second child's) with that, and on a mesh the others', by rank; in an exchange and round a ring of a torus (what
+// arrived) with (what it has);
 // directly, (rank r + 1's) with (rank r's own), then (rank r + 2's) with that, and so on round to r - 1. Each element
 // is finished by one rank, which hands it on: the same bits everywhere. Where partial results are wider than elements,
 // they travel wider: up from ranks with children, and between ranks of which the sender has combined already.

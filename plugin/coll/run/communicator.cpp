@@ -30,7 +30,8 @@ std::uint32_t choice_of(const CommunicatorOptions& options) {
   const AlgorithmChoice& choice = options.way.algorithm;
   const ProtocolChoice& protocol = options.way.protocol;
   const bool automatic = choice.automatic || protocol.automatic;
-  const bool by_cables = choice.algorithm == Algorithm::kMesh && !options.cable_mbps.empty();
+  const bool by_cables =
+      choice.algorithm == Algorithm::kTorus || (choice.algorithm == Algorithm::kMesh && !options.cables.empty());
   if (!automatic && !by_cables && protocol.protocol == Protocol::kSimple) {
     return static_cast<std::uint32_t>(choice.algorithm);
   }
@@ -43,7 +44,10 @@ std::uint32_t choice_of(const CommunicatorOptions& options) {
   }
   for (const TuningRow& row : options.way.tuning) text += automatic ? to_text(row) : "";
   if (!automatic && !by_cables) return number_of(text);
-  for (const int mbps : options.cable_mbps) text += std::to_string(mbps) + " ";
+  for (const MeshCable& cable : options.cables) {
+    text += std::to_string(cable.a) + "-" + std::to_string(cable.b) + ":" + std::to_string(cable.mbps) + " ";
+  }
+  for (const int length : options.shape) text += "x" + std::to_string(length);
   for (const int mbps : options.rank_mbps) text += std::to_string(mbps) + " ";
   return number_of(text);
 }

@@ -30,6 +30,7 @@
 #include "plugin/coll/plan/plan.h"
 #include "plugin/coll/plan/root_trees.h"
 #include "plugin/coll/plan/signature.h"
+#include "plugin/coll/plan/torus_shape.h"
 #include "plugin/coll/run/call.h"
 #include "plugin/coll/run/executor.h"
 #include "plugin/coll/run/worker.h"
@@ -68,8 +69,9 @@ struct CommunicatorOptions {
   std::int64_t reach_timeout_ms = 0;        // until rank 0 listens; 0: connect_timeout_ms, or a minute without it
   std::int64_t operation_timeout_ms = 0;
   ChoiceRules way{};
-  std::vector<int> cable_mbps{};  // as Mesh's; empty: not known
-  std::vector<int> rank_mbps{};   // likewise
+  std::vector<MeshCable> cables{};  // empty: not known
+  std::vector<int> rank_mbps{};     // as Mesh's
+  std::vector<int> shape{};         // lengths; empty: as torus_shape() finds them
   /// Empty, or called with the reason before the connections of a communicator that breaks are closed.
   std::function<void(const std::string&)> on_break{};
 
@@ -187,7 +189,9 @@ class Communicator {
   using ChoiceKey = std::tuple<Collective, int, std::uint64_t, std::uint64_t>;
 
   explicit Communicator(const CommunicatorOptions& options)
-      : options_(options), mesh_(make_mesh(options.world, options.cable_mbps, options.rank_mbps)) {}
+      : options_(options),
+        mesh_(make_mesh(options.world, options.cables, options.rank_mbps)),
+        torus_(torus_shape(mesh_, options.shape)) {}
   /// `server`: where others meet us already, at options.bootstrap.
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options,
                                                       std::unique_ptr<StoreServer> server);
@@ -276,6 +280,7 @@ class Communicator {
 
   const CommunicatorOptions options_;
   const Mesh mesh_;
+  const TorusShape torus_;
   std::vector<int> channel_devices_;
   std::unique_ptr<StoreServer> server_;  // rank 0's
   std::unique_ptr<StoreClient> store_;

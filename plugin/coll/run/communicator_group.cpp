@@ -81,7 +81,8 @@ Result<std::unique_ptr<Communicator>> Communicator::meet(const std::vector<int>&
   MESHBED_CHECK(own != members.end());
   options.rank = static_cast<int>(own - members.begin());
   options.world = static_cast<int>(members.size());
-  options.cable_mbps = cables_among(mesh_, members);
+  options.cables = cables_among(mesh_, members);
+  options.shape.clear();
   options.rank_mbps.clear();
   for (const int member : members) {
     if (!options_.rank_mbps.empty()) options.rank_mbps.push_back(options_.rank_mbps[static_cast<std::size_t>(member)]);

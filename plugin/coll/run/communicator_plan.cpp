@@ -28,7 +28,8 @@ PlanRequest Communicator::request_of(const Operation& operation) {
           .slice_bytes_max = options_.slice_bytes,
           .slots = options_.steps,
           .mesh = mesh_.trees.empty() ? nullptr : &mesh_,
-          .root_trees = from_root};
+          .root_trees = from_root,
+          .torus = torus_.lengths.empty() ? nullptr : &torus_};
 }
 
 AlgorithmProtocol Communicator::way_of(const PlanRequest& request) {

@@ -1,0 +1,91 @@
+#include "plugin/coll/plan/torus_cost.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "plugin/coll/plan/cable_load.h"
+#include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/schedule.h"
+#include "plugin/coll/plan/torus_shape.h"
+#include "plugin/coll/plan/transfer_list.h"
+
+namespace meshbed::coll {
+namespace {
+
+/// What one part's rings take, and what they put on each dimension's cables.
+class PartCost {
+ public:
+  PartCost(const PlanRequest& request, const CostModel& model, double lined)
+      : request_(request), torus_(*request.torus), model_(model) {
+    const double element_bytes = static_cast<double>(request.element_bytes) * lined;
+    bytes_ = static_cast<double>(request.count) * element_bytes * (has_blocks(request) ? request.ranks : 1);
+    block_bytes_ = static_cast<double>(request.count) * element_bytes;
+    slice_bytes_ =
+        static_cast<double>(scheduled_slice_count(Algorithm::kTorus, request)) * element_bytes * request.channels;
+  }
+
+  double bytes() const { return bytes_; }
+
+  double ns_per_byte(int dimension) const {
+    if (!torus_.by_cables) return 8 / model_.gigabits_per_s * std::max(model_.hops, 1.0);
+    return kNsPerByteAtOneMbps / torus_.mbps[static_cast<std::size_t>(dimension)];
+  }
+
+  /// Steps one after the other: within a ring the next one begins when the first slice has come, behind the last one
+  /// when all of the chunk has.
+  double path_ns(int part) const {
+    const double message_ns = model_.message_ns * (torus_.by_cables ? 1 : std::max(model_.hops, 1.0));
+    double ns = 0, left = bytes_ * torus_.portion(part);
+    for (int step = 0; step < torus_.dimensions(); ++step) {
+      const int dimension = torus_.dimension(part, step), length = torus_.lengths[static_cast<std::size_t>(dimension)];
+      left /= length;
+      const double piece =
+          has_blocks(request_) ? std::min(left, block_bytes_ * torus_.portion(part)) : left / torus_pieces(request_);
+      const double rate = ns_per_byte(dimension), slice_ns = std::min(piece, slice_bytes_) * rate;
+      ns += (length - 2) * std::max(left * rate, message_ns + slice_ns) + message_ns + left * rate;
+    }
+    return ns;
+  }
+
+ private:
+  const PlanRequest& request_;
+  const TorusShape& torus_;
+  const CostModel& model_;
+  double bytes_ = 0, block_bytes_ = 0, slice_bytes_ = 0;
+};
+
+}  // namespace
+
+double torus_ns(const PlanRequest& request, const CostModel& model, double lined) {
+  const TorusShape& torus = *request.torus;
+  if (request.mesh != nullptr && !torus.by_cables) return std::numeric_limits<double>::infinity();
+  const PartCost cost(request, model, lined);
+  const double halves = request.collective == Collective::kAllReduce ? 2 : 1;
+  double longest_ns = 0;
+  std::vector<double> up_ns(torus.lengths.size()), down_ns(torus.lengths.size());
+  for (int part = 0; part < torus.parts(); ++part) {
+    longest_ns = std::max(longest_ns, cost.path_ns(part));
+    const std::vector<double> sent = sent_by_dimension(torus, part);
+    for (std::size_t dimension = 0; dimension < sent.size(); ++dimension) {
+      const double ns =
+          sent[dimension] * torus.portion(part) * cost.bytes() * cost.ns_per_byte(static_cast<int>(dimension));
+      const bool is_up = torus.is_up(part) || torus.lengths[dimension] == 2;
+      (is_up ? up_ns : down_ns)[dimension] += ns;
+    }
+  }
+  double busiest_ns =
+      std::max(*std::max_element(up_ns.begin(), up_ns.end()), *std::max_element(down_ns.begin(), down_ns.end()));
+  if (request.mesh != nullptr) {
+    for (const int mbps : request.mesh->rank_mbps) {
+      if (mbps == 0) continue;
+      const double n = request.ranks;
+      busiest_ns = std::max(busiest_ns, (n - 1) / n * cost.bytes() * kNsPerByteAtOneMbps / mbps);
+    }
+  }
+  return halves * std::max(longest_ns, busiest_ns + model.message_ns);
+}
+
+}  // namespace meshbed::coll
