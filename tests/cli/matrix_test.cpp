@@ -58,7 +58,7 @@ TEST_CASE("200 cases have every element type, reduction, algorithm, protocol, ro
   }
   CHECK(types.size() == coll::kDataTypes);
   CHECK(reductions.size() == coll::kReduceOps);
-  CHECK(algorithms == std::set<std::string>{"ring", "tree", "halving-doubling", "direct", "mesh"});
+  CHECK(algorithms == std::set<std::string>{"ring", "tree", "halving-doubling", "direct", "mesh", "torus"});
   CHECK(protocols == std::set<std::string>{"simple", "ll", "ll128"});
   CHECK(roots.size() == kRanks);
   CHECK(places.size() == 2);

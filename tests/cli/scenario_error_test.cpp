@@ -106,7 +106,7 @@ TEST_CASE("a value that is none of the accepted words lists them") {
         "all_gather, reduce_scatter, broadcast, alltoall, sendrecv, reduce, gather, scatter");
   CHECK(on_triangle("[workload]\nalgorithm = \"trees\"\n") ==
         "test.toml:5:13: algorithm: 'trees' is unknown (did you mean 'tree'?); accepted: auto, ring, tree, "
-        "halving-doubling, direct, mesh");
+        "halving-doubling, direct, mesh, torus");
   CHECK(on_triangle("[workload]\nprotocol = \"LL\"\n") ==
         "test.toml:5:12: protocol: 'LL' is unknown; accepted: auto, simple, ll, ll128");
   CHECK(on_triangle("[workload]\nalgorithm = \"ring\"\ntuning = \"table.csv\"\n") ==

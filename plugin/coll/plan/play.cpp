@@ -12,6 +12,7 @@
 #include "plugin/base/check.h"
 #include "plugin/base/units.h"
 #include "plugin/coll/plan/cable_load.h"
+#include "plugin/coll/plan/earlier_receives.h"
 #include "plugin/coll/plan/mesh.h"
 #include "plugin/coll/plan/schedule.h"
 
@@ -149,6 +150,8 @@ class Player {
     connections_.clear();
     ends_.assign(schedules_.size(), {});
     digested_.assign(schedules_.size(), {});
+    earlier_.resize(schedules_.size());
+    for (std::size_t rank = 0; rank < schedules_.size(); ++rank) earlier_[rank].find(schedules_[rank].transfers);
     std::map<std::tuple<int, int, int>, std::size_t> known;  // from, to, way
     for (std::size_t rank = 0; rank < schedules_.size(); ++rank) {
       const std::vector<Transfer>& list = schedules_[rank].transfers;
@@ -179,9 +182,9 @@ class Player {
   /// As ChannelSchedule's: every earlier receive has digested what it shares with `slice`.
   bool may_touch(std::size_t rank, std::size_t transfer, const Range& slice) const {
     const std::vector<Transfer>& list = schedules_[rank].transfers;
-    for (std::size_t earlier = 0; earlier < transfer; ++earlier) {
+    for (const std::uint32_t earlier : earlier_[rank].of(transfer)) {
       const Range& other = list[earlier].range;
-      if (!list[earlier].receives || slice.begin >= end_of(other) || other.begin >= end_of(slice)) continue;
+      if (slice.begin >= end_of(other) || other.begin >= end_of(slice)) continue;
       if (digested_[rank][earlier] < std::min(end_of(slice), end_of(other))) return false;
     }
     return true;
@@ -298,6 +301,7 @@ class Player {
   std::vector<Schedule> schedules_;  // [rank]
   std::vector<PlayedConnection> connections_;
   std::vector<std::vector<std::size_t>> ends_;        // [rank] of which connections it has one
+  std::vector<EarlierReceives> earlier_;              // [rank]
   std::vector<std::vector<std::uint64_t>> digested_;  // [rank][transfer] up to which element
   std::vector<Cable> cables_;                         // as in mesh_.cables
   std::vector<Flight> handed_on_;                     // by relays

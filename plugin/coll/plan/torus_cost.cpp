@@ -29,28 +29,45 @@ class PartCost {
 
   double bytes() const { return bytes_; }
 
-  double ns_per_byte(int dimension) const {
-    if (!torus_.by_cables) return 8 / model_.gigabits_per_s * std::max(model_.hops, 1.0);
-    return kNsPerByteAtOneMbps / torus_.mbps[static_cast<std::size_t>(dimension)];
+  /// What a part does in one dimension: chunks of so many bytes, slice by slice.
+  struct Step {
+    int dimension = 0, length = 0;
+    double chunk_ns = 0, slice_ns = 0;
+  };
+  std::vector<Step> steps_of(int part) const {
+    std::vector<Step> steps;
+    double left = bytes_ * torus_.portion(part);
+    for (int number = 0; number < torus_.dimensions(); ++number) {
+      const int dimension = torus_.dimension(part, number),
+                length = torus_.lengths[static_cast<std::size_t>(dimension)];
+      left /= length;
+      const double piece =
+          has_blocks(request_) ? std::min(left, block_bytes_ * torus_.portion(part)) : left / torus_pieces(request_);
+      const double slice = std::min(piece, slice_bytes_), rate = ns_per_byte(dimension, slice / request_.channels);
+      steps.push_back({.dimension = dimension, .length = length, .chunk_ns = left * rate, .slice_ns = slice * rate});
+    }
+    return steps;
   }
 
   /// Steps one after the other: within a ring the next one begins when the first slice has come, behind the last one
   /// when all of the chunk has.
-  double path_ns(int part) const {
+  double path_ns(const std::vector<Step>& steps) const {
     const double message_ns = model_.message_ns * (torus_.by_cables ? 1 : std::max(model_.hops, 1.0));
-    double ns = 0, left = bytes_ * torus_.portion(part);
-    for (int step = 0; step < torus_.dimensions(); ++step) {
-      const int dimension = torus_.dimension(part, step), length = torus_.lengths[static_cast<std::size_t>(dimension)];
-      left /= length;
-      const double piece =
-          has_blocks(request_) ? std::min(left, block_bytes_ * torus_.portion(part)) : left / torus_pieces(request_);
-      const double rate = ns_per_byte(dimension), slice_ns = std::min(piece, slice_bytes_) * rate;
-      ns += (length - 2) * std::max(left * rate, message_ns + slice_ns) + message_ns + left * rate;
+    double ns = 0;
+    for (const Step& each : steps) {
+      ns += (each.length - 2) * std::max(each.chunk_ns, message_ns + each.slice_ns) + message_ns + each.chunk_ns;
     }
     return ns;
   }
 
  private:
+  /// Short messages go over one of several parallel cables.
+  double ns_per_byte(int dimension, double message_bytes) const {
+    if (!torus_.by_cables) return 8 / model_.gigabits_per_s * std::max(model_.hops, 1.0);
+    const double mbps = torus_.mbps[static_cast<std::size_t>(dimension)];
+    return kNsPerByteAtOneMbps / (message_bytes < kStripedFromBytes ? std::min(mbps, link_mbps_of(model_)) : mbps);
+  }
+
   const PlanRequest& request_;
   const TorusShape& torus_;
   const CostModel& model_;
@@ -67,13 +84,12 @@ double torus_ns(const PlanRequest& request, const CostModel& model, double lined
   double longest_ns = 0;
   std::vector<double> up_ns(torus.lengths.size()), down_ns(torus.lengths.size());
   for (int part = 0; part < torus.parts(); ++part) {
-    longest_ns = std::max(longest_ns, cost.path_ns(part));
-    const std::vector<double> sent = sent_by_dimension(torus, part);
-    for (std::size_t dimension = 0; dimension < sent.size(); ++dimension) {
-      const double ns =
-          sent[dimension] * torus.portion(part) * cost.bytes() * cost.ns_per_byte(static_cast<int>(dimension));
-      const bool is_up = torus.is_up(part) || torus.lengths[dimension] == 2;
-      (is_up ? up_ns : down_ns)[dimension] += ns;
+    const std::vector<PartCost::Step> steps = cost.steps_of(part);
+    longest_ns = std::max(longest_ns, cost.path_ns(steps));
+    for (const PartCost::Step& each : steps) {
+      const auto dimension = static_cast<std::size_t>(each.dimension);
+      const bool is_up = torus.is_up(part) || each.length == 2;
+      (is_up ? up_ns : down_ns)[dimension] += (each.length - 1) * each.chunk_ns;
     }
   }
   double busiest_ns =

@@ -23,6 +23,7 @@ ChannelSchedule::ChannelSchedule(Messages* net, Schedule schedule, ScheduleMemor
 
 void ChannelSchedule::begin_round() {
   MESHBED_CHECK(digested_.size() == schedule_.transfers.size());
+  earlier_.find(schedule_.transfers);
   for (std::size_t index = 0; index < digested_.size(); ++index) {
     digested_[index] = schedule_.transfers[index].range.begin;
   }
@@ -69,10 +70,10 @@ const ChannelSchedule::Stream* ChannelSchedule::unfinished() const {
 }
 
 bool ChannelSchedule::may_touch(std::size_t transfer, const Range& slice) const {
-  for (std::size_t earlier = 0; earlier < transfer; ++earlier) {
-    const Transfer& other = schedule_.transfers[earlier];
-    if (!other.receives || slice.begin >= end_of(other.range) || other.range.begin >= end_of(slice)) continue;
-    if (digested_[earlier] < std::min(end_of(slice), end_of(other.range))) return false;
+  for (const std::uint32_t earlier : earlier_.of(transfer)) {
+    const Range& other = schedule_.transfers[earlier].range;
+    if (slice.begin >= end_of(other) || other.begin >= end_of(slice)) continue;
+    if (digested_[earlier] < std::min(end_of(slice), end_of(other))) return false;
   }
   return true;
 }

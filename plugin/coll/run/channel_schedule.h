@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "plugin/base/result.h"
+#include "plugin/coll/plan/earlier_receives.h"
 #include "plugin/coll/plan/schedule.h"
 #include "plugin/coll/reduce/reduce.h"
 #include "plugin/coll/run/channel_run.h"
@@ -103,6 +104,7 @@ class ChannelSchedule : public ChannelRun {
   const std::uint64_t warns_before_;
   bool last_round_ended_ = false;
   std::vector<Stream> streams_;
+  EarlierReceives earlier_;
   std::vector<std::uint64_t> digested_;  // by transfer: how far a receive has come, in elements of the buffers
 };
 
