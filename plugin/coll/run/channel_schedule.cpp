@@ -8,6 +8,18 @@
 #include "plugin/coll/transport/plugin_log.h"
 
 namespace meshbed::coll {
+
+std::vector<StreamMemory> streams_of(const Schedule& schedule) {
+  std::vector<StreamMemory> streams;
+  for (const Transfer& transfer : schedule.transfers) {
+    if (std::none_of(streams.begin(), streams.end(),
+                     [&](const StreamMemory& stream) { return goes_over(transfer, stream); })) {
+      streams.push_back({.peer = transfer.peer, .way = transfer.way, .receives = transfer.receives});
+    }
+  }
+  return streams;
+}
+
 ChannelSchedule::ChannelSchedule(Messages* net, Schedule schedule, ScheduleMemory memory)
     : net_(net),
       schedule_(std::move(schedule)),

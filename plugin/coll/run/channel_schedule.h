@@ -37,6 +37,9 @@ inline bool goes_over(const Transfer& transfer, const StreamMemory& stream) {
   return transfer.peer == stream.peer && transfer.way == stream.way && transfer.receives == stream.receives;
 }
 
+/// One for each connection that the schedule uses, in the order in which channel runs look at them.
+std::vector<StreamMemory> streams_of(const Schedule& schedule);
+
 struct ScheduleMemory {
   const char* input = nullptr;
   char* output = nullptr;

@@ -14,18 +14,6 @@ Edge edge_of(const Transfer& transfer, const PlanRequest& request) {
           transfer.receives ? Direction::kReceive : Direction::kSend};
 }
 
-/// One for each connection that the schedule uses.
-std::vector<StreamMemory> streams_of(const Schedule& schedule) {
-  std::vector<StreamMemory> streams;
-  for (const Transfer& transfer : schedule.transfers) {
-    if (std::none_of(streams.begin(), streams.end(),
-                     [&](const StreamMemory& stream) { return goes_over(transfer, stream); })) {
-      streams.push_back({.peer = transfer.peer, .way = transfer.way, .receives = transfer.receives});
-    }
-  }
-  return streams;
-}
-
 /// Of a slot, where the stream needs slots.
 std::uint64_t slot_bytes_of(const Schedule& schedule, const StreamMemory& stream) {
   std::uint64_t bytes = 0;

@@ -1,0 +1,149 @@
+#include "testbed/world/replay/planned_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/coll/run/communicator.h"
+#include "sim/trace/digest.h"
+#include "sim/trace/proof.h"
+#include "testbed/base/files.h"
+#include "testbed/base/progress.h"
+#include "testbed/base/units.h"
+#include "testbed/scenario/collective_shape.h"
+#include "testbed/scenario/placement.h"
+#include "testbed/workload/workload.h"
+#include "testbed/world/replay/planned_replay.h"
+#include "testbed/world/replay/replay_run.h"
+#include "testbed/world/world.h"
+
+namespace meshbed::testbed {
+namespace {
+
+[[noreturn]] void refuse(const Scenario& scenario, const std::string& what) {
+  throw ScenarioError(scenario.path,
+                      fmt::format("--mode replay: replay.detail = plugin: {}; record a run (meshbed record), or set "
+                                  "replay.detail = data",
+                                  what));
+}
+
+}  // namespace
+
+void check_plugin_detail(const Scenario& scenario, models::Collective collective) {
+  const Workload& workload = scenario.workload;
+  if (workload.warmup == 0) {
+    refuse(scenario, "connections are made in a first iteration, which is not replayed (workload.warmup = 1)");
+  }
+  if (!workload.net_plugin.empty()) refuse(scenario, "other net plugins send other messages");
+  if (workload.in_place && pattern_of(collective) == CollectivePattern::kPairs) {
+    refuse(scenario, "in place, receives of pairs wait for sends (workload.in_place)");
+  }
+  if (workload.gpu_memory) refuse(scenario, "it has no GPUs (workload.memory)");
+  if (std::string_view(fabric_name(scenario)) == "fluid") refuse(scenario, "it shares links in chunks (fabric.kind)");
+  for (const models::Node& node : scenario.cluster.nodes) {
+    if (!node.environment.empty()) {
+      refuse(scenario,
+             fmt::format("{} of {} may change the plugin's messages", node.environment.front().first, node.name));
+    }
+    if (!node.bonds.empty()) refuse(scenario, fmt::format("{} has bonds", node.name));
+    for (const models::Nic& nic : node.nics) {
+      const bool is_ipv4 = std::all_of(nic.addresses.begin(), nic.addresses.end(), [](const models::IpPrefix& prefix) {
+        return prefix.address.family == models::Family::kIpv4;
+      });
+      if (nic.vlan != 0 || !is_ipv4) refuse(scenario, fmt::format("{} of {} has other headers", nic.device, node.name));
+    }
+  }
+}
+
+void plan_work(const Scenario& scenario, models::Collective collective, coll::DataType type, PlannedWork* work) {
+  const int ranks = ranks_of(scenario);
+  const EngineOptions options = engine_options(scenario, {});
+  const coll::CommunicatorOptions defaults;
+  coll::ChoiceRules rules;
+  rules.algorithm = coll::parse_algorithm(options.algorithm).value_or(rules.algorithm);
+  rules.protocol = coll::parse_protocol_choice(options.protocol).value_or(rules.protocol);
+  if (options.link_mbps > 0) rules.network.gigabits_per_s = options.link_mbps / 1000.0;
+  if (options.hops_per_mille > 0) rules.network.hops = options.hops_per_mille / 1000.0;
+  if (!options.tuning.empty()) {
+    auto table = coll::parse_tuning(options.tuning);
+    if (!table) throw ScenarioError(scenario.path, "workload.tuning: " + table.error().text);
+    rules.tuning = std::move(*table);
+  }
+  work->mesh = coll::make_mesh(ranks, options.cable_mbps, options.rank_mbps);
+  const bool has_mesh = !work->mesh.trees.empty();
+  const bool rooted = pattern_of(collective) == CollectivePattern::kChain;
+  if (rooted && has_mesh) work->root_trees = coll::root_trees(work->mesh, scenario.workload.root);
+  work->plan = {.collective = collective,
+                .ranks = ranks,
+                .root = scenario.workload.root,
+                .count = shape_of(collective, scenario.workload.bytes, ranks, type).count,
+                .element_bytes = coll::size_of(type),
+                .partial_bytes = coll::size_of(coll::accumulator_of(type)),
+                .channels = options.channels,
+                .slice_bytes_max = options.slice_bytes > 0 ? options.slice_bytes : defaults.slice_bytes,
+                .slots = defaults.steps,
+                .mesh = has_mesh ? &work->mesh : nullptr,
+                .root_trees = rooted && has_mesh ? &work->root_trees : nullptr};
+  work->way = coll::choose_way(rules, work->plan);
+}
+
+RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::vector<sim::ReplayRecord>* trace) {
+  const Workload& workload = scenario.workload;
+  const coll::PlanRequest& plan = work.plan;
+  const Picoseconds limit_ps = replay_limit_ps(scenario);
+  const SimulationProgress progress;
+  const PlannedRequest request{.cluster = &scenario.cluster,
+                               .plan = plan,
+                               .way = work.way,
+                               .iterations = workload.warmup + workload.iterations,
+                               .in_place = workload.in_place,
+                               .trace = trace,
+                               .on_progress = &SimulationProgress::show,
+                               .give_up_ps = limit_ps};
+  const Result<PlannedOutcome> outcome = replay_plan(request);
+  if (!outcome) refuse(scenario, outcome.error().text);
+  if (outcome->gave_up) {
+    throw ScenarioError(
+        scenario.path,
+        fmt::format("--mode replay: it takes longer than limits.time, {}; set that higher", duration_text(limit_ps)));
+  }
+  const CollectiveShape shape =
+      shape_of(plan.collective, workload.bytes, plan.ranks, parse_data_type("dtype", workload.dtype));
+  RunResult result;
+  result.world = run_world(WorldKind::kSimulated).facts();
+  result.workload = workload.collective;
+  result.bytes = shape.bytes;
+  result.iterations = 1;
+  result.time_ps = outcome->time_ps;
+  result.busbw_factor = models::bus_factor(plan.collective, plan.ranks);
+  result.bound_ps = any_algorithm_bound_of(scenario, plan.collective, shape.bytes);
+  const std::string algorithm = coll::algorithm_name({.collective = plan.collective, .way = work.way});
+  result.replay = {.detail = scenario.replay_detail, .algorithm = algorithm, .events = outcome->totals.messages};
+  result.messages.messages = result.messages.succeeded = outcome->totals.messages;
+  result.messages.payload_bytes = outcome->totals.payload_bytes;
+  result.simulation.elapsed_ps = outcome->end_ps;
+  result.simulation.links = outcome->links;
+  result.proofs.push_back(sim::bound_kept("no algorithm is faster", result.time_ps, result.bound_ps));
+  result.proofs.push_back({.name = "what was sent was received",
+                           .ok = outcome->planned_bytes == outcome->received_bytes,
+                           .detail = fmt::format("{} of {} bytes, over {} connections", outcome->received_bytes,
+                                                 outcome->planned_bytes, outcome->connections)});
+  result.proofs.push_back({.name = "every message arrived and was acknowledged",
+                           .ok = outcome->under_way == 0,
+                           .detail = fmt::format("{} under way at the end", outcome->under_way)});
+  result.proofs.push_back(sim::bytes_conserved(outcome->links));
+  result.proofs.push_back(sim::utilisation_possible(outcome->links, outcome->end_ps, outcome->events));
+  sim::Digest digest;
+  digest.add(result.workload);
+  digest.add(algorithm);
+  digest.add(result.bytes);
+  digest.add(outcome->totals.messages);
+  digest.add(outcome->totals.payload_bytes);
+  digest.add(static_cast<std::uint64_t>(outcome->time_ps));
+  digest.add(outcome->totals.digest);
+  result.digest = digest.hex();
+  return result;
+}
+
+}  // namespace meshbed::testbed

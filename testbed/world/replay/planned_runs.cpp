@@ -1,0 +1,119 @@
+#include "testbed/world/replay/planned_runs.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "models/nccl_environment.h"
+#include "plugin/coll/plan/schedule.h"
+#include "plugin/coll/run/channel_schedule.h"
+#include "sim/replay/recorded_replay.h"
+
+namespace meshbed::testbed {
+namespace {
+
+Error invalid(std::string text) { return {ErrorCode::kInvalidArgument, Scope::kJob, std::move(text)}; }
+
+// Channel runs add to the addresses of their buffers; nothing is ever read or written there.
+char* no_memory() {
+  static char nowhere = 0;
+  return &nowhere;
+}
+
+void reduce_nothing(void*, const void*, const void*, std::uint64_t, std::uint32_t) {}
+
+constexpr coll::ReduceKernels kKernels{&reduce_nothing, &reduce_nothing, &reduce_nothing, &reduce_nothing};
+constexpr coll::PartialKernels kPartialKernels{&reduce_nothing, nullptr};
+
+}  // namespace
+
+PlannedRuns::PlannedRuns(const models::Cluster& cluster, PlannedNet& net)
+    : cluster_(cluster), topology_(models::analyse(models::in_use(cluster))), net_(net) {}
+
+Result<PlannedNet::Connection*> PlannedRuns::connection(int from, int to, int number) {
+  if (PlannedNet::Connection* known = net_.find(from, to, number)) return known;
+  const std::vector<models::DirectPath> paths = models::direct_paths(topology_, from, to);
+  const auto names = [&] { return fmt::format("{} and {}", cluster_.at(from).name, cluster_.at(to).name); };
+  if (paths.empty()) {
+    return invalid(fmt::format(
+        "{} exchange messages and share no cable and no switch, so that the plugin would relay them", names()));
+  }
+  if (paths.size() > 1) {
+    return invalid(
+        fmt::format("{} links join {}, over which the plugin would stripe long messages", paths.size(), names()));
+  }
+  const models::DirectPath& path = paths.front();
+  if (topology_.segments[static_cast<std::size_t>(path.segment)].router >= 0) {
+    return invalid(fmt::format("a router joins {}", names()));
+  }
+  ++connections_;
+  return &net_.connection(
+      from, to, number,
+      {.from = path.from, .to = path.to, .mtu_bytes = sim::mtu_between(cluster_, path.from, path.to)});
+}
+
+Result<std::vector<PlannedRun>> PlannedRuns::make(coll::PlanRequest request, coll::AlgorithmProtocol way) {
+  std::vector<PlannedRun> runs;
+  request.slice_bytes_max = coll::slice_bytes_of(way.protocol, request.slice_bytes_max);
+  if (way.algorithm != coll::Algorithm::kRing) {
+    for (request.channel = 0; request.channel < request.channels; ++request.channel) {
+      if (auto added = add_schedule(way.algorithm, request, runs); !added) return added.error();
+    }
+    return runs;
+  }
+  for (const coll::SubPlan& sub_plan : coll::sub_plans_of(request)) {
+    coll::PlanRequest part = sub_plan.request;
+    for (part.channel = 0; part.channel < part.channels; ++part.channel) {
+      if (auto added = add_plan(part, runs); !added) return added.error();
+    }
+  }
+  return runs;
+}
+
+Result<void> PlannedRuns::add_plan(const coll::PlanRequest& request, std::vector<PlannedRun>& runs) {
+  coll::Plan plan = coll::make_plan(request);
+  const std::uint64_t copy_bytes = plan.copy.count * request.element_bytes;
+  if (plan.send_steps == 0 && plan.recv_steps == 0 && copy_bytes == 0) return ok();
+  plan.copy = {};
+  coll::ChannelMemory memory;
+  memory.input = memory.own = memory.output = memory.staging = no_memory();
+  memory.kernels = kKernels;
+  memory.slot_bytes = plan.slot_bytes;
+  memory.tag = 0;
+  if (plan.send_steps > 0) {
+    const auto found = connection(request.rank, plan.send_peer, request.channel);
+    if (!found) return found.error();
+    memory.send_comm = PlannedNet::sender_of(**found);
+  }
+  if (plan.recv_steps > 0) {
+    const auto found = connection(plan.recv_peer, request.rank, request.channel);
+    if (!found) return found.error();
+    memory.recv_comm = PlannedNet::receiver_of(**found);
+  }
+  runs.push_back({std::make_unique<coll::PlanRun>(&net_, plan, memory), copy_bytes});
+  return ok();
+}
+
+Result<void> PlannedRuns::add_schedule(coll::Algorithm algorithm, const coll::PlanRequest& request,
+                                       std::vector<PlannedRun>& runs) {
+  coll::Schedule schedule = coll::make_schedule(algorithm, request);
+  if (schedule.part.count == 0) return ok();
+  const std::uint64_t copy_bytes = schedule.copy.count * request.element_bytes;
+  schedule.copy = {};
+  coll::ScheduleMemory memory;
+  memory.input = memory.own = memory.output = memory.work = no_memory();
+  memory.kernels = kKernels;
+  memory.partial_kernels = kPartialKernels;
+  memory.streams = coll::streams_of(schedule);
+  for (coll::StreamMemory& stream : memory.streams) {
+    const int from = stream.receives ? stream.peer : request.rank, to = stream.receives ? request.rank : stream.peer;
+    const auto found = connection(from, to, request.channel + request.channels * stream.way);
+    if (!found) return found.error();
+    stream.comm = stream.receives ? PlannedNet::receiver_of(**found) : PlannedNet::sender_of(**found);
+    stream.staging = no_memory();
+  }
+  runs.push_back({std::make_unique<coll::ChannelSchedule>(&net_, std::move(schedule), std::move(memory)), copy_bytes});
+  return ok();
+}
+
+}  // namespace meshbed::testbed

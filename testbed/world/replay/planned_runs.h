@@ -1,0 +1,44 @@
+#pragma once
+// The engine's channel runs of one rank, as Communicator makes them (plugin/coll/run/communicator_run.cpp and
+// communicator_schedule.cpp), on a PlannedNet's connections and without memory.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/cluster.h"
+#include "models/topology.h"
+#include "plugin/base/result.h"
+#include "plugin/coll/plan/algorithm_choice.h"
+#include "plugin/coll/plan/plan.h"
+#include "plugin/coll/run/channel_run.h"
+#include "testbed/world/replay/planned_net.h"
+
+namespace meshbed::testbed {
+
+struct PlannedRun {
+  std::unique_ptr<coll::ChannelRun> run;
+  std::uint64_t copy_bytes = 0;  // from the rank's input to its output, of which it copies a bit in each pass
+};
+
+class PlannedRuns {
+ public:
+  PlannedRuns(const models::Cluster& cluster, PlannedNet& net);
+
+  /// Of `request.rank`, on all channels. An error names two ranks that exchange messages and that no link, or several,
+  /// join.
+  Result<std::vector<PlannedRun>> make(coll::PlanRequest request, coll::AlgorithmProtocol way);
+  std::uint64_t connections() const { return connections_; }
+
+ private:
+  Result<PlannedNet::Connection*> connection(int from, int to, int number);
+  Result<void> add_plan(const coll::PlanRequest& request, std::vector<PlannedRun>& runs);
+  Result<void> add_schedule(coll::Algorithm algorithm, const coll::PlanRequest& request, std::vector<PlannedRun>& runs);
+
+  const models::Cluster& cluster_;
+  const models::Topology topology_;
+  PlannedNet& net_;
+  std::uint64_t connections_ = 0;
+};
+
+}  // namespace meshbed::testbed
