@@ -160,7 +160,7 @@ bool PlanRun::sent_beyond(const RecvStep& slice) const {
 void PlanRun::digest(const PendingReceive& receive) {
   const RecvStep& slice = receive.slice;
   const bool keeps_slot = slice.arrival == Arrival::kReduceInSlot;
-  if (slice.arrival == Arrival::kStoreBehindSend) {
+  if (slice.arrival == Arrival::kStoreBehindSend && memory_.staging != nullptr) {
     std::memcpy(memory_.output + slice.output_offset * plan_.request.element_bytes, receive.data, receive.size_bytes);
     counters_.copied_bytes += receive.size_bytes;
   } else if (reduces(slice) && !keeps_slot) {

@@ -61,13 +61,13 @@ class PlannedReplay {
     for (int number = 0; number < request_.plan.ranks; ++number) {
       coll::PlanRequest plan = request_.plan;
       plan.rank = number;
-      auto made = runs_.make(plan, request_.way);
+      auto made = runs_.make(plan, request_.way, request_.in_place);
       if (!made) return made.error();
       Rank& rank = ranks_[static_cast<std::size_t>(number)];
       rank = {};
       rank.runs = std::move(*made);
       if (request_.in_place) {
-        for (PlannedRun& each : rank.runs) each.copy_bytes = 0;
+        for (PlannedRun& each : rank.runs) each.copy_bytes = std::min<std::uint64_t>(each.copy_bytes, 1);
       }
     }
     // The last one to come opens the gate for the others, and is ahead of them.

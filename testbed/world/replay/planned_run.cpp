@@ -36,9 +36,6 @@ void check_plugin_detail(const Scenario& scenario, models::Collective collective
     refuse(scenario, "connections are made in a first iteration, which is not replayed (workload.warmup = 1)");
   }
   if (!workload.net_plugin.empty()) refuse(scenario, "other net plugins send other messages");
-  if (workload.in_place && pattern_of(collective) == CollectivePattern::kPairs) {
-    refuse(scenario, "in place, receives of pairs wait for sends (workload.in_place)");
-  }
   if (workload.gpu_memory) refuse(scenario, "it has no GPUs (workload.memory)");
   if (std::string_view(fabric_name(scenario)) == "fluid") refuse(scenario, "it shares links in chunks (fabric.kind)");
   for (const models::Node& node : scenario.cluster.nodes) {

@@ -52,7 +52,8 @@ Result<PlannedNet::Connection*> PlannedRuns::connection(int from, int to, int nu
       {.from = path.from, .to = path.to, .mtu_bytes = sim::mtu_between(cluster_, path.from, path.to)});
 }
 
-Result<std::vector<PlannedRun>> PlannedRuns::make(coll::PlanRequest request, coll::AlgorithmProtocol way) {
+Result<std::vector<PlannedRun>> PlannedRuns::make(coll::PlanRequest request, coll::AlgorithmProtocol way,
+                                                  bool in_place) {
   std::vector<PlannedRun> runs;
   request.slice_bytes_max = coll::slice_bytes_of(way.protocol, request.slice_bytes_max);
   if (way.algorithm != coll::Algorithm::kRing) {
@@ -63,6 +64,7 @@ Result<std::vector<PlannedRun>> PlannedRuns::make(coll::PlanRequest request, col
   }
   for (const coll::SubPlan& sub_plan : coll::sub_plans_of(request)) {
     coll::PlanRequest part = sub_plan.request;
+    part.in_place = in_place && is_all_to_all(request.collective);
     for (part.channel = 0; part.channel < part.channels; ++part.channel) {
       if (auto added = add_plan(part, runs); !added) return added.error();
     }
@@ -76,9 +78,8 @@ Result<void> PlannedRuns::add_plan(const coll::PlanRequest& request, std::vector
   if (plan.send_steps == 0 && plan.recv_steps == 0 && copy_bytes == 0) return ok();
   plan.copy = {};
   coll::ChannelMemory memory;
-  memory.input = memory.own = memory.output = memory.staging = no_memory();
+  memory.input = memory.own = memory.output = no_memory();
   memory.kernels = kKernels;
-  memory.slot_bytes = plan.slot_bytes;
   memory.tag = 0;
   if (plan.send_steps > 0) {
     const auto found = connection(request.rank, plan.send_peer, request.channel);
@@ -110,7 +111,7 @@ Result<void> PlannedRuns::add_schedule(coll::Algorithm algorithm, const coll::Pl
     const auto found = connection(from, to, request.channel + request.channels * stream.way);
     if (!found) return found.error();
     stream.comm = stream.receives ? PlannedNet::receiver_of(**found) : PlannedNet::sender_of(**found);
-    stream.staging = no_memory();
+    stream.staging = no_memory();  // kernels get it
   }
   runs.push_back({std::make_unique<coll::ChannelSchedule>(&net_, std::move(schedule), std::move(memory)), copy_bytes});
   return ok();

@@ -27,7 +27,7 @@ class PlannedRuns {
 
   /// Of `request.rank`, on all channels. An error names two ranks that exchange messages and that no link, or several,
   /// join.
-  Result<std::vector<PlannedRun>> make(coll::PlanRequest request, coll::AlgorithmProtocol way);
+  Result<std::vector<PlannedRun>> make(coll::PlanRequest request, coll::AlgorithmProtocol way, bool in_place);
   std::uint64_t connections() const { return connections_; }
 
  private:
