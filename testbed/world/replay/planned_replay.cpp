@@ -70,6 +70,7 @@ class PlannedReplay {
         for (PlannedRun& each : rank.runs) each.copy_bytes = std::min<std::uint64_t>(each.copy_bytes, 1);
       }
     }
+    if (is_measured && !request_.arrivals.empty()) order_ = request_.arrivals;
     // The last one to come opens the gate for the others, and is ahead of them.
     std::rotate(order_.begin(), order_.end() - 1, order_.end());
     round_ = std::exchange(order_, {});

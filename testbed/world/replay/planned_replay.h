@@ -32,6 +32,8 @@ struct PlannedRequest {
   coll::AlgorithmProtocol way;
   int iterations = 2;  // the measured one included
   bool in_place = false;
+  /// The order in which ranks come to the measured iteration; empty: in which they ended the one before.
+  std::vector<int> arrivals = {};
   std::vector<sim::ReplayRecord>* trace = nullptr;  // gets each message of the measured iteration, as posted
   sim::ReplayProgress on_progress = nullptr;
   Picoseconds give_up_ps = 0;  // nothing is simulated beyond this time; 0: no limit

@@ -32,6 +32,9 @@ namespace {
 
 void check_plugin_detail(const Scenario& scenario, models::Collective collective) {
   const Workload& workload = scenario.workload;
+  if (pattern_of(collective) == CollectivePattern::kMessage) {
+    refuse(scenario, fmt::format("{} is not replayed", workload.collective));
+  }
   if (workload.warmup == 0) {
     refuse(scenario, "connections are made in a first iteration, which is not replayed (workload.warmup = 1)");
   }
@@ -85,7 +88,8 @@ void plan_work(const Scenario& scenario, models::Collective collective, coll::Da
   work->way = coll::choose_way(rules, work->plan);
 }
 
-RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::vector<sim::ReplayRecord>* trace) {
+RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::vector<sim::ReplayRecord>* trace,
+                      const std::vector<int>& arrivals) {
   const Workload& workload = scenario.workload;
   const coll::PlanRequest& plan = work.plan;
   const Picoseconds limit_ps = replay_limit_ps(scenario);
@@ -95,6 +99,7 @@ RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::ve
                                .way = work.way,
                                .iterations = workload.warmup + workload.iterations,
                                .in_place = workload.in_place,
+                               .arrivals = arrivals,
                                .trace = trace,
                                .on_progress = &SimulationProgress::show,
                                .give_up_ps = limit_ps};

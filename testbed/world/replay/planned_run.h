@@ -32,8 +32,10 @@ struct PlannedWork {
 /// As every rank's engine would with this scenario's options. Throws ScenarioError for a tuning table with an error.
 void plan_work(const Scenario& scenario, models::Collective collective, coll::DataType type, PlannedWork* work);
 
-/// Throws ScenarioError with what detail plugin does not do, or limits.time where it takes longer.
-RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::vector<sim::ReplayRecord>* trace);
+/// `trace`: gets each message of the measured iteration in order of posting. `arrivals`: as PlannedRequest's. Throws
+/// ScenarioError with what detail plugin does not do, or limits.time where it takes longer.
+RunResult run_planned(const Scenario& scenario, const PlannedWork& work,
+                      std::vector<sim::ReplayRecord>* trace = nullptr, const std::vector<int>& arrivals = {});
 
 /// What the plugin's messages depend on beyond what detail plugin knows: throws ScenarioError.
 void check_plugin_detail(const Scenario& scenario, models::Collective collective);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "models/nccl_environment.h"
@@ -30,9 +31,29 @@ constexpr coll::PartialKernels kPartialKernels{&reduce_nothing, nullptr};
 PlannedRuns::PlannedRuns(const models::Cluster& cluster, PlannedNet& net)
     : cluster_(cluster), topology_(models::analyse(models::in_use(cluster))), net_(net) {}
 
+/// As models::direct_paths(), of which each call looks at all ports of a switch: where the two nodes have one port each
+/// in one segment, these are found by halving.
+std::vector<models::DirectPath> PlannedRuns::direct_paths(int from, int to) const {
+  const auto& mine = topology_.segments_of_node[static_cast<std::size_t>(from)];
+  const auto& theirs = topology_.segments_of_node[static_cast<std::size_t>(to)];
+  if (mine.size() != 1 || mine != theirs) return models::direct_paths(topology_, from, to);
+  const models::Segment& segment = topology_.segments[static_cast<std::size_t>(mine.front())];
+  const auto ports_of = [&](int node) {
+    const auto first = std::lower_bound(segment.ports.begin(), segment.ports.end(), models::PortRef{node, 0});
+    const auto last = std::lower_bound(first, segment.ports.end(), models::PortRef{node + 1, 0});
+    return std::pair(first, last);
+  };
+  const auto [from_first, from_last] = ports_of(from);
+  const auto [to_first, to_last] = ports_of(to);
+  if (segment.router >= 0 || from_last - from_first != 1 || to_last - to_first != 1) {
+    return models::direct_paths(topology_, from, to);
+  }
+  return {{.from = *from_first, .to = *to_first, .segment = mine.front()}};
+}
+
 Result<PlannedNet::Connection*> PlannedRuns::connection(int from, int to, int number) {
   if (PlannedNet::Connection* known = net_.find(from, to, number)) return known;
-  const std::vector<models::DirectPath> paths = models::direct_paths(topology_, from, to);
+  const std::vector<models::DirectPath> paths = direct_paths(from, to);
   const auto names = [&] { return fmt::format("{} and {}", cluster_.at(from).name, cluster_.at(to).name); };
   if (paths.empty()) {
     return invalid(fmt::format(

@@ -31,6 +31,7 @@ class PlannedRuns {
   std::uint64_t connections() const { return connections_; }
 
  private:
+  std::vector<models::DirectPath> direct_paths(int from, int to) const;
   Result<PlannedNet::Connection*> connection(int from, int to, int number);
   Result<void> add_plan(const coll::PlanRequest& request, std::vector<PlannedRun>& runs);
   Result<void> add_schedule(coll::Algorithm algorithm, const coll::PlanRequest& request, std::vector<PlannedRun>& runs);
