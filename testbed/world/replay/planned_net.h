@@ -6,7 +6,9 @@
 // writes of 32 bytes each, at once or held back (receive_announce.cpp), no write over the end of the ring of 256
 // entries; a send finds no place until a clear-to-send has arrived; its data go by one write with immediate data, which
 // is done when its acknowledgement is back, a latency after its arrival. Each end has a queue pair, which puts one
-// message at a time on its links, and a completion queue, in which its rank may stand still (planned_poll.h).
+// message at a time on its links, and a completion queue, in which its rank may stand still (planned_poll.h). Where
+// several cables join the two, the connection has a rail over each further one (rail_layer.h): long messages are split
+// over all by striping.h, and the keys of receives for them go before their clear-to-sends.
 //
 // Cost: four events a message, and the fabric's; memory of O(connections), about 1.5 KiB each.
 
@@ -45,10 +47,18 @@ class PlannedTimeline final : public sim::Timeline {
   sim::EventQueue queue_;
 };
 
-/// What a connection goes over: the ports of its sender and its receiver.
-struct PlannedWay {
+/// A cable, or a switch, between the sender's port and the receiver's.
+struct PlannedLink {
   models::PortRef from, to;
   std::uint32_t mtu_bytes = 4096;
+};
+/// What a connection goes over: the link of its first queue pair, then those of its rails.
+using PlannedWay = std::vector<PlannedLink>;
+
+/// A rank's thread that is to go on: the engine's, or the plugin's service thread, which signals the process.
+struct PlannedThread {
+  int rank = 0;
+  bool is_service = false;
 };
 
 struct PlannedTotals {
@@ -80,8 +90,12 @@ class PlannedNet final : public coll::Messages {
   int test(void* request, bool* done, std::uint64_t* size_bytes) override;
 
   PlannedPoll& poll_of(int rank) { return polls_[static_cast<std::size_t>(rank)]; }
-  /// Ranks that are to go on, in the order in which they were woken; the caller takes them.
-  std::vector<int>& woken() { return woken_; }
+  /// Threads that are to go on, in the order in which they were woken; the caller takes them.
+  std::vector<PlannedThread>& woken() { return woken_; }
+  /// Something happened to the rank's process.
+  void signal(int rank) {
+    if (polls_[static_cast<std::size_t>(rank)].signal()) woken_.push_back({.rank = rank});
+  }
   /// The rank stands still: it is woken when its pause is over.
   void arm(int rank);
   /// Whether any call has got something done since; and forgets it.
@@ -100,19 +114,28 @@ class PlannedNet final : public coll::Messages {
 
  private:
   struct Stream;
+  struct Rail;
+  Stream& add_stream(Stream& stream, Connection& connection, const PlannedLink& link, bool is_data);
+  bool is_striped(const Connection& connection, std::uint64_t wire_bytes) const;
+  void post_data(Connection& connection, std::uint64_t wire_bytes);
   void post(Stream& stream, std::uint64_t payload_bytes, std::uint32_t parts);
   void pump(Stream& stream);
   static void sent(void* self, std::uint64_t);
   static void arrived(void* self, std::uint64_t);
   static void acknowledged(void* self, std::uint64_t);
   static void pause_over(void* self, std::uint64_t rank);
-  void signal(int rank) {
-    if (polls_[static_cast<std::size_t>(rank)].signal()) woken_.push_back(rank);
-  }
   /// One look of `call` at the end's completion queue.
   void look(End& end, PlannedLook::Call call);
-  void drain(End& end);
+  /// What its completion queue, or that of a rail, has; true where there was something.
+  bool drain(End& end);
+  bool drain(End& end, Rail& rail);
+  /// What all rails have brought, or acknowledged, in order.
+  static void serve(End& end);
   void announce(End& receiver);
+  void hold_back(int rank);
+  std::uint64_t& load_of(models::PortRef port) {
+    return loads_[static_cast<std::uint64_t>(port.node) << 32U | static_cast<std::uint32_t>(port.nic)];
+  }
   sim::ReplayRecord* record_of(std::uint64_t number);
 
   PlannedTimeline timeline_;
@@ -121,9 +144,12 @@ class PlannedNet final : public coll::Messages {
   std::unique_ptr<sim::Fabric> fabric_;
   const coll::Protocol protocol_;
   std::vector<PlannedPoll> polls_;
-  std::vector<int> woken_;
+  std::vector<PlannedThread> woken_;
+  std::vector<bool> holds_;  // [rank] it has held something back
   std::deque<Connection> connections_;
   std::unordered_map<std::uint64_t, Connection*> by_ends_;
+  std::unordered_map<std::uint64_t, std::uint64_t> loads_;  // by port: bytes posted to it and not seen acknowledged
+  std::uint32_t streams_ = 0, queues_ = 1;                  // numbers given; queue 0 is the store
   bool moved_ = false;
   std::uint64_t under_way_ = 0;
   // Of what is measured.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "plugin/base/check.h"
-#include "testbed/world/replay/planned_runs.h"
 
 namespace meshbed::testbed {
 namespace {
@@ -31,7 +30,7 @@ class PlannedReplay {
   explicit PlannedReplay(const PlannedRequest& request)
       : request_(request),
         net_(*request.cluster, request.plan.ranks, request.way.protocol),
-        runs_(*request.cluster, net_),
+        runs_(*request.cluster, net_, request.devices),
         ranks_(static_cast<std::size_t>(request.plan.ranks)) {
     for (int rank = 0; rank < request.plan.ranks; ++rank) order_.push_back(rank);
   }
@@ -65,6 +64,7 @@ class PlannedReplay {
       if (!made) return made.error();
       Rank& rank = ranks_[static_cast<std::size_t>(number)];
       rank = {};
+      static_cast<void>(net_.poll_of(number).signal());  // its other threads unlock mutexes meanwhile
       rank.runs = std::move(*made);
       if (request_.in_place) {
         for (PlannedRun& each : rank.runs) each.copy_bytes = std::min<std::uint64_t>(each.copy_bytes, 1);
@@ -73,10 +73,12 @@ class PlannedReplay {
     if (is_measured && !request_.arrivals.empty()) order_ = request_.arrivals;
     // The last one to come opens the gate for the others, and is ahead of them.
     std::rotate(order_.begin(), order_.end() - 1, order_.end());
-    round_ = std::exchange(order_, {});
+    for (const int rank : std::exchange(order_, {})) round_.push_back({.rank = rank});
     for (;;) {
       while (!round_.empty() || !net_.woken().empty()) {
-        for (const int rank : round_) go_on(rank);
+        for (const PlannedThread& thread : round_) {
+          thread.is_service ? net_.signal(thread.rank) : go_on(thread.rank);
+        }
         round_ = std::exchange(net_.woken(), {});
       }
       if (order_.size() == ranks_.size()) break;
@@ -176,7 +178,7 @@ class PlannedReplay {
   PlannedNet net_;
   PlannedRuns runs_;
   std::vector<Rank> ranks_;
-  std::vector<int> round_;  // ranks that go on
+  std::vector<PlannedThread> round_;
   std::vector<int> order_;  // of those that have ended; before an iteration, in which they come to it
   PlannedOutcome outcome_;
 };

@@ -23,6 +23,7 @@
 #include "sim/engine/network.h"
 #include "sim/replay/replay.h"
 #include "testbed/world/replay/planned_net.h"
+#include "testbed/world/replay/planned_runs.h"
 
 namespace meshbed::testbed {
 
@@ -30,6 +31,7 @@ struct PlannedRequest {
   const models::Cluster* cluster = nullptr;  // rank r is alone on node r
   coll::PlanRequest plan;                    // as Communicator's; of each rank and channel in turn
   coll::AlgorithmProtocol way;
+  PlannedDevices devices;
   int iterations = 2;  // the measured one included
   bool in_place = false;
   /// The order in which ranks come to the measured iteration; empty: in which they ended the one before.
@@ -51,8 +53,8 @@ struct PlannedOutcome {
   std::vector<sim::Link> links;  // with what they carried
 };
 
-/// An error names two ranks that exchange messages and that nothing joins (the plugin would relay), or that several
-/// cables join (it would stripe); or what the last rank to end waits for.
+/// An error names two ranks that exchange messages and that nothing joins (the plugin would relay), or a router, or
+/// several ports of one switch; or what a rank waits for that never happens.
 Result<PlannedOutcome> replay_plan(const PlannedRequest& request);
 
 }  // namespace meshbed::testbed

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "models/nccl_environment.h"
+#include "models/topology.h"
 #include "plugin/coll/run/communicator.h"
 #include "sim/trace/digest.h"
 #include "sim/trace/proof.h"
@@ -26,6 +29,19 @@ namespace {
                       fmt::format("--mode replay: replay.detail = plugin: {}; record a run (meshbed record), or set "
                                   "replay.detail = data",
                                   what));
+}
+
+/// As Engine::open() and Communicator have it.
+PlannedDevices devices_planned(const Scenario& scenario) {
+  auto topology = std::make_shared<const models::Topology>(models::analyse(models::in_use(scenario.cluster)));
+  auto by_rank = std::make_shared<const std::vector<std::vector<int>>>(devices_by_rank(scenario, *topology));
+  return [&scenario, topology = std::move(topology), by_rank = std::move(by_rank)](int rank, int channel) {
+    const std::vector<int> nics = device_nics(scenario, *topology, node_of(scenario, rank));
+    const std::vector<int>& own = (*by_rank)[static_cast<std::size_t>(rank)];
+    const auto at = static_cast<std::size_t>(channel);
+    const std::size_t device = own.empty() ? at % nics.size() : static_cast<std::size_t>(own[at % own.size()]);
+    return PlannedDevice{.index = static_cast<int>(device), .nic = nics[device]};
+  };
 }
 
 }  // namespace
@@ -97,6 +113,7 @@ RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::ve
   const PlannedRequest request{.cluster = &scenario.cluster,
                                .plan = plan,
                                .way = work.way,
+                               .devices = devices_planned(scenario),
                                .iterations = workload.warmup + workload.iterations,
                                .in_place = workload.in_place,
                                .arrivals = arrivals,

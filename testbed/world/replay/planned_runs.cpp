@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "models/nccl_environment.h"
@@ -28,8 +29,8 @@ constexpr coll::PartialKernels kPartialKernels{&reduce_nothing, nullptr};
 
 }  // namespace
 
-PlannedRuns::PlannedRuns(const models::Cluster& cluster, PlannedNet& net)
-    : cluster_(cluster), topology_(models::analyse(models::in_use(cluster))), net_(net) {}
+PlannedRuns::PlannedRuns(const models::Cluster& cluster, PlannedNet& net, PlannedDevices devices)
+    : cluster_(cluster), topology_(models::analyse(models::in_use(cluster))), net_(net), devices_(std::move(devices)) {}
 
 /// As models::direct_paths(), of which each call looks at all ports of a switch: where the two nodes have one port each
 /// in one segment, these are found by halving.
@@ -51,26 +52,52 @@ std::vector<models::DirectPath> PlannedRuns::direct_paths(int from, int to) cons
   return {{.from = *from_first, .to = *to_first, .segment = mine.front()}};
 }
 
-Result<PlannedNet::Connection*> PlannedRuns::connection(int from, int to, int number) {
-  if (PlannedNet::Connection* known = net_.find(from, to, number)) return known;
-  const std::vector<models::DirectPath> paths = direct_paths(from, to);
+/// As the plugin chooses (plugin/net/connect/routing.h, plugin/net/rdma/rail_layer.cpp).
+Result<PlannedWay> PlannedRuns::way_of(int from, int to, int channel) const {
+  std::vector<models::DirectPath> paths = direct_paths(from, to);
   const auto names = [&] { return fmt::format("{} and {}", cluster_.at(from).name, cluster_.at(to).name); };
   if (paths.empty()) {
     return invalid(fmt::format(
         "{} exchange messages and share no cable and no switch, so that the plugin would relay them", names()));
   }
+  std::sort(paths.begin(), paths.end(), [](const models::DirectPath& left, const models::DirectPath& right) {
+    return std::tie(left.from, left.to) < std::tie(right.from, right.to);
+  });
+  for (std::size_t index = 0; index < paths.size(); ++index) {
+    if (topology_.segments[static_cast<std::size_t>(paths[index].segment)].router >= 0) {
+      return invalid(fmt::format("a router joins {}", names()));
+    }
+    for (std::size_t other = 0; other < index; ++other) {
+      if (paths[index].from != paths[other].from && paths[index].to != paths[other].to) continue;
+      return invalid(fmt::format("several ports of one switch join {}", names()));
+    }
+  }
   if (paths.size() > 1) {
-    return invalid(
-        fmt::format("{} links join {}, over which the plugin would stripe long messages", paths.size(), names()));
+    const PlannedDevice mine = devices_(from, channel), theirs = devices_(to, channel);
+    const auto find = [&](const auto& is) { return std::find_if(paths.begin(), paths.end(), is); };
+    auto best = find([&](const models::DirectPath& path) { return path.from.nic == mine.nic; });
+    if (best == paths.end()) best = find([&](const models::DirectPath& path) { return path.to.nic == theirs.nic; });
+    if (best == paths.end()) best = paths.begin() + mine.index % static_cast<std::ptrdiff_t>(paths.size());
+    std::rotate(paths.begin(), best, best + 1);
+    const std::uint64_t rate_bps = cluster_.nic_of(paths.front().from).rate_bps;
+    std::erase_if(paths, [&](const auto& path) { return 2 * cluster_.nic_of(path.from).rate_bps < rate_bps; });
+    constexpr std::size_t kRailsMost = 6;  // plugin/net/wire/ring.h
+    paths.resize(std::min(paths.size(), 1 + kRailsMost));
   }
-  const models::DirectPath& path = paths.front();
-  if (topology_.segments[static_cast<std::size_t>(path.segment)].router >= 0) {
-    return invalid(fmt::format("a router joins {}", names()));
+  PlannedWay way;
+  for (const models::DirectPath& path : paths) {
+    way.push_back({.from = path.from, .to = path.to, .mtu_bytes = sim::mtu_between(cluster_, path.from, path.to)});
   }
+  return way;
+}
+
+Result<PlannedNet::Connection*> PlannedRuns::connection(int from, int to, const coll::PlanRequest& request, int way) {
+  const int number = request.channel + request.channels * way;
+  if (PlannedNet::Connection* known = net_.find(from, to, number)) return known;
+  const auto found = way_of(from, to, request.channel);
+  if (!found) return found.error();
   ++connections_;
-  return &net_.connection(
-      from, to, number,
-      {.from = path.from, .to = path.to, .mtu_bytes = sim::mtu_between(cluster_, path.from, path.to)});
+  return &net_.connection(from, to, number, *found);
 }
 
 Result<std::vector<PlannedRun>> PlannedRuns::make(coll::PlanRequest request, coll::AlgorithmProtocol way,
@@ -103,12 +130,12 @@ Result<void> PlannedRuns::add_plan(const coll::PlanRequest& request, std::vector
   memory.kernels = kKernels;
   memory.tag = 0;
   if (plan.send_steps > 0) {
-    const auto found = connection(request.rank, plan.send_peer, request.channel);
+    const auto found = connection(request.rank, plan.send_peer, request, 0);
     if (!found) return found.error();
     memory.send_comm = PlannedNet::sender_of(**found);
   }
   if (plan.recv_steps > 0) {
-    const auto found = connection(plan.recv_peer, request.rank, request.channel);
+    const auto found = connection(plan.recv_peer, request.rank, request, 0);
     if (!found) return found.error();
     memory.recv_comm = PlannedNet::receiver_of(**found);
   }
@@ -129,7 +156,7 @@ Result<void> PlannedRuns::add_schedule(coll::Algorithm algorithm, const coll::Pl
   memory.streams = coll::streams_of(schedule);
   for (coll::StreamMemory& stream : memory.streams) {
     const int from = stream.receives ? stream.peer : request.rank, to = stream.receives ? request.rank : stream.peer;
-    const auto found = connection(from, to, request.channel + request.channels * stream.way);
+    const auto found = connection(from, to, request, stream.way);
     if (!found) return found.error();
     stream.comm = stream.receives ? PlannedNet::receiver_of(**found) : PlannedNet::sender_of(**found);
     stream.staging = no_memory();  // kernels get it
