@@ -178,6 +178,24 @@ TEST_CASE("planned on a switch: likewise, where ranks come to the iteration in t
   }
 }
 
+TEST_CASE("planned over parallel cables: long messages are striped as the real plugin stripes them") {
+  const std::vector<Settings> cablings{
+      {"topology.nodes=2", "topology.rails=2"},
+      {"topology.nodes=3", "topology.rails=3", "workload.channels=2"},
+      {"topology.nodes=4", "topology.kind=full-mesh", "topology.rails=2"},
+  };
+  std::vector<Settings> cases;
+  for (const Settings& cabling : cablings) {
+    for (const char* collective : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall"}) {
+      for (const char* bytes : {"1K", "64K", "4M"}) {
+        cases.push_back(with(cabling, {"workload.collective=" + std::string(collective),
+                                       "workload.bytes=" + std::string(bytes), "workload.algorithm=ring"}));
+      }
+    }
+  }
+  for (const Settings& each : walk(cases, 6)) CHECK(compare(each, false));
+}
+
 TEST_CASE("planned are also protocols, channels, half types, slices, roots and buffers out of place") {
   const Settings mesh{"topology.nodes=4", "topology.kind=full-mesh", "workload.algorithm=tree"};
   const std::vector<Settings> kinds{

@@ -51,7 +51,8 @@ struct PlannedNet::Stream {
 /// A further queue pair of a connection, over another cable.
 struct PlannedNet::Rail {
   Stream stream;
-  std::array<std::uint32_t, 2> queues{};       // the sender's completion queue, and the receiver's
+  std::array<std::uint32_t, 2> queues{};  // the sender's completion queue, and the receiver's
+  std::array<PlannedMark, 2> marks{};
   std::array<std::uint32_t, 2> completions{};  // in them
   std::array<std::uint64_t, 2> seen{};         // taken from them
   std::uint64_t rate_mbps = 0;
@@ -69,7 +70,8 @@ struct PlannedNet::End {
   Connection* connection = nullptr;
   bool sends = false;
   int rank = 0;
-  std::uint32_t queue = 0;               // its completion queue
+  std::uint32_t queue = 0;  // its completion queue
+  PlannedMark mark = 0;
   std::uint32_t completions = 0;         // in it: of messages,
   std::uint32_t controls = 0;            // and of clear-to-send writes
   std::uint64_t posted = 0, served = 0;  // requests
@@ -113,7 +115,8 @@ PlannedNet::PlannedNet(const models::Cluster& cluster, int ranks, coll::Protocol
       fabric_(sim::make_chunk_fabric(timeline_, network_)),
       protocol_(protocol),
       polls_(static_cast<std::size_t>(ranks)),
-      holds_(static_cast<std::size_t>(ranks)) {}
+      holds_(static_cast<std::size_t>(ranks)),
+      store_marks_(static_cast<std::size_t>(ranks)) {}
 
 PlannedNet::~PlannedNet() = default;
 
@@ -231,13 +234,13 @@ int PlannedNet::test(void* request, bool* done, std::uint64_t* size_bytes) {
 
 void PlannedNet::look(End& end, PlannedLook::Call call) {
   PlannedPoll& poll = poll_of(end.rank);
-  const auto wants = [&](std::uint32_t queue, bool is_empty) {
-    return poll.ask({.queue = queue, .call = call}, is_empty, timeline_.now()) == PlannedPoll::Answer::kLook;
+  const auto wants = [&](std::uint32_t queue, bool is_empty, PlannedMark& mark) {
+    return poll.ask({.queue = queue, .call = call}, is_empty, timeline_.now(), mark) == PlannedPoll::Answer::kLook;
   };
-  bool any = wants(end.queue, end.completions == 0 && end.controls == 0) && drain(end);
+  bool any = wants(end.queue, end.completions == 0 && end.controls == 0, end.mark) && drain(end);
   const std::size_t side = end.sends ? 0 : 1;
   for (const auto& rail : end.connection->rails) {
-    any |= wants(rail->queues[side], rail->completions[side] == 0) && drain(end, *rail);
+    any |= wants(rail->queues[side], rail->completions[side] == 0, rail->marks[side]) && drain(end, *rail);
   }
   const Connection& connection = *end.connection;
   if (any && !end.sends && connection.holds_back() && !connection.may_hold_back()) announce(end);
@@ -332,7 +335,8 @@ void PlannedNet::hold_back(int rank) {
 }
 
 void PlannedNet::look_at_store(int rank) {
-  static_cast<void>(poll_of(rank).ask({.queue = 0, .call = PlannedLook::Call::kStore}, true, timeline_.now()));
+  PlannedMark& mark = store_marks_[static_cast<std::size_t>(rank)];
+  static_cast<void>(poll_of(rank).ask({.queue = 0, .call = PlannedLook::Call::kStore}, true, timeline_.now(), mark));
 }
 
 void PlannedNet::arm(int rank) {

@@ -145,7 +145,8 @@ class PlannedNet final : public coll::Messages {
   const coll::Protocol protocol_;
   std::vector<PlannedPoll> polls_;
   std::vector<PlannedThread> woken_;
-  std::vector<bool> holds_;  // [rank] it has held something back
+  std::vector<bool> holds_;               // [rank] it has held something back
+  std::vector<PlannedMark> store_marks_;  // [rank]
   std::deque<Connection> connections_;
   std::unordered_map<std::uint64_t, Connection*> by_ends_;
   std::unordered_map<std::uint64_t, std::uint64_t> loads_;  // by port: bytes posted to it and not seen acknowledged

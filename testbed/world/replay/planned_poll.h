@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "plugin/base/units.h"
 
@@ -22,6 +21,8 @@ struct PlannedLook {
   Call call = Call::kTest;
   bool operator==(const PlannedLook&) const = default;
 };
+/// The last circle of looks that had a queue; one for each queue.
+using PlannedMark = std::uint64_t;
 
 class PlannedPoll {
  public:
@@ -30,8 +31,8 @@ class PlannedPoll {
     kLook,     // to be looked at: it has something, or it is where the rank stood still
   };
 
-  /// Before a call looks. `is_empty`: the queue has nothing.
-  Answer ask(PlannedLook look, bool is_empty, Picoseconds now_ps) {
+  /// Before a call looks. `is_empty`: the queue has nothing. `mark`: the queue's.
+  Answer ask(PlannedLook look, bool is_empty, Picoseconds now_ps, PlannedMark& mark) {
     if (stands_) return Answer::kNothing;
     if (goes_on_) {
       if (look != at_) return Answer::kNothing;
@@ -39,7 +40,7 @@ class PlannedPoll {
       return Answer::kLook;
     }
     if (!is_empty) return Answer::kLook;
-    spin(look, now_ps);
+    spin(look, now_ps, mark);
     return Answer::kNothing;
   }
   /// Whether a call has to be left out: the rank stands still, or comes to its place first.
@@ -76,14 +77,15 @@ class PlannedPoll {
     return is_woken_ = true;
   }
   /// As World::spin().
-  void spin(PlannedLook look, Picoseconds now_ps);
+  void spin(PlannedLook look, Picoseconds now_ps, PlannedMark& mark);
 
   bool stands_ = false, is_woken_ = false, goes_on_ = false;
   PlannedLook at_;
   std::uint64_t epoch_ = 0, activity_ = 0;
   std::uint64_t spin_epoch_ = ~std::uint64_t{0}, spin_activity_ = 0;
-  std::vector<std::uint32_t> circle_;
-  std::size_t circle_before_ = 0, circle_repeats_ = 0;
+  PlannedMark circle_ = 0;          // under way
+  std::uint32_t circle_first_ = 0;  // the queue in which it began
+  std::size_t circle_size_ = 0, circle_before_ = 0, circle_repeats_ = 0;
   Picoseconds pause_ps_ = 0, deadline_ps_ = -1;
 };
 

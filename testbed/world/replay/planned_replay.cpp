@@ -64,7 +64,8 @@ class PlannedReplay {
       if (!made) return made.error();
       Rank& rank = ranks_[static_cast<std::size_t>(number)];
       rank = {};
-      static_cast<void>(net_.poll_of(number).signal());  // its other threads unlock mutexes meanwhile
+      // Its looks begin anew. In a run they go on where the iteration before ended, which shows where there are rails.
+      static_cast<void>(net_.poll_of(number).signal());
       rank.runs = std::move(*made);
       if (request_.in_place) {
         for (PlannedRun& each : rank.runs) each.copy_bytes = std::min<std::uint64_t>(each.copy_bytes, 1);
