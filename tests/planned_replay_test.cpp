@@ -263,6 +263,9 @@ TEST_CASE("planned at 1,024 ranks, and what it refuses") {
   has(error_of({"workload.algorithm=direct", "topology.kind=full-mesh", "limits.time=1us"}),
       "it takes longer than limits.time, 1.000 us");
   has(error_of({"workload.collective=sendrecv"}), "sendrecv is not replayed");
+  has(error_of({"workload.algorithm=direct", "topology.kind=switch", "topology.nodes=65536",
+                "management.subnet=198.18.0.0/15"}),
+      "4294901760 connections of 65536 ranks take 25165440 MiB of memory");
   has(error_of({"workload.algorithm=tree", "fabric.kind=fluid"}), "it shares links in chunks");
 }
 

@@ -11,7 +11,7 @@
 #include "plugin/coll/run/communicator.h"
 #include "sim/trace/digest.h"
 #include "sim/trace/proof.h"
-#include "testbed/base/files.h"
+#include "testbed/base/memory.h"
 #include "testbed/base/progress.h"
 #include "testbed/base/units.h"
 #include "testbed/scenario/collective_shape.h"
@@ -24,11 +24,26 @@
 namespace meshbed::testbed {
 namespace {
 
-[[noreturn]] void refuse(const Scenario& scenario, const std::string& what) {
-  throw ScenarioError(scenario.path,
-                      fmt::format("--mode replay: replay.detail = plugin: {}; record a run (meshbed record), or set "
-                                  "replay.detail = data",
-                                  what));
+constexpr const char* kRecord = "record a run (meshbed record)";
+
+[[noreturn]] void refuse_plugin(const Scenario& scenario, const std::string& what,
+                                const std::string& fix = std::string(kRecord) + ", or set replay.detail = data") {
+  throw ScenarioError(scenario.path, fmt::format("--mode replay: replay.detail = plugin: {}; {}", what, fix));
+}
+
+/// Where every two ranks have connections there are as many as the square of the ranks.
+void check_memory(const Scenario& scenario, const PlannedWork& work) {
+  constexpr std::uint64_t kConnectionBytes = 6144;  // measured, with what both channel runs keep of it
+  const coll::PlanRequest& plan = work.plan;
+  if (!is_all_to_all(plan.collective) && work.way.algorithm != coll::Algorithm::kDirect) return;
+  const auto ranks = static_cast<std::uint64_t>(plan.ranks), channels = static_cast<std::uint64_t>(plan.channels);
+  const std::uint64_t connections = ranks * (ranks - 1) * channels, bytes = connections * kConnectionBytes;
+  const std::uint64_t available_bytes = available_memory_bytes();
+  if (bytes <= available_bytes) return;
+  refuse_plugin(scenario,
+                fmt::format("{} connections of {} ranks take {} MiB of memory, and {} MiB are available", connections,
+                            ranks, bytes / kMiB, available_bytes / kMiB),
+                "take fewer ranks, or set replay.detail = data");
 }
 
 /// As Engine::open() and Communicator have it.
@@ -49,32 +64,42 @@ PlannedDevices devices_planned(const Scenario& scenario) {
 void check_plugin_detail(const Scenario& scenario, models::Collective collective) {
   const Workload& workload = scenario.workload;
   if (pattern_of(collective) == CollectivePattern::kMessage) {
-    refuse(scenario, fmt::format("{} is not replayed", workload.collective));
+    refuse_plugin(scenario, fmt::format("{} is not replayed", workload.collective));
   }
   if (workload.warmup == 0) {
-    refuse(scenario, "connections are made in a first iteration, which is not replayed (workload.warmup = 1)");
+    refuse_plugin(scenario, "connections are made in a first iteration, which is not replayed (workload.warmup = 1)");
   }
-  if (!workload.net_plugin.empty()) refuse(scenario, "other net plugins send other messages");
-  if (workload.gpu_memory) refuse(scenario, "it has no GPUs (workload.memory)");
-  if (std::string_view(fabric_name(scenario)) == "fluid") refuse(scenario, "it shares links in chunks (fabric.kind)");
+  if (!workload.net_plugin.empty()) refuse_plugin(scenario, "other net plugins send other messages");
+  if (workload.gpu_memory) refuse_plugin(scenario, "it has no GPUs (workload.memory)");
+  if (std::string_view(fabric_name(scenario)) == "fluid")
+    refuse_plugin(scenario, "it shares links in chunks (fabric.kind)");
   for (const models::Node& node : scenario.cluster.nodes) {
     if (!node.environment.empty()) {
-      refuse(scenario,
-             fmt::format("{} of {} may change the plugin's messages", node.environment.front().first, node.name));
+      refuse_plugin(scenario, fmt::format("{} of {} may change the plugin's messages", node.environment.front().first,
+                                          node.name));
     }
-    if (!node.bonds.empty()) refuse(scenario, fmt::format("{} has bonds", node.name));
+    if (!node.bonds.empty()) refuse_plugin(scenario, fmt::format("{} has bonds", node.name));
     for (const models::Nic& nic : node.nics) {
       const bool is_ipv4 = std::all_of(nic.addresses.begin(), nic.addresses.end(), [](const models::IpPrefix& prefix) {
         return prefix.address.family == models::Family::kIpv4;
       });
-      if (nic.vlan != 0 || !is_ipv4) refuse(scenario, fmt::format("{} of {} has other headers", nic.device, node.name));
+      if (nic.vlan != 0 || !is_ipv4)
+        refuse_plugin(scenario, fmt::format("{} of {} has other headers", nic.device, node.name));
     }
   }
 }
 
 void plan_work(const Scenario& scenario, models::Collective collective, coll::DataType type, PlannedWork* work) {
   const int ranks = ranks_of(scenario);
-  const EngineOptions options = engine_options(scenario, {});
+  const Workload& workload = scenario.workload;
+  EngineOptions options;
+  options.channels = workload.channels;
+  options.slice_bytes = workload.slice_bytes;
+  options.algorithm = workload.algorithm;
+  options.protocol = workload.protocol;
+  // What the network is like is only needed where something depends on it; to find that out takes memory.
+  const bool chooses = workload.algorithm == coll::kAutomatic || workload.protocol == coll::kAutomatic;
+  if (chooses || workload.algorithm == name_of(coll::Algorithm::kMesh)) options = engine_options(scenario, {});
   const coll::CommunicatorOptions defaults;
   coll::ChoiceRules rules;
   rules.algorithm = coll::parse_algorithm(options.algorithm).value_or(rules.algorithm);
@@ -89,11 +114,11 @@ void plan_work(const Scenario& scenario, models::Collective collective, coll::Da
   work->mesh = coll::make_mesh(ranks, options.cable_mbps, options.rank_mbps);
   const bool has_mesh = !work->mesh.trees.empty();
   const bool rooted = pattern_of(collective) == CollectivePattern::kChain;
-  if (rooted && has_mesh) work->root_trees = coll::root_trees(work->mesh, scenario.workload.root);
+  if (rooted && has_mesh) work->root_trees = coll::root_trees(work->mesh, workload.root);
   work->plan = {.collective = collective,
                 .ranks = ranks,
-                .root = scenario.workload.root,
-                .count = shape_of(collective, scenario.workload.bytes, ranks, type).count,
+                .root = workload.root,
+                .count = shape_of(collective, workload.bytes, ranks, type).count,
                 .element_bytes = coll::size_of(type),
                 .partial_bytes = coll::size_of(coll::accumulator_of(type)),
                 .channels = options.channels,
@@ -108,6 +133,7 @@ RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::ve
                       const std::vector<int>& arrivals) {
   const Workload& workload = scenario.workload;
   const coll::PlanRequest& plan = work.plan;
+  check_memory(scenario, work);
   const Picoseconds limit_ps = replay_limit_ps(scenario);
   const SimulationProgress progress;
   const PlannedRequest request{.cluster = &scenario.cluster,
@@ -121,7 +147,7 @@ RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::ve
                                .on_progress = &SimulationProgress::show,
                                .give_up_ps = limit_ps};
   const Result<PlannedOutcome> outcome = replay_plan(request);
-  if (!outcome) refuse(scenario, outcome.error().text);
+  if (!outcome) refuse_plugin(scenario, outcome.error().text, kRecord);
   if (outcome->gave_up) {
     throw ScenarioError(
         scenario.path,
