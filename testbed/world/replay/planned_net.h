@@ -10,18 +10,21 @@
 // several cables join the two, the connection has a rail over each further one (rail_layer.h): long messages are split
 // over all by striping.h, and the keys of receives for them go before their clear-to-sends.
 //
-// Cost: four events a message, and the fabric's; memory of O(connections), about 1.5 KiB each.
+// Not modelled: the timer by which the plugin announces what was held back for ten milliseconds (cts_timer.h), and
+// probes of connections that are silent for long.
+//
+// Cost: four events a message, and the fabric's; memory of O(connections), about 3 KiB each.
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "models/cluster.h"
-#include "plugin/base/result.h"
+#include "plugin/base/units.h"
 #include "plugin/coll/plan/messages.h"
 #include "plugin/coll/plan/protocol.h"
 #include "sim/engine/event_queue.h"
