@@ -27,7 +27,29 @@ void put(Machine& machine, MachineParameter parameter, double value, const std::
 struct Measured {
   const std::vector<Sweep>& sweeps;
   std::vector<SizesOfKind> kinds;
+  const Evidence& evidence;
 };
+
+/// What a cost that ends at a size has against it, as a loss. Within the measured sizes one that ends beyond them is
+/// one with the rate, and larger sizes would miss it: how far beyond, as a logarithm. Of a ramp that ends among them, a
+/// tenth of its part of the longest time: what the rate can explain is the rate's.
+double beyond_measured(const Machine& machine, const Evidence& evidence) {
+  if (!evidence.collectives || evidence.longest_us <= 0) return 0;
+  constexpr double kEndsBefore = 4, kRampEndsBefore = 2, kOfRamp = 0.1;
+  const auto is_used = [&](MachineParameter amount) {
+    return machine[amount] > 0 && machine.values.at(static_cast<std::size_t>(amount));
+  };
+  double loss = 0;
+  if (is_used(MachineParameter::kFillStages)) {
+    loss += std::max(0.0, std::log(machine[MachineParameter::kSliceBytes] * kEndsBefore / evidence.largest_part));
+  }
+  if (is_used(MachineParameter::kRampDepth)) {
+    const double ramp_us = machine[MachineParameter::kRampUs];
+    loss += std::max(0.0, std::log(ramp_us * kRampEndsBefore / evidence.longest_us)) +
+            kOfRamp * machine[MachineParameter::kRampDepth] * ramp_us / evidence.longest_us;
+  }
+  return loss;
+}
 
 double calibration_loss(const Machine& machine, const Measured& measured) {
   const std::vector<Sweep>& sweeps = measured.sweeps;
@@ -41,7 +63,8 @@ double calibration_loss(const Machine& machine, const Measured& measured) {
     }
     sum += of_sweep / static_cast<double>(std::max<std::size_t>(sweep.points.size(), 1));
   }
-  return sum / static_cast<double>(std::max<std::size_t>(sweeps.size(), 1)) + excursions(machine, measured.kinds);
+  return sum / static_cast<double>(std::max<std::size_t>(sweeps.size(), 1)) + excursions(machine, measured.kinds) +
+         beyond_measured(machine, measured.evidence);
 }
 
 constexpr double kOneNodeGBps = 100;             // where a search for a rate within one node begins
@@ -192,7 +215,7 @@ std::vector<std::pair<MachineParameter, MachineParameter>> not_apart(const Calib
 
 Result<Calibration> calibrate(const Machine& machine, const std::vector<Sweep>& sweeps, const std::string& source) {
   const Evidence evidence = evidence_of(machine, sweeps);
-  const Measured measured{.sweeps = sweeps, .kinds = sizes_by_kind(sweeps)};
+  const Measured measured{.sweeps = sweeps, .kinds = sizes_by_kind(sweeps), .evidence = evidence};
   const Machine expected = as_expected(machine, source);
   if (static_cast<int>(evidence.messages) + static_cast<int>(evidence.collectives) +
           static_cast<int>(evidence.experts) >

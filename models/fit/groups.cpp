@@ -16,8 +16,8 @@ constexpr double kSmallBytes = 65536;  // below: latency shows
 constexpr double kShowsRateBytes = 1048576, kShowsHopBytes = 4194304;
 constexpr double kLargeBytes = 4194304;  // above: rate shows
 // How times must grow with bytes (Evidence::growth) for a rate to be fitted: of messages, which cost the same until the
-// wire is full; and of collectives, whose steps each show some of it.
-constexpr double kShowsRateGrowth = 0.6, kShowsSomeRateGrowth = 0.3;
+// wire is full; of collectives, whose steps each show some of it; and of kernels whose sizes are all small.
+constexpr double kShowsRateGrowth = 0.6, kShowsSomeRateGrowth = 0.3, kShowsKernelRateGrowth = 0.45;
 
 /// A rate's: shares of what the wire carries.
 std::vector<std::vector<Start>> rate_starts(MachineParameter rate, double wire_GBps) {
@@ -111,14 +111,17 @@ std::vector<std::vector<Start>> ladder(MachineParameter threshold, const std::ve
 }
 
 /// `has_ll128`: the library may choose it.
-std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps, bool by_table, bool has_ll128) {
+std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps, double nics, bool by_table,
+                                     bool has_ll128) {
   std::vector<Group> groups;
   const MachineParameter rate = evidence.nets ? MachineParameter::kNicFraction : MachineParameter::kIntraGBps;
   const MachineParameter hop = evidence.nets ? MachineParameter::kNetSimpleUs : MachineParameter::kIntraSimpleUs;
   const bool sees_small = evidence.smallest<kSmallBytes, sees_large = evidence.largest> kLargeBytes;
-  // What no size shows stays as it is known: a rate among small sizes, a hop among large ones.
-  if (evidence.largest >= kShowsRateBytes && evidence.growth >= kShowsSomeRateGrowth)
-    groups.push_back({{rate}, rate_starts(rate, evidence.nets ? 1 : wire_GBps), true});
+  // What no size shows stays as it is known: a rate among small sizes, a hop among large ones. A library's own kernels
+  // have one protocol, whose rate small sizes show as well.
+  const bool is_large = evidence.largest >= kShowsRateBytes && evidence.growth >= kShowsSomeRateGrowth;
+  const bool shows_rate = is_large || (!by_table && evidence.growth >= kShowsKernelRateGrowth);
+  if (shows_rate) groups.push_back({{rate}, rate_starts(rate, evidence.nets ? 1 : wire_GBps), true});
   if (evidence.smallest <= kShowsHopBytes) groups.push_back({{hop}, {{}}, true});
   if (evidence.forced_ll) groups.push_back({{MachineParameter::kNetLlUs, MachineParameter::kLlFraction}, {{}}, true});
   // On one count of steps launch and hop are one sum: the ridge shares it between them.
@@ -160,9 +163,10 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
         {{MachineParameter::kRampDepth, MachineParameter::kRampUs},
          ladder(MachineParameter::kRampUs, {100, 1000, 10000, 100000}, {{MachineParameter::kRampDepth, 0.3}})});
   }
-  if (!evidence.summed.empty() && !evidence.moved.empty()) {
+  if (std::min(evidence.largest_summed, evidence.largest_moved) >= kShowsRateBytes) {
     groups.push_back({{MachineParameter::kReduceGBps}, {{{MachineParameter::kReduceGBps, 100}}}});
-    if (evidence.gathers) groups.push_back({{MachineParameter::kCopyGBps}, {{{MachineParameter::kCopyGBps, 100}}}});
+    if (evidence.largest_gathered >= kShowsRateBytes)
+      groups.push_back({{MachineParameter::kCopyGBps}, {{{MachineParameter::kCopyGBps, 100}}}});
   }
   if (evidence.eager && evidence.replayed)
     groups.push_back({{MachineParameter::kEagerUs}, {{{MachineParameter::kEagerUs, 10}}}});
@@ -172,8 +176,11 @@ std::vector<Group> collective_groups(const Evidence& evidence, double wire_GBps,
   if (evidence.tested && evidence.untested)
     groups.push_back({{MachineParameter::kSkewUs}, {{{MachineParameter::kSkewUs, 100}}}});
   if (by_table) {
-    groups.push_back({{MachineParameter::kChannels, MachineParameter::kChannelGBps},
-                      ladder(MachineParameter::kChannels, {2, 4, 8, 16, 32})});
+    // Each adapter carries one at least.
+    std::vector<double> channels{2, 4, 8, 16, 32};
+    std::erase_if(channels, [&](double each) { return each < nics; });
+    groups.push_back(
+        {{MachineParameter::kChannels, MachineParameter::kChannelGBps}, ladder(MachineParameter::kChannels, channels)});
   }
   if (evidence.barriers) groups.push_back({{MachineParameter::kBarrierUs}, {{{MachineParameter::kBarrierUs, 3}}}});
   if (evidence.waves) {
@@ -265,10 +272,18 @@ Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps) {
       evidence.waves = evidence.waves || (call.nodes == 1 && (call.algorithm == CollectiveAlgorithm::kDirect ||
                                                               call.algorithm == CollectiveAlgorithm::kTwoShot));
       evidence.step_counts.insert(steps_of(call, CollectiveAlgorithm::kRing).all);
-      (reduces(call.collective) ? evidence.summed : evidence.moved).insert(call.collective);
+      double& largest = reduces(call.collective) ? evidence.largest_summed : evidence.largest_moved;
+      largest = std::max(largest, bytes);
+      if (call.collective == Collective::kAllGather)
+        evidence.largest_gathered = std::max(evidence.largest_gathered, bytes);
+      const CollectiveAlgorithm way = call.algorithm.value_or(CollectiveAlgorithm::kRing);
+      const Steps steps = steps_of(call, way);
+      const double hops = call.nodes > 1 ? steps.between_nodes : steps.all;
+      evidence.largest_part =
+          std::max(evidence.largest_part, sent_bytes(call, way, machine.cabling) / std::max(hops, 1.0));
+      evidence.longest_us = std::max(evidence.longest_us, point.time_us);
       evidence.forced_ll = evidence.forced_ll || call.protocol == CollectiveProtocol::kLl;
       (has_root(call.collective) ? evidence.rooted : evidence.rootless) = true;
-      evidence.gathers = evidence.gathers || call.collective == Collective::kAllGather;
       (call.nodes > 1 ? evidence.nets : evidence.one_node) = true;
       evidence.shared_nodes = evidence.shared_nodes || (call.nodes > 1 && call.ranks > call.nodes);
       evidence.trees = evidence.trees ||
@@ -285,7 +300,7 @@ std::vector<Group> groups_of(const Machine& machine, const Evidence& evidence, d
   if (evidence.messages) return message_groups(evidence, wire_GBps);
   constexpr double kNever = 1;
   const bool has_ll128 = machine[MachineParameter::kLl128MaxBytes] != kNever;
-  return collective_groups(evidence, wire_GBps, chooses_by_table(machine), has_ll128);
+  return collective_groups(evidence, wire_GBps, machine[MachineParameter::kNics], chooses_by_table(machine), has_ll128);
 }
 
 }  // namespace meshbed::models

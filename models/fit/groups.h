@@ -26,9 +26,8 @@ struct Group {
 struct Evidence {
   std::set<std::tuple<bool, Collective, int, int, std::uint64_t, bool, bool, bool, bool, int, int, int>> points;
   std::set<double> step_counts;
-  std::set<Collective> summed, moved;  // collectives that reduce, and that do not
   bool messages = false, reads = false, batches = false, streams = false, collectives = false, latencies = false;
-  bool forced_ll = false, rooted = false, rootless = false, gathers = false;
+  bool forced_ll = false, rooted = false, rootless = false;
   bool nets = false, one_node = false, shared_nodes = false, trees = false;
   bool eager = false, replayed = false, barriers = false, waves = false, pairs = false, chains = false;
   bool messages_of_calls = false, tested = false, untested = false;
@@ -39,6 +38,10 @@ struct Evidence {
   // How time grows with bytes at the large end, as an exponent: 0 where sizes cost the same, 1 where a byte costs what
   // a byte costs. Of the kind of messages that shows it most.
   double growth = 0;
+  // Where what grows with bytes must have ended, so that the points show it: the largest part of a message that a hop
+  // hands on, and the longest time.
+  double largest_part = 0, longest_us = 0;
+  double largest_summed = 0, largest_moved = 0, largest_gathered = 0;  // bytes of calls that sum, move, gather
 };
 
 Evidence evidence_of(const Machine& machine, const std::vector<Sweep>& sweeps);

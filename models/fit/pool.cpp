@@ -10,7 +10,7 @@ namespace meshbed::models {
 namespace {
 
 /// Transports whose classes share values; kAlone: each is its own kind.
-enum class Family : std::uint8_t { kAlone, kVerbs, kStaged, kUnified, kOffloaded, kTcp };
+enum class Family : std::uint8_t { kAlone, kVerbs, kStaged, kUnified, kOffloaded, kTcp, kKernel };
 
 Family family_of(MachineTransport transport) {
   switch (transport) {
@@ -25,9 +25,18 @@ Family family_of(MachineTransport transport) {
       return Family::kOffloaded;  // a cloud's own protocol, driven by a plugin's threads
     case MachineTransport::kTcp:
       return Family::kTcp;
+    case MachineTransport::kKernel:
+      return Family::kKernel;
     default:
       return Family::kAlone;
   }
+}
+
+/// Kernels of one library have something in common; those of two have nothing but their kind.
+bool same_family(const Machine& one, const Machine& two) {
+  const Family family = family_of(one.transport);
+  if (family == Family::kAlone || family_of(two.transport) != family) return false;
+  return family != Family::kKernel || one.library == two.library;
 }
 
 bool shares_class(const Machine& one, const Machine& two) {
@@ -95,10 +104,8 @@ std::string names_of(const std::vector<Peer>& peers) {
 
 std::vector<Peer> peers_of(const Machine& machine, const std::vector<Peer>& all) {
   std::vector<Peer> peers;
-  const Family family = family_of(machine.transport);
-  if (family == Family::kAlone) return peers;
   for (const Peer& peer : all) {
-    if (family_of(peer.machine.transport) != family || peer.sweeps.empty()) continue;
+    if (!same_family(machine, peer.machine) || peer.sweeps.empty()) continue;
     if (peer.machine.name == machine.name || shares_class(machine, peer.machine)) continue;
     peers.push_back({without_fits(peer.machine), peer.sweeps});
   }

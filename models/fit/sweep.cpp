@@ -117,6 +117,11 @@ std::string measured_kind(const SweepPoint& point) {
   return measured_kind(point.call) + (point.at_once > 1 ? ", " + std::to_string(point.at_once) + " at once" : "");
 }
 
+std::string measured_operation(const SweepPoint& point) {
+  const std::string kind = measured_kind(point);
+  return kind.substr(0, kind.find(','));
+}
+
 Interval interval_of(const Machine& machine, const SweepPoint& point, Standing standing, const IntervalTable& table) {
   if (point.at_once > 1) {
     const ConcurrentTime time = at_once_time(machine, point);

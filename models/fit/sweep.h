@@ -41,6 +41,8 @@ double predicted_us(const Machine& machine, const SweepPoint& point);
 double fitted_us(const Machine& machine, const SweepPoint& point);
 /// "all_reduce, 4 ranks on 4 nodes", "stream", "ep_dispatch low latency, 16 ranks on 2 nodes".
 std::string measured_kind(const SweepPoint& point);
+/// What of that is neither ranks nor settings: "all_reduce", "stream", "ep_dispatch low latency".
+std::string measured_operation(const SweepPoint& point);
 /// Around that, for how the machine was chosen.
 Interval interval_of(const Machine& machine, const SweepPoint& point, Standing standing,
                      const IntervalTable& table = shipped_interval_table());
