@@ -51,10 +51,11 @@ double pick(const Machine& machine, CollectiveProtocol protocol, MachineParamete
 }
 
 /// NCCL's treeCorrectionFactor by log2(bytes / 64), each protocol's: what is lost of a tree's rate at middle sizes.
-constexpr std::array<std::array<double, 24>, 3> kTreeShares{
-    {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
-     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
-     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}}};
+/// From 1 GiB on nothing is (tuning.cc: only where logSize < 24).
+constexpr std::array<std::array<double, 25>, 3> kTreeShares{
+    {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1, 1},
+     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1, 1},
+     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9, 1}}};
 
 /// Between two of them on a line, so that time does not fall where the table steps.
 double tree_share(CollectiveProtocol protocol, double bytes) {
@@ -245,6 +246,12 @@ Way way_of(const Machine& machine, const CollectiveCall& call) {
   return best;
 }
 
+/// From one wave of loads to the next: each waits for the one before, which takes a hop within the node.
+double wave_us(const Machine& machine) {
+  const auto& own = machine.values.at(static_cast<std::size_t>(MachineParameter::kWaveUs));
+  return own ? own->value : machine[MachineParameter::kIntraSimpleUs];
+}
+
 Parts all_parts(const Machine& machine, const CollectiveCall& call, const Way& way) {
   Parts parts = table_parts(machine, call, way, Channels::kOfSize);
   const Steps steps = steps_of(call, way.algorithm);
@@ -273,8 +280,7 @@ Parts all_parts(const Machine& machine, const CollectiveCall& call, const Way& w
   if (call.barrier) parts[kBarrier] = machine[MachineParameter::kBarrierUs];
   if (way.algorithm == CollectiveAlgorithm::kDirect || way.algorithm == CollectiveAlgorithm::kTwoShot) {
     const double loaded = way.algorithm == CollectiveAlgorithm::kDirect ? static_cast<double>(call.bytes) : share;
-    parts[kWaves] =
-        (std::ceil(loaded / machine[MachineParameter::kWaveBytes]) - 1) * machine[MachineParameter::kWaveUs];
+    parts[kWaves] = (std::ceil(loaded / machine[MachineParameter::kWaveBytes]) - 1) * wave_us(machine);
   }
   if (reduces(call.collective)) {
     const double summed = share * (call.ranks - 1);

@@ -10,9 +10,9 @@
 //   rate   the slower of the NICs that the node's ranks use (machine.h: nics_used) and what feeds them, times the
 //          protocol's share: LL half around a ring and 1/3.8 on a tree, LL128 120/128; LL and LL128 of a tree count W
 //          twice, up and down; never above the NICs' own. W of a tree moves at NCCL's treeCorrectionFactor of it, by
-//          size (tuning.cc), read between its entries. A class that has channels moves no more than those that its
-//          size takes (channels.h). LL between nodes, where no share of it was fitted, is at most
-//          NCCL's llMaxBws (tuning.cc:177): 39 GB/s on two nodes, 20.4 on more
+//          size (tuning.cc), read between its entries, and from 1 GiB on all of it. A class that has channels moves no
+//          more than those that its size takes (channels.h). LL between nodes, where no share of it was fitted, is at
+//          most NCCL's llMaxBws (tuning.cc:177): 39 GB/s on two nodes, 20.4 on more
 //   fill   steps * stages * min(share, slice)/rate: a slice is stored whole before it goes on, and is not yet
 //          overlapped with the next (Simple only)
 //   ramp   depth * ramp * (1 - exp(-(W/rate)/ramp)): the first part of a long transfer is slower (Simple only)
@@ -24,7 +24,8 @@
 //          all-gather of the root's tiles, a reduce the all-reduce kept on the root)
 //   skew   ranks that begin a test apart wait for one another once, and nccl-tests divides what all its iterations
 //          take by their number (src/common.cu, BenchTime @a0b82b2)
-//   waves  (ceil(bytes of a rank's own loads / wave) - 1) * wave time: a kernel of few blocks within a node, which
+//   waves  (ceil(bytes of a rank's own loads / wave) - 1) * wave time, where none was fitted a hop within the node: a
+//   kernel of few blocks within a node, which
 //          loads S itself (direct) or S/n of it (two-shot); as long as a wave is enough, time does not depend on S
 // Protocol and algorithm are the cheapest by latency and rate alone, which is what NCCL's cost table knows, unless the
 // machine has thresholds. A ring between nodes posts each of its steps within one, too: none is shorter than NCCL's

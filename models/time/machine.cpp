@@ -18,6 +18,11 @@ constexpr const char* kNoLl128OverPcie =
 constexpr const char* kPcieHops =
     "NCCL src/graph/tuning.cc @5067397: hwLatencies, PCI, ring: within a node at most 64 GB/s, PCIe 5.0 x16";
 constexpr const char* kTcpRoundTrip = "half a round trip of TCP between machines of one zone, 30 to 60 us";
+constexpr double kGraphNodeUs = 2;
+constexpr const char* kGraphNode =
+    "one kernel of a CUDA graph: 0.5 us from one to the next (NVIDIA, Getting Started with CUDA Graphs), start and end";
+constexpr const char* kFlagWithData =
+    "NCCL src/graph/tuning.cc @5067397: a hop of LL128, which sends its flag with its data as such kernels do";
 constexpr double kNever = 1;      // a threshold that no message is below
 constexpr double kNoLimit = 1e9;  // GB/s
 
@@ -164,6 +169,11 @@ std::optional<Default> default_of(const Machine& machine, MachineParameter param
       kTransportDefaults.begin(), kTransportDefaults.end(),
       [&](const TransportDefault& each) { return each.transport == machine.transport && each.parameter == parameter; });
   if (own != kTransportDefaults.end()) return Default{own->value, own->basis, own->source};
+  if (machine.transport == MachineTransport::kWithin && machine.library == "oneshot") {
+    if (parameter == MachineParameter::kLaunchUs) return Default{kGraphNodeUs, Basis::kGuess, kGraphNode};
+    if (parameter == MachineParameter::kIntraSimpleUs && machine[MachineParameter::kIntraGBps] > kMostOfPcieGBps)
+      return Default{info_of(MachineParameter::kIntraLl128Us).fallback, Basis::kConstant, kFlagWithData};
+  }
   const bool has_peers = machine.ranks_per_node > 1 && machine.transport != MachineTransport::kKernel;
   if (parameter == MachineParameter::kLl128MaxBytes && has_peers &&
       machine[MachineParameter::kIntraGBps] <= kMostOfPcieGBps) {
