@@ -164,6 +164,10 @@ bool is_staged(const std::string& text) {
                          "gdr_level=0", "gdr_level 0", "gpudirect rdma disabled", "gpudirect disabled"});
 }
 
+bool is_replayed(const std::string& text) { return has_text(text, {"cuda graph", "hip graph", "graph replay"}); }
+
+bool is_listed(const std::string& text) { return has_text(text, {"post list", "post_list", "in lists"}); }
+
 models::Cabling cabling_of(const std::vector<std::string>& words, int nodes) {
   if (has_any(words, {"triangle", "mesh"})) return models::Cabling::kMesh;
   if (has_any(words, {"switchless", "ring"})) return nodes > 2 ? models::Cabling::kRing : models::Cabling::kMesh;
@@ -224,10 +228,12 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
                         (has_any(set_up_words, {"ib", "infiniband"}) && !has_any(set_up_words, {"roce", "rocev2"}));
   if (row.point.is_message) {
     gates.transport = Transport::kMessage;
+    gates.is_listed = is_listed(set_up);
     return gates;
   }
   if (is_one_node(file, row, own_class)) {
     gates.transport = Transport::kWithin;
+    gates.is_replayed = is_replayed(set_up + " " + lower_case(row.variant));
     gates.link = link_of(own_class);
     if (gates.link.empty() || gates.link == "PCIe") {
       const std::string more = link_of(own_class + " " + set_up);
@@ -253,6 +259,7 @@ Gates gates_of(const MeasuredFile& file, const MeasuredRow& row) {
   if (gates.transport == Transport::kNone && gates.gbits) gates.transport = Transport::kVerbs;
   if (gates.transport == Transport::kVerbs && by_set_up == Transport::kUnified) gates.transport = Transport::kUnified;
   if (gates.transport == Transport::kVerbs && is_staged(own_class + " " + set_up)) gates.transport = Transport::kStaged;
+  gates.is_copied = gates.transport == Transport::kEfa && is_staged(own_class + " " + set_up);
   gates.cabling = cabling_of(class_words, row.point.call.nodes);
   // Kernels that post work requests themselves, or through a thread.
   if (gates.library == "oneshot" || gates.library == "sircl" || gates.library == "mscclpp") {
@@ -275,9 +282,11 @@ Gates gates_of(const models::Machine& machine) {
   const bool is_message = machine.transport == Transport::kMessage;
   gates.library = !machine.library.empty() ? machine.library : is_message ? "perftest" : "nccl";
   gates.ranks_per_node = machine.ranks_per_node;
+  gates.is_listed = is_message && is_listed(text);
   if (machine.transport == Transport::kTcpx) gates.plugin = plugin_of(text);
   if (machine.transport == Transport::kWithin || machine.ranks_per_node > 1) gates.link = link_of(text);
   if (machine.transport == Transport::kWithin) {
+    gates.is_replayed = is_replayed(text);
     const std::vector<std::string> words = header_words(text);
     gates.link_GBps = gates.link.rfind("PCIe", 0) == 0 ? named(kPcieGpus, words) : named(kLinks, words);
     if (!gates.link_GBps) gates.link_GBps = machine[Parameter::kIntraGBps];
@@ -311,10 +320,16 @@ std::string gate_failure(const Gates& wanted, const Gates& has) {
   if (wanted.transport == Transport::kWithin) {
     if (wanted.link != has.link)
       return fmt::format("of {}, not {}", has.link, wanted.link.empty() ? "an unstated link" : wanted.link);
+    if (wanted.is_replayed != has.is_replayed) {
+      return has.is_replayed ? "of calls in a CUDA graph" : "of calls that are launched one by one";
+    }
     if (wanted.link_GBps && has.link_GBps && far(*wanted.link_GBps, *has.link_GBps)) {
       return fmt::format("of {:g} GB/s a GPU, not {:g}", *has.link_GBps, *wanted.link_GBps);
     }
     return "";
+  }
+  if (wanted.is_listed != has.is_listed) {
+    return has.is_listed ? "of messages posted in lists" : "of messages posted one by one";
   }
   if (wanted.cabling != has.cabling) {
     return fmt::format("of cabling {}, not {}", name_of(has.cabling), name_of(wanted.cabling));

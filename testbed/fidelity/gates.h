@@ -4,7 +4,8 @@
 //
 // Rule: the same transport (verbs, host-staged verbs, verbs of shared memory, EFA, TCPX, TCP, Slingshot; within one
 // node NVLink, xGMI, PCIe, PCIe without peer-to-peer), one node or several, the same cabling, the same library (NCCL
-// with RCCL, MPI, libsircl, one-shot kernels, MSCCL++, perftest, UCX, OSU), and rates within a factor of two.
+// with RCCL, MPI, libsircl, one-shot kernels, MSCCL++, perftest, UCX, OSU), within a node the same launch (from a CUDA
+// graph or not), of messages the same posting (one by one or in lists), and rates within a factor of two.
 
 #include <optional>
 #include <string>
@@ -20,8 +21,11 @@ struct Gates {
   std::string plugin;   // TCPX or TCPXO, whose hops differ tenfold
   std::string library;  // nccl, mpi, sircl, oneshot, mscclpp, perftest, ucx, osu, rdma
   models::Cabling cabling = models::Cabling::kSwitch;
-  bool is_infiniband = false;       // headers of a packet
-  std::optional<double> gbits;      // of all adapters of a node
+  bool is_infiniband = false;   // headers of a packet
+  bool is_replayed = false;     // from a CUDA graph, which saves most of a launch; only within a node, where it shows
+  bool is_listed = false;       // messages posted in lists (perftest's -l), which share a doorbell
+  bool is_copied = false;       // EFA without GPUDirect: by way of the host's memory
+  std::optional<double> gbits;  // of all adapters of a node
   std::optional<double> adapters;   // of a node
   std::optional<double> link_GBps;  // of one GPU, one direction, within its node
   int ranks_per_node = 1;

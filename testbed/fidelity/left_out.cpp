@@ -155,7 +155,7 @@ void leave_class_out(Collector& collector, const MeasuredFile& file, const std::
   for (std::size_t row = 0; row < file.rows.size(); ++row) {
     const SweepPoint& point = file.rows[row].point;
     if (own[row] == nullptr) continue;
-    const std::string key = gates_of(file, file.rows[row]).text();
+    const std::string key = gates_of(file, file.rows[row]).text() + models::measured_operation(point);
     if (near.count(key) == 0) {
       none[key] = choose_class(file, file.rows[row], {}, source);
       near[key] = choose_class(file, file.rows[row], others, source);

@@ -54,6 +54,14 @@ double likeness_of(const MeasuredFile& file, const Gates& wanted, const Gates& h
   return machine.residuals.empty() ? score - 1 : score;
 }
 
+/// Whether the class was fitted to the point's operation, on any ranks; a profile that states no sizes may have been.
+bool has_operation(const models::Machine& machine, const models::SweepPoint& point) {
+  const std::string wanted = models::measured_operation(point);
+  return machine.measured.empty() ||
+         std::any_of(machine.measured.begin(), machine.measured.end(),
+                     [&](const auto& each) { return each.first.substr(0, each.first.find(',')) == wanted; });
+}
+
 /// As many ranks a node and as fast adapters as the header says.
 std::string adapt(models::Machine& machine, const Gates& wanted) {
   std::string changed;
@@ -95,6 +103,9 @@ std::string adapt(models::Machine& machine, const Gates& wanted) {
 
 }  // namespace
 
+/// As of verbs (models/time/machine.cpp).
+constexpr const char* kCopied = "without GPUDirect each byte crosses PCIe twice and host memory twice: half the rate";
+
 models::Machine machine_of_header(const Gates& gates) {
   models::Machine machine;
   machine.name = "no-class";
@@ -126,6 +137,10 @@ models::Machine machine_of_header(const Gates& gates) {
     set(Parameter::kNics, adapters, models::Basis::kDataSheet, kHeader);
     set(Parameter::kNicGBps, *gates.gbits / adapters / kGbitsOfGByte, models::Basis::kDataSheet, kHeader);
   }
+  if (gates.is_copied) {
+    const double line_GBps = machine[Parameter::kNics] * machine[Parameter::kNicGBps];
+    set(Parameter::kHostCapGBps, line_GBps / 2, models::Basis::kGuess, kCopied);
+  }
   if (gates.is_infiniband) {
     set(Parameter::kPacketOverheadBytes, 26, models::Basis::kDataSheet, "InfiniBand: LRH 8, BTH 12, ICRC 4, VCRC 2");
   }
@@ -151,6 +166,7 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
     if (!gate_failure(wanted, has).empty()) continue;
     passes = &machine;
     // Kernels that post for themselves have nothing in common but their kind.
+    if (!has_operation(machine, row.point)) continue;
     if (!is_near(wanted, has) && machine.transport != models::MachineTransport::kKernel) continue;
     const double score = likeness_of(file, wanted, has, machine);
     if (best != nullptr && score <= most) continue;
@@ -167,8 +183,9 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
         models::peers_of(none.machine, peers()).empty() ? "the library's constants"
                                                         : "what the measured classes of its transport have in common",
         passes == nullptr ? ""
-                          : fmt::format(" ({} passes the gates, but its rates or ranks a node differ by more than a "
-                                        "quarter or by more than a factor of two)",
+                          : fmt::format(" ({} passes the gates, but this operation was not measured of it, or its "
+                                        "rates or ranks a node differ by more than a quarter or by more than a factor "
+                                        "of two)",
                                         passes->name));
     return none;
   }

@@ -105,7 +105,9 @@ Validated validate_file(MeasuredFile file, const std::vector<models::Machine>& p
   std::map<std::pair<const models::Machine*, std::string>, std::size_t> known;
   for (std::size_t row = 0; row < own.size(); ++row) {
     // Rows of a file without a class may be of several: by what they are and whose software they ran.
-    const std::string what = own[row] != nullptr ? "" : gates_of(file, file.rows[row]).text();
+    const models::SweepPoint& point = file.rows[row].point;
+    const std::string what =
+        own[row] != nullptr ? "" : gates_of(file, file.rows[row]).text() + models::measured_operation(point);
     const auto [place, is_new] = known.try_emplace({own[row], what}, validated.machines.size());
     if (is_new && own[row] != nullptr) {
       validated.machines.push_back(*own[row]);
