@@ -287,7 +287,7 @@ TEST_CASE("models --decode --overlap: a step is never longer with it, and as bef
   CHECK(has(refused.output, "--compute"));
   const std::string table = run_meshbed("models --decode --overlap 1").output;
   CHECK(has(table,
-            "| NCCL, CUDA graph | `spark-ring-nccl-graph` | 114.2 us | 14.17 ms (11.78 to 20.15) | 6 % (5 to 8) |"));
+            "| NCCL, CUDA graph | `spark-ring-nccl-graph` | 114.2 us | 14.17 ms (11.82 to 20.15) | 6 % (5 to 8) |"));
 }
 
 TEST_CASE("validate reads rows of calls at once by their variant, and refuses a number that is none") {

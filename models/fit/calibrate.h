@@ -6,7 +6,7 @@
 // another one is never free: launch and hop are one sum on one count of steps, trees need nodes of several ranks. Loss:
 // over sweeps, each weighted once, the mean of e + 4 max(0, e - 0.12), e = |ln(predicted / measured)|: medians, and
 // tails; how far times between measured sizes leave those beside them (models/fit/between.h); and how far a fill or a
-// ramp would end beyond the measured sizes, where neither can be told from the rate. Ridge: each fitted
+// ramp would end beyond the measured sizes, where neither differs from the rate. Ridge: each fitted
 // value has a cost for its distance from the expected value, in spreads of its kind, which is higher for fewer points:
 // few points do not override the knowledge of all machines. Hops of the protocols that are not fitted move with the
 // fitted one: between nodes by its additional time, which belongs to the transport; within a node, and if it takes less

@@ -182,11 +182,11 @@ std::optional<Chosen> choose_class(const MeasuredFile& file, const MeasuredRow& 
         "no class of this kind is known: \"{}\" is {}; predicted by the header and {}{}", own_class, wanted.text(),
         models::peers_of(none.machine, peers()).empty() ? "the library's constants"
                                                         : "what the measured classes of its transport have in common",
-        passes == nullptr ? ""
-                          : fmt::format(" ({} passes the gates, but this operation was not measured of it, or its "
-                                        "rates or ranks a node differ by more than a quarter or by more than a factor "
-                                        "of two)",
-                                        passes->name));
+        passes == nullptr
+            ? ""
+            : fmt::format(" ({} passes the gates, but its rates differ by more than a quarter, its ranks a "
+                          "node by more than a factor of two, or this operation was not measured of it)",
+                          passes->name));
     return none;
   }
   Chosen chosen{.machine = *best, .standing = models::Standing::kNearClass, .why = {}};
