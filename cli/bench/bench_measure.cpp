@@ -17,6 +17,7 @@
 #include "testbed/base/json_text.h"
 #include "testbed/workload/outcome.h"
 #include "testbed/workload/workload.h"
+#include "testbed/world/replay/replay_run.h"
 #include "testbed/world/run_workload.h"
 
 namespace meshbed::testbed {
@@ -33,6 +34,15 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+namespace {
+
+double microseconds_of_child(const std::function<nlohmann::json()>& body, const std::string& name) {
+  constexpr double kPicosecondsPerMicrosecond = 1e6;
+  return json_of_child(body, name).at("time_ps").get<double>() / kPicosecondsPerMicrosecond;
+}
+
+}  // namespace
+
 double simulated_us(const Scenario& scenario, const std::string& name) {
   const auto measured = [&] {
     sim::Recorder recorder(scenario.cluster, "");
@@ -42,8 +52,11 @@ double simulated_us(const Scenario& scenario, const std::string& name) {
     if (result.wrong > 0) throw std::runtime_error(result.first_wrong);
     return nlohmann::json{{"time_ps", result.time_ps}};
   };
-  constexpr double kPicosecondsPerMicrosecond = 1e6;
-  return json_of_child(measured, name).at("time_ps").get<double>() / kPicosecondsPerMicrosecond;
+  return microseconds_of_child(measured, name);
+}
+
+double replayed_us(const Scenario& scenario, const std::string& name) {
+  return microseconds_of_child([&] { return nlohmann::json{{"time_ps", run_replay(scenario).time_ps}}; }, name);
 }
 
 nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const std::string& name) {

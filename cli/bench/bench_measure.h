@@ -21,6 +21,9 @@ nlohmann::json json_of_child(const std::function<nlohmann::json()>& body, const 
 /// where the run does not end well or a result is wrong.
 double simulated_us(const Scenario& scenario, const std::string& name);
 
+/// The same of a replay of the engine's plan (docs/scale.md), without the plugin.
+double replayed_us(const Scenario& scenario, const std::string& name);
+
 /// "provenance": what figures were measured on, and with which files of ranks.
 document::Section bench_provenance();
 /// The same of the machine and this program alone, for what loads no file of ranks.

@@ -121,7 +121,9 @@ int bench_planner_command(const Arguments& arguments, std::ostream& out) {
       ("sweep", po::bool_switch(&sweep), "every algorithm on rings, tori, a switch and others")                   //
       ("rails", po::value(&rails_text)->value_name("LIST")->default_value(rails_text), "of --sweep")              //
       ("cablings", po::value(&cablings_text)->value_name("LIST"),
-       "of --sweep, or groups of them: standard, less-a-cable, random, large; all but large without it");
+       "of --sweep, or groups of them: standard, less-a-cable, random, large (128 nodes), huge (about 1,000, "
+       "replayed); all but "
+       "the last two without it");
   output.describe(syntax.options);
   syntax.only_with({"sweep"}, {"rails", "cablings", "keep"});
   if (!parse_arguments(arguments, syntax, out)) return kExitOk;

@@ -182,8 +182,17 @@ std::vector<Candidate> candidates(const std::vector<int>& rails) {
                                                                {"torus8x16", "kind = \"torus\"\nshape = [8, 16]\n"},
                                                                {"ring128", "kind = \"ring\"\nnodes = 128\n"},
                                                                {"switch128", "kind = \"switch\"\nnodes = 128\n"}};
-  for (const auto& [name, toml] : large) {
-    all.push_back({"large", name, {name, fmt::format("{}[topology]\n{}", room, toml)}});
+  const std::vector<std::pair<std::string, std::string>> huge{
+      {"torus8x8x16", "kind = \"torus\"\nshape = [8, 8, 16]\n"},
+      {"torus32x32", "kind = \"torus\"\nshape = [32, 32]\n"},
+      {"ring1024", "kind = \"ring\"\nnodes = 1024\n"},
+      {"switch1000", "kind = \"switch\"\nnodes = 1000\n"},
+      {"switch1024", "kind = \"switch\"\nnodes = 1024\n"},
+      {"leaf-spine960", "kind = \"leaf-spine\"\nnodes = 960\nleaves = 40\noversubscription = 2\n"}};
+  for (const auto& [group, cablings] : {std::pair("large", large), std::pair("huge", huge)}) {
+    for (const auto& [name, toml] : cablings) {
+      all.push_back({group, name, {name, fmt::format("{}[topology]\n{}", room, toml)}});
+    }
   }
   for (const PlannerCabling& cabling : planner_cablings()) {
     if (cabling.name == "partial5") all.push_back({"standard", cabling.name, cabling});
@@ -224,7 +233,7 @@ std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails, const 
   };
   for (const std::string& name : names) {
     if (std::any_of(all.begin(), all.end(), [&](const Candidate& each) { return is_named(each, name); })) continue;
-    std::vector<std::string> known{"standard", "less-a-cable", "random", "large"};
+    std::vector<std::string> known{"standard", "less-a-cable", "random", "large", "huge"};
     for (const Candidate& each : all) {
       if (std::find(known.begin(), known.end(), each.name) == known.end()) known.push_back(each.name);
     }
@@ -233,7 +242,7 @@ std::vector<PlannerCabling> sweep_cablings(const std::vector<int>& rails, const 
   std::vector<PlannerCabling> cablings;
   for (const Candidate& each : all) {
     const bool wanted =
-        (names.empty() && each.group != "large") ||
+        (names.empty() && each.group != "large" && each.group != "huge") ||
         std::any_of(names.begin(), names.end(), [&](const std::string& name) { return is_named(each, name); });
     if (wanted) cablings.push_back(each.cabling);
   }

@@ -21,19 +21,24 @@ namespace {
 /// Of short ones several, on average: ranks that leave the warm-up up to 1 us apart begin the first one so far apart.
 constexpr std::uint64_t kSeveralBelowBytes = 1 << 20;
 
+/// More are replayed: the engine's own plan on a model of its connections.
+constexpr int kSimulatedRanksMost = 256;
+
 struct SweepPoint {
   const PlannerCabling& cabling;
   models::Collective collective;
   std::uint64_t bytes;
 };
 
-double point_time_us(const SweepPoint& what, const char* algorithm) {
+double point_time_us(const SweepPoint& what, const char* algorithm, bool replays) {
   const std::string text = fmt::format(
-      "{}[workload]\ncollective = \"{}\"\nbytes = {}\nwarmup = 1\niterations = {}\nchannels = {}\nalgorithm = \"{}\"\n",
-      what.cabling.toml, name_of(what.collective), what.bytes, what.bytes < kSeveralBelowBytes ? 5 : 1,
-      what.cabling.channels, algorithm);
-  return simulated_us(parse_scenario(text, what.cabling.name, {}),
-                      fmt::format("{} by {}", what.cabling.name, algorithm));
+      "{}[workload]\ncollective = \"{}\"\nbytes = {}\nwarmup = 1\niterations = {}\nchannels = {}\nalgorithm = "
+      "\"{}\"\n{}",
+      what.cabling.toml, name_of(what.collective), what.bytes, what.bytes < kSeveralBelowBytes && !replays ? 5 : 1,
+      what.cabling.channels, algorithm, replays ? "[replay]\ndetail = \"plugin\"\n" : "");
+  const Scenario scenario = parse_scenario(text, what.cabling.name, {});
+  const std::string name = fmt::format("{} by {}", what.cabling.name, algorithm);
+  return replays ? replayed_us(scenario, name) : simulated_us(scenario, name);
 }
 
 /// The ring does every collective.
@@ -42,10 +47,12 @@ bool carries_out(const char* algorithm, models::Collective collective) {
   return choice.algorithm == coll::Algorithm::kRing || coll::has_schedule(choice.algorithm, collective);
 }
 
-/// Of more ranks these two relay so much where there is no switch that a run takes minutes.
+/// Of more ranks these two relay so much where there is no switch that a run takes minutes; and of more than are
+/// simulated, one has too many connections.
 bool is_measured(const std::string& algorithm, const Scenario& scenario) {
   constexpr int kRanksMost = 64;
   const bool relays_much = ranks_of(scenario) > kRanksMost && scenario.cluster.switches.empty();
+  if (algorithm == "direct" && ranks_of(scenario) > kSimulatedRanksMost) return false;
   return !relays_much || (algorithm != "direct" && algorithm != "halving-doubling");
 }
 
@@ -91,6 +98,7 @@ void run_planner_sweep(const PlannerSweep& sweep, document::Section& section, co
     std::vector<document::Value> row{what.cabling.name, std::string(name_of(what.collective)), what.bytes};
     double best = 0;
     const Scenario scenario = parse_scenario(what.cabling.toml, what.cabling.name, {});
+    const bool replays = ranks_of(scenario) > kSimulatedRanksMost;
     for (const char* algorithm : kAlgorithms) {
       if (!carries_out(algorithm, what.collective) || !is_measured(algorithm, scenario)) {
         row.emplace_back(nullptr);
@@ -98,7 +106,7 @@ void run_planner_sweep(const PlannerSweep& sweep, document::Section& section, co
       }
       double us = 0;
       try {
-        us = point_time_us(what, algorithm);
+        us = point_time_us(what, algorithm, replays);
       } catch (const std::runtime_error& error) {
         section.line("{} by {}: {}", what.cabling.name, algorithm, error.what());
         row.emplace_back(nullptr);
@@ -107,7 +115,7 @@ void run_planner_sweep(const PlannerSweep& sweep, document::Section& section, co
       row.emplace_back(us);
       best = best == 0 ? us : std::min(best, us);
     }
-    const double chosen = point_time_us(what, "auto");
+    const double chosen = point_time_us(what, "auto", replays);
     row.emplace_back(chosen);
     row.emplace_back(chosen / best);
     worst = std::max(worst, chosen / best);

@@ -99,7 +99,9 @@ void plan_work(const Scenario& scenario, models::Collective collective, coll::Da
   options.protocol = workload.protocol;
   // What the network is like is only needed where something depends on it; to find that out takes memory.
   const bool chooses = workload.algorithm == coll::kAutomatic || workload.protocol == coll::kAutomatic;
-  if (chooses || workload.algorithm == name_of(coll::Algorithm::kMesh)) options = engine_options(scenario, {});
+  const bool needs_cables = workload.algorithm == name_of(coll::Algorithm::kMesh) ||
+                            workload.algorithm == name_of(coll::Algorithm::kTorus);
+  if (chooses || needs_cables) options = engine_options(scenario, {});
   const coll::CommunicatorOptions defaults;
   coll::ChoiceRules rules;
   rules.algorithm = coll::parse_algorithm(options.algorithm).value_or(rules.algorithm);
@@ -111,7 +113,10 @@ void plan_work(const Scenario& scenario, models::Collective collective, coll::Da
     if (!table) throw ScenarioError(scenario.path, "workload.tuning: " + table.error().text);
     rules.tuning = std::move(*table);
   }
-  work->mesh = coll::make_mesh(ranks, options.cable_mbps, options.rank_mbps);
+  work->mesh = coll::make_mesh(ranks, options.cables, options.rank_mbps);
+  std::vector<int> lengths;
+  if (!options.shape.empty()) lengths = *coll::parse_shape(options.shape, ranks);
+  work->torus = coll::torus_shape(work->mesh, lengths);
   const bool has_mesh = !work->mesh.trees.empty();
   const bool rooted = pattern_of(collective) == CollectivePattern::kChain;
   if (rooted && has_mesh) work->root_trees = coll::root_trees(work->mesh, workload.root);
@@ -125,7 +130,8 @@ void plan_work(const Scenario& scenario, models::Collective collective, coll::Da
                 .slice_bytes_max = options.slice_bytes > 0 ? options.slice_bytes : defaults.slice_bytes,
                 .slots = defaults.steps,
                 .mesh = has_mesh ? &work->mesh : nullptr,
-                .root_trees = rooted && has_mesh ? &work->root_trees : nullptr};
+                .root_trees = rooted && has_mesh ? &work->root_trees : nullptr,
+                .torus = work->torus.lengths.empty() ? nullptr : &work->torus};
   work->way = coll::choose_way(rules, work->plan);
 }
 

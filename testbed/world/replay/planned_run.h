@@ -11,6 +11,7 @@
 #include "plugin/coll/plan/mesh.h"
 #include "plugin/coll/plan/plan.h"
 #include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/plan/torus_shape.h"
 #include "sim/replay/replay.h"
 #include "testbed/scenario/scenario.h"
 #include "testbed/workload/result.h"
@@ -24,6 +25,7 @@ struct PlannedWork {
   PlannedWork& operator=(const PlannedWork&) = delete;
 
   coll::Mesh mesh;
+  coll::TorusShape torus;
   coll::RootTrees root_trees;
   coll::PlanRequest plan;  // points to both
   coll::AlgorithmProtocol way;
