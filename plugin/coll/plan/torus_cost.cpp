@@ -49,6 +49,27 @@ class PartCost {
     return steps;
   }
 
+  double latency_ns() const {
+    double steps = 0;
+    for (const int length : torus_.lengths) steps += length - 1;
+    return steps * model_.message_ns;
+  }
+
+  /// By how much cables of rings that differ in length are idle at one time and wanted by two parts at another: the
+  /// smaller the pieces that take turns, the more (2 x 8 ranks, an all_reduce of 1 MiB: 82.1 us instead of 60.3; of 16
+  /// MiB 931 instead of 905).
+  double held_up() const {
+    constexpr double kMost = 0.56, kPieceBytes = 32768;
+    const std::vector<int>& lengths = torus_.lengths;
+    const bool are_alike =
+        std::all_of(lengths.begin(), lengths.end(), [&](int each) { return each == lengths.front(); });
+    if (are_alike || !torus_.by_cables || has_blocks(request_)) return 0;
+    const double piece_bytes = static_cast<double>(torus_chunk(request_)) / torus_pieces(request_) *
+                               static_cast<double>(request_.element_bytes);
+    const double part = std::min(1.0, kPieceBytes / std::max(piece_bytes, 1.0));
+    return kMost * part * part;
+  }
+
   /// Steps one after the other: within a ring the next one begins when the first slice has come, behind the last one
   /// when all of the chunk has.
   double path_ns(const std::vector<Step>& steps) const {
@@ -101,7 +122,8 @@ double torus_ns(const PlanRequest& request, const CostModel& model, double lined
       busiest_ns = std::max(busiest_ns, (n - 1) / n * cost.bytes() * kNsPerByteAtOneMbps / mbps);
     }
   }
-  return halves * std::max(longest_ns, busiest_ns + model.message_ns);
+  const double ns = std::max(longest_ns, busiest_ns + model.message_ns);
+  return halves * (ns + std::max(ns - cost.latency_ns(), 0.0) * cost.held_up());
 }
 
 }  // namespace meshbed::coll
