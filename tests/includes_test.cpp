@@ -99,7 +99,8 @@ constexpr Header kStandardHeaders[] = {
     {"istream", "dec fixed hex ios ios_base istream left right streamsize ws"},
     {"iterator",
      "advance back_inserter begin data distance empty end forward_iterator_tag inserter istream_iterator "
-     "istreambuf_iterator iterator_traits make_move_iterator next ostream_iterator ostreambuf_iterator prev rbegin "
+     "istreambuf_iterator iterator_traits make_move_iterator make_reverse_iterator next ostream_iterator "
+     "ostreambuf_iterator prev rbegin "
      "rend reverse_iterator size ssize"},
     {"latch", "latch"},
     {"limits", "numeric_limits"},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "plugin/coll/plan/torus_cost.h"
 #include "plugin/coll/plan/torus_shape.h"
 #include "tests/coll/mesh_graphs.h"
+#include "tests/coll/schedule_model.h"
 
 namespace torus_test {
 
@@ -169,6 +171,59 @@ TEST_CASE("of many thousand ranks shapes, trees and choices take a moment") {
   request.root = 7;
   request.root_trees = &from_root;
   CHECK(choose_algorithm({.automatic = true}, request, {}) == Algorithm::kMesh);
+}
+
+TEST_CASE("torus: each contribution once, 2(n-1) S bytes or n(n-1) b, on cables' shapes and on any other") {
+  const std::vector<std::vector<int>> shapes{{3},    {2, 2},    {2, 3},    {3, 2},       {4, 4}, {2, 8},
+                                             {5, 2}, {2, 2, 2}, {3, 2, 4}, {2, 3, 2, 2}, {7, 4}, {33}};
+  for (const std::vector<int>& lengths : shapes) {
+    int ranks = 1;
+    for (const int length : lengths) ranks *= length;
+    for (const bool by_cables : {false, true}) {
+      if (!by_cables && lengths.size() < 2) continue;
+      std::vector<std::pair<int, int>> pairs;
+      int stride = 1;
+      for (const int length : lengths) {
+        for (int rank = 0; rank < ranks && by_cables; ++rank) {
+          const int place = rank / stride % length, next = rank + ((place + 1) % length - place) * stride;
+          if (length > 2 || place == 0) pairs.emplace_back(rank, next);
+        }
+        stride *= length;
+      }
+      const Mesh mesh = make_mesh(ranks, cables_of(ranks, pairs));
+      const TorusShape torus = torus_shape(mesh, lengths);
+      REQUIRE(torus.by_cables == by_cables);
+      for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
+        for (const std::uint64_t count : {0, 1, 5, 97}) {
+          for (const int channels : {1, 2}) {
+            for (const std::uint64_t partial_bytes : {kElementBytes, 2 * kElementBytes}) {
+              if (collective == Collective::kAllGather && partial_bytes != kElementBytes) continue;
+              INFO("ranks ", ranks, " count ", count, " channels ", channels, " partial ", partial_bytes);
+              const Case what{.algorithm = Algorithm::kTorus,
+                              .collective = collective,
+                              .ranks = ranks,
+                              .count = count,
+                              .channels = channels,
+                              .partial_bytes = partial_bytes,
+                              .mesh = &mesh,
+                              .torus = &torus};
+              const std::vector<RankModel> models = run_case(what);
+              std::uint64_t sent = 0;
+              for (const RankModel& model : models) sent += model.sent_bytes;
+              if (collective == Collective::kAllGather) {
+                gathered_once(what, models, sent);
+                continue;
+              }
+              for (const RankModel& model : models) CHECK(all_equal(model.output, everybody(ranks)));
+              if (partial_bytes != kElementBytes) continue;
+              const std::uint64_t blocks = collective == Collective::kAllReduce ? 2 : models.size();
+              CHECK(sent == blocks * edges(what) * count * kElementBytes);
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace torus_test
