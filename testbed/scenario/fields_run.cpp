@@ -88,7 +88,8 @@ const Section<WorkloadSpec> kWorkload{
         {"op", "text", "'sum'", "of a reduction: sum, prod, max, min or avg",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.op, reduction_names()); }},
         {"algorithm", "text", "'auto'",
-         "auto: the one that should take least in this network; ring, tree, halving-doubling, direct, mesh or torus: that one "
+         "auto: the one that should take least in this network; ring, tree, halving-doubling, direct, mesh or torus: "
+         "that one "
          "where the collective has it, and the ring elsewhere; not for a matrix, which draws its own",
          [](const Value& v, WorkloadSpec& s) { v.choice(s.value.algorithm, algorithm_names()); }},
         {"protocol", "text", "'simple'",

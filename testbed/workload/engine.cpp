@@ -84,6 +84,8 @@ Result<Engine> Engine::open(RankHost& host, const EngineOptions& options) {
   wanted.protocol = options.protocol.c_str();
   wanted.tuning = options.tuning.empty() ? nullptr : options.tuning.c_str();
   wanted.link_mbps = options.link_mbps;
+  wanted.message_ns = options.message_ns;
+  wanted.hop_ns = options.hop_ns;
   wanted.hops_per_mille = options.hops_per_mille;
   std::vector<meshcoll_cable> cables;
   for (const coll::MeshCable& cable : options.cables) cables.push_back({cable.a, cable.b, cable.mbps});

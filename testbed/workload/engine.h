@@ -28,7 +28,7 @@ struct EngineOptions {
   std::string protocol = "simple";
   std::string tuning;  // a table's text; empty: no table
   // The network, for "auto"; 0: the engine's default.
-  int link_mbps = 0, hops_per_mille = 0;
+  int link_mbps = 0, message_ns = 0, hop_ns = 0, hops_per_mille = 0;
   std::vector<coll::MeshCable> cables;  // as meshcoll_options'; empty: not known
   std::vector<int> rank_mbps;           // likewise; empty: the rate of the cables
   std::string shape;                    // likewise; empty: the engine's

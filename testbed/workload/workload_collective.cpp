@@ -225,6 +225,20 @@ std::pair<int, int> box_of(const models::Cluster& cluster, int node) {
   return first;
 }
 
+/// One way between two nodes that a cable or a switch joins: the slowest. 0: none does, or it takes no time.
+Picoseconds farthest_latency_ps(const models::Cluster& cluster) {
+  Picoseconds latency_ps = 0;
+  for (const models::Cable& cable : cluster.cables) latency_ps = std::max(latency_ps, cable.propagation_ps);
+  for (const models::Switch& each : cluster.switches) {
+    Picoseconds way_ps = 2 * each.propagation_ps + each.latency_ps;
+    Picoseconds trunk_ps = 0;
+    for (const models::Trunk& trunk : each.trunks) trunk_ps = std::max(trunk_ps, trunk.propagation_ps);
+    if (!each.trunks.empty()) way_ps += 2 * (trunk_ps + each.latency_ps);  // up to a spine and down again
+    latency_ps = std::max(latency_ps, way_ps);
+  }
+  return latency_ps;
+}
+
 /// How many ranks in a row share what `key_of` gives; 0: not everywhere as many.
 template <typename KeyOf>
 int run_length(int ranks, KeyOf key_of) {
@@ -315,6 +329,12 @@ EngineOptions engine_options(const Scenario& scenario, const BuiltFiles& files) 
       rate_bps = std::min(rate_bps, models::behind_pcie_bps(each, nic, nic.rate_bps));
     }
   }
+  const Picoseconds message_ps = farthest_latency_ps(scenario.cluster);
+  constexpr Picoseconds kPicosecondsPerNanosecond = 1000, kLatencyMost = kPicosecondsPerSecond;
+  options.message_ns = static_cast<int>(std::min(message_ps, kLatencyMost) / kPicosecondsPerNanosecond);
+  // As the engine's defaults are to one another: what a relay adds to a first message.
+  constexpr int kHopPerMille = 3050;
+  options.hop_ns = static_cast<int>(std::int64_t{options.message_ns} * kHopPerMille / 1000);
   constexpr std::uint64_t kMegabit = 1'000'000, kMegabitsMax = 1'000'000'000;
   options.link_mbps = static_cast<int>(std::clamp<std::uint64_t>(rate_bps / kMegabit, 1, kMegabitsMax));
   constexpr double kPerMille = 1000;

@@ -149,7 +149,9 @@ TEST_CASE("cost: on cables near the bytes of the busiest one, behind switches lo
   switched.ranks = 1024;
   const TorusShape twos = torus_shape(make_mesh(1024, std::vector<MeshCable>{}), {});
   switched.torus = &twos;
-  CHECK(choose_algorithm({.automatic = true}, switched, {}) == Algorithm::kHalvingDoubling);  // the same, known longer
+  CHECK(choose_algorithm({.automatic = true}, switched, {}) == Algorithm::kTorus);  // in pieces
+  switched.count = 1000;
+  CHECK(choose_algorithm({.automatic = true}, switched, {}) == Algorithm::kHalvingDoubling);  // the same in one piece
 }
 
 TEST_CASE("of many thousand ranks shapes, trees and choices take a moment") {

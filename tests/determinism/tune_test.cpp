@@ -37,7 +37,7 @@ TEST_CASE("tune: on a ring of four the cables win, the table says so, and runs g
   REQUIRE(tune(words, out, err) == kExitOk);
   CHECK(out.find("# ring4, 4 ranks, simulated") != std::string::npos);
   CHECK(err.find("ring, simple:") != std::string::npos);
-  CHECK(out.find("\nallreduce,0,9223372036854775807,mesh,simple,-1,-1,4,-1,-1\n") != std::string::npos);
+  CHECK(out.find("\nallreduce,0,9223372036854775807,torus,simple,-1,-1,4,-1,-1\n") != std::string::npos);
   std::string again;
   REQUIRE(tune(words, again, err) == kExitOk);
   CHECK(again == out);
@@ -52,12 +52,12 @@ TEST_CASE("tune: on a ring of four the cables win, the table says so, and runs g
     write_text_file(table.string(), text);
     return time_us({"workload.algorithm=auto", "workload.protocol=auto", "workload.tuning=" + table.string()});
   };
-  const double mesh_us = time_us({"workload.algorithm=mesh"});
+  const double torus_us = time_us({"workload.algorithm=torus"});
   const double ll_us = time_us({"workload.algorithm=ring", "workload.protocol=ll"});
-  CHECK(by_table(out) == mesh_us);
+  CHECK(by_table(out) == torus_us);
   CHECK(by_table("allreduce,0,100000,ring,ll,-1,-1,-1\n") == ll_us);
   CHECK(ll_us > time_us({"workload.algorithm=ring"}));
-  CHECK(ll_us != mesh_us);
+  CHECK(ll_us != torus_us);
   std::filesystem::remove(table);
 }
 

@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "cli/command/commands.h"
+#include "models/fit/spread.h"
 #include "testbed/base/exit_status.h"
 #include "testbed/base/files.h"
 #include "testbed/fidelity/peers.h"
@@ -225,11 +226,13 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
   if (!is_described || !rate.empty()) take_rate(machine, rate, files, profiles);
   const std::vector<models::Peer> peers = peers_among(read_measured_folder(), profiles);
   machine = models::with_pool(models::without_fits(machine), peers);
-  const Result<models::Calibration> fit = models::calibrate(machine, sweeps, fmt::format("{}", fmt::join(names, ", ")));
+  const std::string source = fmt::format("{}", fmt::join(names, ", "));
+  Result<models::Calibration> fit = models::calibrate(machine, sweeps, source);
   if (!fit) {
     err << "meshbed: calibrate: " << fit.error().text << "\n";
     return kExitUsage;
   }
+  models::add_ranges(sweeps, &*fit);
   machine = fit->machine;
   machine.fitted_on = names;
   std::map<std::string, std::string> residuals;
@@ -245,6 +248,12 @@ int calibrate_command(const Arguments& arguments, std::ostream& out, std::ostrea
           file.path, 100 * kNoFit, machine[models::MachineParameter::kNics],
           machine[models::MachineParameter::kNicGBps], machine.ranks_per_node);
     }
+  }
+  for (const models::MachineParameter each : fit->fitted) {
+    const models::Value& value = machine.value_of(each);
+    err << fmt::format("{} {:.4g}", models::info_of(each).name, value.value);
+    if (value.range) err << fmt::format(", {:.4g} to {:.4g} at 90 %", value.range->first, value.range->second);
+    err << "\n";
   }
   using Parameter = models::MachineParameter;
   const auto is_rate = [](Parameter each) {

@@ -191,7 +191,7 @@ std::optional<PerfOptions> parse_perf(const Arguments& arguments, std::ostream& 
       ("plot", po::value(&options.plot)->value_name("FILE.svg|png"),
        "also draw bus bandwidth over sizes")  //
       ("algorithm", po::value(&algorithm)->value_name("NAME"),
-       "ring, tree, halving-doubling, direct, mesh, torus or auto; default: the scenario's")                               //
+       "ring, tree, halving-doubling, direct, mesh, torus or auto; default: the scenario's")                        //
       ("protocol", po::value(&protocol)->value_name("NAME"), "simple, ll, ll128 or auto; default: the scenario's")  //
       ("root,r", po::value(&options.root_text)->value_name("RANK")->default_value("0"),
        "where the operation has one; -1 or all: each")                                                           //

@@ -107,6 +107,8 @@ void plan_work(const Scenario& scenario, models::Collective collective, coll::Da
   rules.algorithm = coll::parse_algorithm(options.algorithm).value_or(rules.algorithm);
   rules.protocol = coll::parse_protocol_choice(options.protocol).value_or(rules.protocol);
   if (options.link_mbps > 0) rules.network.gigabits_per_s = options.link_mbps / 1000.0;
+  if (options.message_ns > 0) rules.network.message_ns = options.message_ns;
+  if (options.hop_ns > 0) rules.network.hop_ns = options.hop_ns;
   if (options.hops_per_mille > 0) rules.network.hops = options.hops_per_mille / 1000.0;
   if (!options.tuning.empty()) {
     auto table = coll::parse_tuning(options.tuning);
