@@ -64,9 +64,11 @@ class PartCost {
     const bool are_alike =
         std::all_of(lengths.begin(), lengths.end(), [&](int each) { return each == lengths.front(); });
     if (are_alike || !torus_.by_cables || has_blocks(request_)) return 0;
+    const double rails =
+        std::max(1.0, *std::max_element(torus_.mbps.begin(), torus_.mbps.end()) / link_mbps_of(model_));
     const double piece_bytes = static_cast<double>(torus_chunk(request_)) / torus_pieces(request_) *
                                static_cast<double>(request_.element_bytes);
-    const double part = std::min(1.0, kPieceBytes / std::max(piece_bytes, 1.0));
+    const double part = std::min(1.0, kPieceBytes * rails / std::max(piece_bytes, 1.0));
     return kMost * part * part;
   }
 
