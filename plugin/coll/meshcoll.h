@@ -175,9 +175,9 @@ typedef struct {
 typedef struct {
   size_t struct_bytes;
   meshcoll_call call;
-  const char*
-      algorithm;        /* "ring", "tree", "halving-doubling", "direct", "mesh" or "torus"; "pairs" where each pair of ranks has
-                           connections of its own: send_recv, all_to_all, gather and scatter without another algorithm */
+  /* "ring", "tree", "halving-doubling", "direct", "mesh" or "torus"; "pairs" where each pair of ranks has connections
+   * of its own: send_recv, all_to_all, gather and scatter without another algorithm */
+  const char* algorithm;
   const char* protocol; /* "simple", "ll" or "ll128" */
   int channels;         /* that carry a part of it */
 } meshcoll_plan;

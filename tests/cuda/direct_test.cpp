@@ -204,7 +204,7 @@ TEST_CASE("... by addresses where nvidia_peermem is loaded and dma-bufs are not 
 }
 
 TEST_CASE("where the GPU reduces, what is reduced stays in its memory, too: the processor's bytes, no copy by a host") {
-  for (const char* algorithm : {"ring", "tree", "halving-doubling", "direct", "mesh"}) {
+  for (const char* algorithm : {"ring", "tree", "halving-doubling", "direct", "mesh", "torus"}) {
     run_ranks({.nodes = 3, .environment = {{"MESHBED_GPU_SUMS", "1"}}, .algorithm = algorithm}, [](const Rank& rank) {
       exercise_all(rank, {4, 65'537, 300'007},
                    {MESHCOLL_ALL_REDUCE, MESHCOLL_REDUCE_SCATTER, MESHCOLL_REDUCE, MESHCOLL_ALL_GATHER});

@@ -107,7 +107,7 @@ std::vector<float> uneven(int rank, std::size_t count) {
 }  // namespace
 
 TEST_CASE("8 processes: every operation is exact, by every algorithm, and for the smallest sizes") {
-  for (const char* algorithm : {"ring", "direct", "tree", "halving-doubling"}) {
+  for (const char* algorithm : {"ring", "direct", "tree", "halving-doubling", "torus"}) {
     INFO(std::string(algorithm));
     require_well(run_rank_processes(
         kRanks, [&](meshcoll_options& options) { options.algorithm = algorithm; },

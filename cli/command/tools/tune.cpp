@@ -196,7 +196,7 @@ int tune_command(const Arguments& arguments, std::ostream& out, std::ostream& er
   const int ranks = ranks_of(scenario);
   const std::vector<coll::MeshCable> cables = engine_options(scenario, built_files()).cables;
   const KnownCabling known{.cables = !cables.empty(),
-                    .shape = !coll::torus_shape(coll::make_mesh(ranks, cables), {}).lengths.empty()};
+                           .shape = !coll::torus_shape(coll::make_mesh(ranks, cables), {}).lengths.empty()};
   Plot plot = empty_plot(scenario, ranks);
   std::string text = coll::tuning_heading();
   text += fmt::format("# {}, {} ranks, simulated: the fastest for each size from {} to {}, times {}\n", scenario.name,

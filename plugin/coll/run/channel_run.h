@@ -47,8 +47,8 @@ struct ChannelMemory {
   ReduceKernels kernels{};                                      // where the plan reduces
   const char* own = nullptr;      // what it reduces with: the input, or the GPU's memory that the input was copied from
   std::shared_ptr<GpuSums> sums;  // null: the processor's
-  char* staging = nullptr;       // null where there is no memory: in a replay
-  std::uint64_t slot_bytes = 0;  // distance of two slots
+  char* staging = nullptr;        // null where there is no memory: in a replay
+  std::uint64_t slot_bytes = 0;   // distance of two slots
   void* send_comm = nullptr;
   void* recv_comm = nullptr;
   int tag = kTagOfSender;  // of every message

@@ -99,8 +99,8 @@ void plan_work(const Scenario& scenario, models::Collective collective, coll::Da
   options.protocol = workload.protocol;
   // What the network is like is only needed where something depends on it; to find that out takes memory.
   const bool chooses = workload.algorithm == coll::kAutomatic || workload.protocol == coll::kAutomatic;
-  const bool needs_cables = workload.algorithm == name_of(coll::Algorithm::kMesh) ||
-                            workload.algorithm == name_of(coll::Algorithm::kTorus);
+  const bool needs_cables =
+      workload.algorithm == name_of(coll::Algorithm::kMesh) || workload.algorithm == name_of(coll::Algorithm::kTorus);
   if (chooses || needs_cables) options = engine_options(scenario, {});
   const coll::CommunicatorOptions defaults;
   coll::ChoiceRules rules;
