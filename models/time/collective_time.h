@@ -25,8 +25,8 @@
 //   skew   ranks that begin a test apart wait for one another once, and nccl-tests divides what all its iterations
 //          take by their number (src/common.cu, BenchTime @a0b82b2)
 //   waves  (ceil(bytes of a rank's own loads / wave) - 1) * wave time, where none was fitted a hop within the node: a
-//   kernel of few blocks within a node, which
-//          loads S itself (direct) or S/n of it (two-shot); as long as a wave is enough, time does not depend on S
+//          kernel of few blocks within a node, which loads S itself (direct) or S/n of it (two-shot); as long as a wave
+//          is enough, time does not depend on S
 // Protocol and algorithm are the cheapest by latency and rate alone, which is what NCCL's cost table knows, unless the
 // machine has thresholds. A ring between nodes posts each of its steps within one, too: none is shorter than NCCL's
 // getNetOverhead (tuning.cc:228), 1 us, and 3 of Simple. Calls made of sends and receives between nodes have Simple

@@ -14,6 +14,7 @@
 #include "models/pcie.h"
 #include "models/relay.h"
 #include "plugin/coll/plan/mesh.h"
+#include "plugin/coll/plan/torus_shape.h"
 #include "testbed/base/files.h"
 #include "testbed/base/progress.h"
 #include "testbed/scenario/fault_board.h"
@@ -266,10 +267,8 @@ std::string shape_behind_switches(const Scenario& scenario, int ranks) {
       std::max(run_length(ranks, [&](int rank) { return boxes[node_of(scenario, rank)]; }), node_ranks);
   if (leaf_ranks % node_ranks != 0 || ranks % leaf_ranks != 0) return "";
   std::string text;
-  for (int left : {node_ranks, leaf_ranks / node_ranks, ranks / leaf_ranks}) {
-    for (int factor = 2; left > 1; ++factor) {
-      for (; left % factor == 0; left /= factor) text += (text.empty() ? "" : "x") + std::to_string(factor);
-    }
+  for (const int level : {node_ranks, leaf_ranks / node_ranks, ranks / leaf_ranks}) {
+    for (const int factor : coll::prime_factors(level)) text += (text.empty() ? "" : "x") + std::to_string(factor);
   }
   return text;
 }

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "plugin/base/prng.h"
@@ -51,7 +50,7 @@ TorusShape shape_on(const std::vector<MeshCable>& cables, int ranks, const std::
 
 }  // namespace
 
-TEST_CASE("the cables of a torus give its shape, whatever its lengths; others give none") {
+TEST_CASE("the cables of a torus give its shape, of any lengths; others give none") {
   const std::vector<std::vector<int>> shapes{{3},       {8},       {2, 3},    {3, 2},       {4, 4},     {2, 8}, {8, 2},
                                              {2, 2, 2}, {3, 4, 5}, {4, 4, 8}, {2, 3, 2, 4}, {8, 8, 16}, {5, 64}};
   for (const std::vector<int>& lengths : shapes) {
@@ -179,20 +178,10 @@ TEST_CASE("torus: each contribution once, 2(n-1) S bytes or n(n-1) b, on cables'
   const std::vector<std::vector<int>> shapes{{3},    {2, 2},    {2, 3},    {3, 2},       {4, 4}, {2, 8},
                                              {5, 2}, {2, 2, 2}, {3, 2, 4}, {2, 3, 2, 2}, {7, 4}, {33}};
   for (const std::vector<int>& lengths : shapes) {
-    int ranks = 1;
-    for (const int length : lengths) ranks *= length;
+    const int ranks = ranks_of(lengths);
     for (const bool by_cables : {false, true}) {
       if (!by_cables && lengths.size() < 2) continue;
-      std::vector<std::pair<int, int>> pairs;
-      int stride = 1;
-      for (const int length : lengths) {
-        for (int rank = 0; rank < ranks && by_cables; ++rank) {
-          const int place = rank / stride % length, next = rank + ((place + 1) % length - place) * stride;
-          if (length > 2 || place == 0) pairs.emplace_back(rank, next);
-        }
-        stride *= length;
-      }
-      const Mesh mesh = make_mesh(ranks, cables_of(ranks, pairs));
+      const Mesh mesh = make_mesh(ranks, by_cables ? torus_cables(lengths) : std::vector<MeshCable>{});
       const TorusShape torus = torus_shape(mesh, lengths);
       REQUIRE(torus.by_cables == by_cables);
       for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {

@@ -14,6 +14,7 @@
 #include "plugin/coll/plan/play.h"
 #include "plugin/coll/plan/root_trees.h"
 #include "plugin/coll/plan/schedule.h"
+#include "plugin/coll/plan/schedule_torus.h"
 #include "plugin/coll/plan/torus_cost.h"
 #include "plugin/coll/plan/torus_shape.h"
 #include "plugin/coll/plan/transfer_list.h"
@@ -85,7 +86,7 @@ Path direct_path(const PlanRequest& request, double bytes) {
 
 /// Up to a tree's top and down again, or to or from the root, or from rank to rank. The bytes are cable_load.h's.
 Path mesh_path(const PlanRequest& request, double bytes) {
-  const bool blocks = request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
+  const bool blocks = has_blocks(request);
   int most = 0;
   for (const MeshTree& tree : trees_of(request)) {
     const auto farthest = [&](int from) {
@@ -115,7 +116,7 @@ double fill_bytes(Algorithm algorithm, const PlanRequest& request, double messag
   // Of blocks a cable of a mesh carries many small messages: headers, which a ring has once a step. A line has those of
   // half of the blocks.
   constexpr double kHeaderBytes = 64;
-  const bool blocks = request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
+  const bool blocks = has_blocks(request);
   const double headers = is_mesh && blocks ? kHeaderBytes * static_cast<double>(shares) * (request.ranks - 1) / 2 : 0;
   return headers + static_cast<double>(rounds) * (messages - 1) * static_cast<double>(slice * request.element_bytes);
 }
@@ -168,7 +169,7 @@ double ring_ns(const CostModel& model, const PlanRequest& request, const Path& p
 /// of two rails, 256 KiB: the bytes take 14.3 us, the ring 17.6, mesh 18.9 and directly 19.0).
 double overlap_ns(Algorithm algorithm, const PlanRequest& request, const Path& path, const CostModel& model,
                   const CableLoad& load, double bytes_ns, double fill_ns) {
-  const bool blocks = request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
+  const bool blocks = has_blocks(request);
   if ((request.collective != Collective::kAllReduce && !blocks) || load.by_rank) return 0;
   const double up_ns = bytes_ns * load.first_part, message_ns = model.message_ns;
   if (algorithm == Algorithm::kMesh) {
@@ -249,7 +250,7 @@ bool is_played(Algorithm algorithm, const PlanRequest& request) {
   if (request.mesh == nullptr || request.ranks <= 1 || request.count == 0) return false;
   if (request.ranks > kWaysKeptMost || algorithm == Algorithm::kTorus) return false;
   if (algorithm == Algorithm::kTree || algorithm == Algorithm::kHalvingDoubling) return true;
-  const bool blocks = request.collective == Collective::kAllGather || request.collective == Collective::kReduceScatter;
+  const bool blocks = has_blocks(request);
   if (algorithm == Algorithm::kMesh && !blocks) return false;
   const bool is_alone = request.channels == 1 && request.mesh->rank_mbps.empty();
   return is_alone && request.ranks <= kPlayedRanksMost && has_relayed_ring(request);
@@ -350,8 +351,7 @@ double cost_ns(Algorithm algorithm, const PlanRequest& wanted, const CostModel& 
     constexpr double kOfRelays = 1.02;
     // Blocks on a mesh: eight in a ring take 606.8 us for 16 MiB, of which 587 are the bytes', and by torus 602.3.
     constexpr double kOfBlocks = 1.01;
-    const bool is_block_mesh = algorithm == Algorithm::kMesh && (request.collective == Collective::kAllGather ||
-                                                                 request.collective == Collective::kReduceScatter);
+    const bool is_block_mesh = algorithm == Algorithm::kMesh && has_blocks(request);
     // On a torus of several dimensions trees wait for one another where they cross (3 x 3, 16 MiB: 724 us, 682
     // without).
     constexpr double kOfCrossings = 1.05;

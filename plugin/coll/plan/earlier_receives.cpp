@@ -33,4 +33,14 @@ void EarlierReceives::find(const std::vector<Transfer>& transfers) {
   begin_.push_back(found_.size());
 }
 
+bool EarlierReceives::have_digested(std::size_t transfer, const Range& slice, const std::vector<Transfer>& transfers,
+                                    const std::vector<std::uint64_t>& digested) const {
+  const std::span<const std::uint32_t> all = of(transfer);
+  return std::all_of(all.begin(), all.end(), [&](std::uint32_t earlier) {
+    const Range& other = transfers[earlier].range;
+    const bool shares = slice.begin < end_of(other) && other.begin < end_of(slice);
+    return !shares || digested[earlier] >= std::min(end_of(slice), end_of(other));
+  });
+}
+
 }  // namespace meshbed::coll

@@ -16,6 +16,11 @@ class EarlierReceives {
   /// Of a round; no longer list than the one before allocates nothing. Cost: n log n, and what there is to find.
   void find(const std::vector<Transfer>& transfers);
 
+  /// Whether all of them have digested what they share with `slice`, a part of the transfer. `digested`: by transfer,
+  /// how far a receive has come, in elements.
+  bool have_digested(std::size_t transfer, const Range& slice, const std::vector<Transfer>& transfers,
+                     const std::vector<std::uint64_t>& digested) const;
+
   /// Their indices in the list.
   std::span<const std::uint32_t> of(std::size_t transfer) const {
     return {found_.data() + begin_[transfer], begin_[transfer + 1] - begin_[transfer]};

@@ -181,13 +181,7 @@ class Player {
 
   /// As ChannelSchedule's: every earlier receive has digested what it shares with `slice`.
   bool may_touch(std::size_t rank, std::size_t transfer, const Range& slice) const {
-    const std::vector<Transfer>& list = schedules_[rank].transfers;
-    for (const std::uint32_t earlier : earlier_[rank].of(transfer)) {
-      const Range& other = list[earlier].range;
-      if (slice.begin >= end_of(other) || other.begin >= end_of(slice)) continue;
-      if (digested_[rank][earlier] < std::min(end_of(slice), end_of(other))) return false;
-    }
-    return true;
+    return earlier_[rank].have_digested(transfer, slice, schedules_[rank].transfers, digested_[rank]);
   }
 
   /// The stream's next slice; false: there is none, or it has to wait.

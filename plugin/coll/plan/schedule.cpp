@@ -7,6 +7,7 @@
 #include "plugin/base/units.h"
 #include "plugin/coll/plan/mesh.h"
 #include "plugin/coll/plan/root_trees.h"
+#include "plugin/coll/plan/schedule_torus.h"
 #include "plugin/coll/plan/torus_shape.h"
 #include "plugin/coll/plan/transfer_list.h"
 

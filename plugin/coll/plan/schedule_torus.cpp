@@ -1,4 +1,6 @@
 // A round of the algorithm torus: a ring of each dimension after the other.
+#include "plugin/coll/plan/schedule_torus.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>

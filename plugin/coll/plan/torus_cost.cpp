@@ -9,6 +9,7 @@
 #include "plugin/coll/plan/cable_load.h"
 #include "plugin/coll/plan/mesh.h"
 #include "plugin/coll/plan/schedule.h"
+#include "plugin/coll/plan/schedule_torus.h"
 #include "plugin/coll/plan/torus_shape.h"
 #include "plugin/coll/plan/transfer_list.h"
 

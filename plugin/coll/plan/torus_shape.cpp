@@ -69,15 +69,6 @@ std::vector<int> lengths_of(const Mesh& mesh, TorusShape* shape, int stride) {
   return {};
 }
 
-std::vector<int> prime_factors(int number) {
-  std::vector<int> factors;
-  for (int factor = 2; number > 1; ++factor) {
-    if (factor > number / factor) factor = number;
-    for (; number % factor == 0; number /= factor) factors.push_back(factor);
-  }
-  return factors;
-}
-
 /// Of the parts that begin with each dimension. All rings are alike: the same. Else such that neither a dimension's
 /// cables nor one part's steps, one after the other, take longer than they must: the value of the game in which one
 /// side draws an order and the other a resource, by fictitious play (Brown 1951).
@@ -171,6 +162,15 @@ std::vector<double> sent_by_dimension(const TorusShape& shape, int part) {
     left /= length;
   }
   return sent;
+}
+
+std::vector<int> prime_factors(int number) {
+  std::vector<int> factors;
+  for (int factor = 2; number > 1; ++factor) {
+    if (factor > number / factor) factor = number;
+    for (; number % factor == 0; number /= factor) factors.push_back(factor);
+  }
+  return factors;
 }
 
 Result<std::vector<int>> parse_shape(const std::string& text, int ranks) {

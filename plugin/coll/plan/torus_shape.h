@@ -47,6 +47,9 @@ struct TorusShape {
 /// Numbers between x's, as in "4x4x8", each 2 or more; an error says what is wrong. They multiply to `ranks`.
 Result<std::vector<int>> parse_shape(const std::string& text, int ranks);
 
+/// Ascending.
+std::vector<int> prime_factors(int number);
+
 /// `wanted`: lengths, or none: those of the torus that `mesh` is, its ranks numbered with the first dimension fastest;
 /// where nothing is known of cables, the prime factors of the number of ranks. Of cables that are no torus, or ranks
 /// whose number is a prime, there is no shape.

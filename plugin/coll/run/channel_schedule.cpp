@@ -82,12 +82,7 @@ const ChannelSchedule::Stream* ChannelSchedule::unfinished() const {
 }
 
 bool ChannelSchedule::may_touch(std::size_t transfer, const Range& slice) const {
-  for (const std::uint32_t earlier : earlier_.of(transfer)) {
-    const Range& other = schedule_.transfers[earlier].range;
-    if (slice.begin >= end_of(other) || other.begin >= end_of(slice)) continue;
-    if (digested_[earlier] < std::min(end_of(slice), end_of(other))) return false;
-  }
-  return true;
+  return earlier_.have_digested(transfer, slice, schedule_.transfers, digested_);
 }
 
 bool ChannelSchedule::complete(Stream& stream) {

@@ -7,16 +7,15 @@
 #include "plugin/base/check.h"
 #include "plugin/base/prng.h"
 #include "plugin/net/rdma/striping.h"
+#include "plugin/net/wire/ring.h"
 
 namespace meshbed::testbed {
 namespace {
 
-constexpr std::uint64_t kRingEntries = 256;         // plugin/net/wire/ring.h
 constexpr std::uint64_t kEnoughBytes = 192 * kKiB;  // plugin/net/rdma/receive.h
 constexpr std::uint64_t kSignalEvery = 32;          // likewise
 constexpr std::uint64_t kFirstEntryBytes = 4096;    // plugin/net/rdma/receive.cpp
 constexpr std::uint32_t kAtOnce = 16;               // plugin/net/link/connection.h
-constexpr std::uint64_t kKeysBytes = 32;            // plugin/net/wire/ring.h: of a receive that may be striped
 // plugin/net/process/config.h: NCCL_MESH_STRIPE_BYTES, NCCL_MESH_RING_BALANCE_THRESHOLD.
 constexpr std::uint64_t kStripedFromBytes = 8192, kHysteresisBytes = 1U << 20U;
 constexpr std::uint64_t kMegabit = 1'000'000;
@@ -93,8 +92,8 @@ struct PlannedNet::Connection {
   std::vector<std::unique_ptr<Rail>> rails;
 
   bool may_hold_back() const {
-    const std::uint64_t told = announced - receiver.served, held = receiver.posted - announced;
-    return held <= told && (told - 1) * entry_bytes >= kEnoughBytes;
+    const std::uint64_t open = announced - receiver.served, held = receiver.posted - announced;
+    return held <= open && (open - 1) * entry_bytes >= kEnoughBytes;
   }
   bool holds_back() const { return announced != receiver.posted; }
 };
@@ -120,21 +119,21 @@ PlannedNet::PlannedNet(const models::Cluster& cluster, int ranks, coll::Protocol
 
 PlannedNet::~PlannedNet() = default;
 
-PlannedNet::Connection* PlannedNet::find(int from, int to, int number) {
+std::uint64_t PlannedNet::key_of(int from, int to, int number) const {
   const auto ranks = static_cast<std::uint64_t>(polls_.size());
-  const std::uint64_t key = (static_cast<std::uint64_t>(number) * ranks + static_cast<std::uint64_t>(from)) * ranks +
-                            static_cast<std::uint64_t>(to);
-  const auto found = by_ends_.find(key);
+  return (static_cast<std::uint64_t>(number) * ranks + static_cast<std::uint64_t>(from)) * ranks +
+         static_cast<std::uint64_t>(to);
+}
+
+PlannedNet::Connection* PlannedNet::find(int from, int to, int number) {
+  const auto found = by_ends_.find(key_of(from, to, number));
   return found == by_ends_.end() ? nullptr : found->second;
 }
 
 PlannedNet::Connection& PlannedNet::connection(int from, int to, int number, const PlannedWay& way) {
   if (Connection* known = find(from, to, number)) return *known;
-  const auto ranks = static_cast<std::uint64_t>(polls_.size());
   Connection& made = connections_.emplace_back();
-  by_ends_.emplace((static_cast<std::uint64_t>(number) * ranks + static_cast<std::uint64_t>(from)) * ranks +
-                       static_cast<std::uint64_t>(to),
-                   &made);
+  by_ends_.emplace(key_of(from, to, number), &made);
   const PlannedLink& first = way.front();
   const auto rate_mbps = [&](const PlannedLink& link) { return cluster_.nic_of(link.from).rate_bps / kMegabit; };
   add_stream(made.data, made, first, true);
@@ -201,7 +200,7 @@ int PlannedNet::receive(void* comm, void*, std::uint64_t size_bytes, int, void*,
   // One write covers one contiguous part of the ring, and entries with keys are not mixed with entries without.
   const std::uint64_t wire_bytes = coll::lined_bytes(protocol_, size_bytes);
   const bool has_keys = is_striped(connection, wire_bytes);
-  const bool wraps = end.posted % kRingEntries < connection.announced % kRingEntries;
+  const bool wraps = end.posted % net::kRingEntries < connection.announced % net::kRingEntries;
   if (connection.holds_back() && (wraps || has_keys != connection.staged_keys)) announce(end);
   connection.staged_keys = has_keys;
   End::Request& next = end.at(end.posted++);
@@ -290,8 +289,8 @@ void PlannedNet::announce(End& receiver) {
   Connection& connection = *receiver.connection;
   const auto parts = static_cast<std::uint32_t>(receiver.posted - connection.announced);
   connection.announced = receiver.posted;
-  if (connection.staged_keys) post(connection.clear_to_send, parts * kKeysBytes, 0);
-  post(connection.clear_to_send, parts * kClearToSendBytes, parts);
+  if (connection.staged_keys) post(connection.clear_to_send, parts * sizeof(net::RailKeys), 0);
+  post(connection.clear_to_send, parts * sizeof(net::ClearToSend), parts);
 }
 
 bool PlannedNet::is_striped(const Connection& connection, std::uint64_t wire_bytes) const {

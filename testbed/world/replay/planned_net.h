@@ -72,7 +72,6 @@ struct PlannedTotals {
 class PlannedNet final : public coll::Messages {
  public:
   static constexpr std::uint32_t kWindow = 8;  // the engine's `steps`
-  static constexpr std::uint64_t kClearToSendBytes = 32;
 
   struct Connection;
   struct End;
@@ -118,6 +117,7 @@ class PlannedNet final : public coll::Messages {
  private:
   struct Stream;
   struct Rail;
+  std::uint64_t key_of(int from, int to, int number) const;
   Stream& add_stream(Stream& stream, Connection& connection, const PlannedLink& link, bool is_data);
   bool is_striped(const Connection& connection, std::uint64_t wire_bytes) const;
   void post_data(Connection& connection, std::uint64_t wire_bytes);

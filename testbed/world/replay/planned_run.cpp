@@ -13,7 +13,6 @@
 #include "sim/trace/proof.h"
 #include "testbed/base/memory.h"
 #include "testbed/base/progress.h"
-#include "testbed/base/units.h"
 #include "testbed/scenario/collective_shape.h"
 #include "testbed/scenario/placement.h"
 #include "testbed/workload/workload.h"
@@ -142,7 +141,6 @@ RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::ve
   const Workload& workload = scenario.workload;
   const coll::PlanRequest& plan = work.plan;
   check_memory(scenario, work);
-  const Picoseconds limit_ps = replay_limit_ps(scenario);
   const SimulationProgress progress;
   const PlannedRequest request{.cluster = &scenario.cluster,
                                .plan = plan,
@@ -153,14 +151,10 @@ RunResult run_planned(const Scenario& scenario, const PlannedWork& work, std::ve
                                .arrivals = arrivals,
                                .trace = trace,
                                .on_progress = &SimulationProgress::show,
-                               .give_up_ps = limit_ps};
+                               .give_up_ps = replay_limit_ps(scenario)};
   const Result<PlannedOutcome> outcome = replay_plan(request);
   if (!outcome) refuse_plugin(scenario, outcome.error().text, kRecord);
-  if (outcome->gave_up) {
-    throw ScenarioError(
-        scenario.path,
-        fmt::format("--mode replay: it takes longer than limits.time, {}; set that higher", duration_text(limit_ps)));
-  }
+  if (outcome->gave_up) refuse_too_long(scenario);
   const CollectiveShape shape =
       shape_of(plan.collective, workload.bytes, plan.ranks, parse_data_type("dtype", workload.dtype));
   RunResult result;

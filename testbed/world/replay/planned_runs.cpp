@@ -9,6 +9,7 @@
 #include "models/nccl_environment.h"
 #include "plugin/coll/plan/schedule.h"
 #include "plugin/coll/run/channel_schedule.h"
+#include "plugin/net/wire/ring.h"
 #include "sim/replay/recorded_replay.h"
 
 namespace meshbed::testbed {
@@ -32,29 +33,9 @@ constexpr coll::PartialKernels kPartialKernels{&reduce_nothing, nullptr};
 PlannedRuns::PlannedRuns(const models::Cluster& cluster, PlannedNet& net, PlannedDevices devices)
     : cluster_(cluster), topology_(models::analyse(models::in_use(cluster))), net_(net), devices_(std::move(devices)) {}
 
-/// As models::direct_paths(), of which each call looks at all ports of a switch: where the two nodes have one port each
-/// in one segment, these are found by halving.
-std::vector<models::DirectPath> PlannedRuns::direct_paths(int from, int to) const {
-  const auto& mine = topology_.segments_of_node[static_cast<std::size_t>(from)];
-  const auto& theirs = topology_.segments_of_node[static_cast<std::size_t>(to)];
-  if (mine.size() != 1 || mine != theirs) return models::direct_paths(topology_, from, to);
-  const models::Segment& segment = topology_.segments[static_cast<std::size_t>(mine.front())];
-  const auto ports_of = [&](int node) {
-    const auto first = std::lower_bound(segment.ports.begin(), segment.ports.end(), models::PortRef{node, 0});
-    const auto last = std::lower_bound(first, segment.ports.end(), models::PortRef{node + 1, 0});
-    return std::pair(first, last);
-  };
-  const auto [from_first, from_last] = ports_of(from);
-  const auto [to_first, to_last] = ports_of(to);
-  if (segment.router >= 0 || from_last - from_first != 1 || to_last - to_first != 1) {
-    return models::direct_paths(topology_, from, to);
-  }
-  return {{.from = *from_first, .to = *to_first, .segment = mine.front()}};
-}
-
 /// As the plugin chooses (plugin/net/connect/routing.h, plugin/net/rdma/rail_layer.cpp).
 Result<PlannedWay> PlannedRuns::way_of(int from, int to, int channel) const {
-  std::vector<models::DirectPath> paths = direct_paths(from, to);
+  std::vector<models::DirectPath> paths = models::direct_paths(topology_, from, to);
   const auto names = [&] { return fmt::format("{} and {}", cluster_.at(from).name, cluster_.at(to).name); };
   if (paths.empty()) {
     return invalid(fmt::format(
@@ -81,8 +62,7 @@ Result<PlannedWay> PlannedRuns::way_of(int from, int to, int channel) const {
     std::rotate(paths.begin(), best, best + 1);
     const std::uint64_t rate_bps = cluster_.nic_of(paths.front().from).rate_bps;
     std::erase_if(paths, [&](const auto& path) { return 2 * cluster_.nic_of(path.from).rate_bps < rate_bps; });
-    constexpr std::size_t kRailsMost = 6;  // plugin/net/wire/ring.h
-    paths.resize(std::min(paths.size(), 1 + kRailsMost));
+    paths.resize(std::min<std::size_t>(paths.size(), 1 + net::kMaxRails));
   }
   PlannedWay way;
   for (const models::DirectPath& path : paths) {

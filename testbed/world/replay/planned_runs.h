@@ -39,7 +39,6 @@ class PlannedRuns {
   std::uint64_t connections() const { return connections_; }
 
  private:
-  std::vector<models::DirectPath> direct_paths(int from, int to) const;
   Result<PlannedWay> way_of(int from, int to, int channel) const;
   Result<PlannedNet::Connection*> connection(int from, int to, const coll::PlanRequest& request, int way);
   Result<void> add_plan(const coll::PlanRequest& request, std::vector<PlannedRun>& runs);

@@ -27,11 +27,6 @@ namespace {
   throw ScenarioError(scenario.path, fmt::format("--mode replay: {}; {}", what, fix));
 }
 
-[[noreturn]] void refuse_too_long(const Scenario& scenario) {
-  throw ScenarioError(scenario.path, fmt::format("--mode replay: it takes longer than limits.time, {}; set that higher",
-                                                 duration_text(replay_limit_ps(scenario))));
-}
-
 constexpr const char* kRealPlugin = "leave --mode out to run the real plugin";
 
 void check_replayable(const Scenario& scenario) {
@@ -214,6 +209,11 @@ Picoseconds replay_limit_ps(const Scenario& scenario) {
   constexpr double kLimitMost_s = 1e6;  // fits into picoseconds
   return static_cast<Picoseconds>(std::min(scenario.time_limit_s, kLimitMost_s) *
                                   static_cast<double>(kPicosecondsPerSecond));
+}
+
+void refuse_too_long(const Scenario& scenario) {
+  throw ScenarioError(scenario.path, fmt::format("--mode replay: it takes longer than limits.time, {}; set that higher",
+                                                 duration_text(replay_limit_ps(scenario))));
 }
 
 RunResult run_replay(const Scenario& scenario, std::string* trace) {

@@ -19,6 +19,8 @@ RunResult run_replay(const Scenario& scenario, std::string* trace = nullptr);
 
 /// limits.time, as far as a replay can count.
 Picoseconds replay_limit_ps(const Scenario& scenario);
+/// The error that the replay takes longer.
+[[noreturn]] void refuse_too_long(const Scenario& scenario);
 
 /// No algorithm is faster on the ports of the nodes that have ranks, one rank a node. `bytes` as RunResult::bytes.
 Picoseconds any_algorithm_bound_of(const Scenario& scenario, models::Collective collective, std::uint64_t bytes);
